@@ -1,0 +1,65 @@
+# The README's two commands are `make demo` and `make test`; everything else is for developers.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Shows this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
+
+$(STAMP): requirements.lock protocol/pyproject.toml service/pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Slackwater needs Python >= 3.11; set PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e protocol -e service
+	@touch $@
+
+.PHONY: install
+install: $(STAMP) ## Makes the virtual environment from the lock file
+
+.PHONY: demo
+demo: $(STAMP) ## A real control plane with Slackwater and a small workload; Ctrl-C ends it
+	$(BIN)/slackwater demo --control-plane $(DEMO_ARGS)
+
+.PHONY: test
+test: check cluster bench-quick ## Passes all tests (builds the real control plane once)
+
+.PHONY: check
+check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a minute
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --config .importlinter
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/unit tests/laws tests/wire tests/scenarios tests/arch
+
+.PHONY: controlplane
+controlplane: $(STAMP) ## Builds the real control plane into the cache
+	$(BIN)/python -m slackwater.app.controlplane
+
+.PHONY: cluster
+cluster: controlplane ## Tests on the real control plane
+	$(BIN)/python -m pytest tests/controlplane tests/cluster
+
+.PHONY: bench
+bench: controlplane ## The full benchmark table (long); results in tests/output/
+	$(BIN)/python -m tests.bench
+
+.PHONY: bench-quick
+bench-quick: controlplane ## The benchmarks at a size that fits CI
+	$(BIN)/python -m tests.bench --quick
+
+.PHONY: openapi
+openapi: $(STAMP) ## Writes openapi/ from the code
+	$(BIN)/python -m slackwater.app.openapi openapi
+
+.PHONY: lock
+lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)
+	$(BIN)/uv lock --upgrade
+	$(BIN)/uv export -q --no-emit-workspace --no-header --format requirements-txt --all-groups --all-extras -o requirements.lock
+
+.PHONY: format
+format: $(STAMP)
+	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .

@@ -1,0 +1,120 @@
+"""Durations as Go writes them ("1h30m", "300ms"), exact: integer nanoseconds in the range of an int64.
+
+What flows through: every duration of the configuration file, and annotations such as a pod's scale-up delay. The
+grammar is that of Go's `time.ParseDuration`, hence of Kubernetes' `metav1.Duration`. A fraction is cut off below the
+nanosecond; Go computes fractions in floating point and may differ by one nanosecond, and where a sum passes 2^64 it
+wraps around, while here every sum outside the range is refused. Deliberately absent: clocks, and arithmetic on time.
+"""
+
+import re
+from typing import Final, NewType
+
+Duration = NewType("Duration", int)  # nanoseconds
+
+MILLISECOND: Final = Duration(10**6)
+SECOND: Final = Duration(10**9)
+MINUTE: Final = Duration(60 * SECOND)
+HOUR: Final = Duration(60 * MINUTE)
+
+#: A longer text is refused: reading digits costs their number squared.
+LONGEST_TEXT: Final = 1000
+
+_LONGEST: Final = 2**63 - 1
+# Go takes both ways to write the micro sign: U+00B5 and the Greek letter U+03BC.
+_UNITS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "\u00b5s": 10**3,
+    "\u03bcs": 10**3,
+    "ms": MILLISECOND,
+    "s": SECOND,
+    "m": MINUTE,
+    "h": HOUR,
+}
+_PART: Final = re.compile(r"(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
+_WANTED: Final = "want numbers with units (ns us ms s m h), as in 1h30m, 1.5s or 300ms"
+
+
+class DurationError(ValueError):
+    """A text that is no duration, or not one allowed here: `value` is what was seen, `why` what is wrong with it."""
+
+    def __init__(self, value: object, why: str) -> None:
+        super().__init__(value, why)
+        self.value = value
+        self.why = why
+
+    def __str__(self) -> str:
+        seen = repr(self.value)
+        return f"duration {seen if len(seen) <= 80 else seen[:76] + ' ...'}: {self.why}"
+
+
+def parse_duration(text: str) -> Duration:
+    """Nanoseconds of a Go duration, negative ones included; only 0 needs no unit. Raises `DurationError`."""
+    if not isinstance(text, str):
+        raise DurationError(text, f"a {type(text).__name__}, {_WANTED}")
+    if len(text) > LONGEST_TEXT:
+        raise DurationError(text, f"{len(text)} characters long, want at most {LONGEST_TEXT}")
+    negative = text.startswith("-")
+    unsigned = text[1:] if text.startswith(("-", "+")) else text
+    magnitude = 0 if unsigned == "0" else _sum_of_parts(unsigned, text)
+    # One more fits below zero than above it, as in any int64.
+    if magnitude > _LONGEST + negative:
+        raise DurationError(text, "out of range, want less than 2^63 ns (292 years)")
+    return Duration(-magnitude if negative else magnitude)
+
+
+def parse_non_negative_duration(text: str) -> Duration:
+    """Like `parse_duration`, for time-outs, periods and delays. Raises `DurationError` below 0 too."""
+    duration = parse_duration(text)
+    if duration < 0:
+        raise DurationError(text, "negative, want 0 or more")
+    return duration
+
+
+def format_duration(duration: Duration) -> str:
+    """Go's form, which `parse_duration` reads back as the same: `1h30m0s`, `1.5s`, `300ms`, `0s`."""
+    sign, left = ("-", -duration) if duration < 0 else ("", duration)
+    if left < SECOND:
+        return sign + _below_a_second(left)
+    minutes, nanos = divmod(left, MINUTE)
+    hours, minutes = divmod(minutes, 60)
+    head = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{head}{_decimal(nanos, SECOND)}s"
+
+
+def seconds(duration: Duration) -> float:
+    """For APIs that take seconds; the nearest float."""
+    return duration / SECOND
+
+
+def _sum_of_parts(unsigned: str, text: str) -> int:
+    total = at = 0
+    while at < len(unsigned) or not at:
+        part = _PART.match(unsigned, at)
+        if part is None:
+            raise DurationError(text, _WANTED)
+        digits, fraction, unit = part.groups(default="")
+        if unit not in _UNITS:
+            raise DurationError(text, f"unknown unit {unit!r}, {_WANTED}" if unit else f"a unit is missing, {_WANTED}")
+        total += int(digits or 0) * _UNITS[unit] + int(fraction or 0) * _UNITS[unit] // 10 ** len(fraction)
+        at = part.end()
+    return total
+
+
+def _below_a_second(nanos: int) -> str:
+    if nanos == 0:
+        return "0s"
+    if nanos < 10**3:
+        return f"{nanos}ns"
+    if nanos < MILLISECOND:
+        return f"{_decimal(nanos, 10**3)}\u00b5s"
+    return f"{_decimal(nanos, MILLISECOND)}ms"
+
+
+def _decimal(nanos: int, unit: int) -> str:
+    """`nanos` / `unit`, a power of ten, with as many places as it needs."""
+    units, rest = divmod(nanos, unit)
+    if not rest:
+        return str(units)
+    places = str(rest).zfill(len(str(unit)) - 1).rstrip("0")
+    return f"{units}.{places}"

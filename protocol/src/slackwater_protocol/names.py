@@ -1,0 +1,85 @@
+"""Well-known names: annotations, labels, taints and API groups that Slackwater reads or writes.
+
+One line each: where it sits, what its value is, what it means. Deliberately absent: names that no part of Slackwater
+acts upon, and the names of metrics, Events and reasons, which live beside what they report.
+"""
+
+from typing import Final
+
+# Slackwater's own.
+
+#: Prefix of our annotations and labels.
+SLACKWATER_GROUP: Final = "slackwater.dev"
+#: `apiVersion` of the configuration file.
+CONFIG_API_VERSION: Final = "config.slackwater.dev/v1alpha1"
+#: `kind` of the configuration file.
+CONFIG_KIND: Final = "SlackwaterConfiguration"
+#: Annotation on a VirtualMachine, or on a Pod without one: JSON `{permit, ceiling}`, what its agent may use.
+PERMIT: Final = "slackwater.dev/permit"
+#: Annotation on a pending preemptor: its node and its victims' UIDs, so that a restart can go on.
+PREEMPTING: Final = "slackwater.dev/preempting"
+#: Annotation on a plain Pod: JSON min and max like `NEON_BOUNDS`; makes it a vertical workload, resized in place.
+BOUNDS: Final = "slackwater.dev/bounds"
+#: Annotation on a Pod with `BOUNDS`: the container that is resized; default the only one.
+BOUNDS_CONTAINER: Final = "slackwater.dev/bounds-container"
+#: Label on a Node: the node group that it belongs to.
+NODE_GROUP: Final = "slackwater.dev/node-group"
+#: Annotation on a pending Pod: any new value wakes it, since kube-scheduler retries a rejected pod that changes.
+TOUCHED: Final = "slackwater.dev/touched"
+
+# How agents find the scheduler's Pods.
+
+#: Namespace in which agents look.
+SCHEDULER_NAMESPACE: Final = "kube-system"
+#: Label on a scheduler's Pod; the value is the scheduler's name.
+SCHEDULER_NAME_LABEL: Final = "name"
+
+# Neon: virtual machines and their autoscaling.
+
+#: API group of VirtualMachine and VirtualMachineMigration.
+NEON_VM_GROUP: Final = "vm.neon.tech"
+#: The version of that group.
+NEON_VM_VERSION: Final = "v1"
+#: Label on a runner Pod: the name of its VirtualMachine.
+NEON_VM_NAME: Final = "vm.neon.tech/name"
+#: Annotation on a runner Pod: JSON `cpus`, `memorySlots` (each min, max, use) and `memorySlotSize`.
+NEON_VM_RESOURCES: Final = "vm.neon.tech/resources"
+#: Annotation on a runner Pod: JSON `{cpu, memory}`, what the machine uses now.
+NEON_VM_USAGE: Final = "vm.neon.tech/usage"
+#: Annotation on a runner Pod: JSON `{cpu, memory}`, the factors of later releases' overcommit.
+NEON_VM_OVERCOMMIT: Final = "vm.neon.tech/overcommit"
+#: Label on a VirtualMachine and its Pod, "true": scaling is on.
+NEON_ENABLED: Final = "autoscaling.neon.tech/enabled"
+#: Label on a VirtualMachine and its Pod, "true": it may be migrated.
+NEON_AUTO_MIGRATION: Final = "autoscaling.neon.tech/auto-migration-enabled"
+#: Label on a VirtualMachine and its Pod, "true": it is always migrated, or always a candidate (tests).
+NEON_ALWAYS_MIGRATE: Final = "autoscaling.neon.tech/testing-only-always-migrate"
+#: Label on a VirtualMachineMigration: the scheduler made it; watched and cleaned up by its presence.
+NEON_CREATED_BY_SCHEDULER: Final = "autoscaling.neon.tech/created-by-scheduler"
+#: Annotation on a VirtualMachine and its Pod: JSON `{min: {cpu, mem}, max: {cpu, mem}}`, overrides the machine's own.
+NEON_BOUNDS: Final = "autoscaling.neon.tech/bounds"
+#: Annotation on a VirtualMachine and its Pod: the agent's scaling settings.
+NEON_CONFIG: Final = "autoscaling.neon.tech/config"
+#: Annotation on a VirtualMachine and its Pod: JSON `{vCPUs, mem}`, one compute unit (later releases).
+NEON_SCALING_UNIT: Final = "autoscaling.neon.tech/scaling-unit"
+#: Annotation on a VirtualMachine and its Pod: JSON `{vCPUs, mem}`, what the agent asked (later releases).
+NEON_RESOURCES_REQUESTED: Final = "internal.autoscaling.neon.tech/resources-requested"
+#: Annotation on a VirtualMachine and its Pod: JSON `{vCPUs, mem}`, what was granted (later releases).
+NEON_RESOURCES_APPROVED: Final = "internal.autoscaling.neon.tech/resources-approved"
+
+# Cluster Autoscaler and its neighbours: what users already have.
+
+#: Annotation on a Pod, "true", "false" or "on-completion": may it be moved to remove its node.
+SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+#: Annotation on a Node, "true": never removed.
+SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+#: Taint on a Node, Unix seconds, NoSchedule: its removal has begun.
+TO_BE_DELETED_TAINT: Final = "ToBeDeletedByClusterAutoscaler"
+#: Taint on a Node, Unix seconds, PreferNoSchedule: unneeded since then.
+DELETION_CANDIDATE_TAINT: Final = "DeletionCandidateOfClusterAutoscaler"
+#: Annotation on a Pod, an integer: the lower, the sooner its controller would remove it.
+POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+#: API group of CapacityBuffer.
+CAPACITY_BUFFER_GROUP: Final = "autoscaling.x-k8s.io"
+#: API group of MachineDeployment, MachineSet, MachinePool and Machine.
+CLUSTER_API_GROUP: Final = "cluster.x-k8s.io"

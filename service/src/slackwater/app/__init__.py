@@ -1,0 +1,1 @@
+"""The top floor: settings, wiring, the command line, and what they start."""

@@ -1,0 +1,59 @@
+"""`slackwater demo`: a cluster with the service and a small workload, to look at."""
+
+import argparse
+import sys
+from functools import partial
+from typing import Final
+
+_NO_SANDBOX: Final = (
+    "slackwater: the embedded sandbox cluster comes with a later version; this is the real control plane, as with "
+    "--control-plane"
+)
+_MOST: Final = 100_000
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="a cluster with the service and a small workload, to look at",
+        description="Starts a cluster on this machine, runs the service and a small workload in it, and prints the "
+        "addresses to look at. Ctrl-C ends everything. The first run builds the control plane from Go modules, which "
+        "takes some minutes; later runs start in seconds.",
+    )
+    parser.add_argument("--control-plane", action="store_true", help="a real control plane (always so in this version)")
+    parser.add_argument("--duration", metavar="TIME", type=_duration, help='end after this time, e.g. "30s"')
+    parser.add_argument("--nodes", metavar="N", type=_count, default=20, help="nodes of the cluster (default: 20)")
+    parser.add_argument("--pods", metavar="N", type=_count, default=200, help="pods of the workload (default: 200)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    import anyio
+
+    from slackwater.app.demo import run_demo
+
+    if not args.control_plane:
+        print(_NO_SANDBOX, file=sys.stderr)
+    anyio.run(
+        partial(run_demo, nodes=args.nodes, pods=args.pods, duration_seconds=args.duration),
+        backend_options={"use_uvloop": True},
+    )
+    return 0
+
+
+def _duration(text: str) -> float:
+    from slackwater_protocol.durations import DurationError, parse_duration, seconds
+
+    try:
+        duration = parse_duration(text)
+    except DurationError:
+        duration = None
+    if duration is None or duration <= 0:
+        raise argparse.ArgumentTypeError(f'got {text}, want a duration > 0 such as "30s"')
+    return seconds(duration)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:7]) <= _MOST:
+        raise argparse.ArgumentTypeError(f"got {text}, want a whole number from 1 to {_MOST}")
+    return int(text)

@@ -1,0 +1,49 @@
+"""Sets up logging for a command that keeps running: structlog's loggers and the libraries' own, in one form, on stderr.
+
+Deliberately absent: what is logged, and at which places.
+"""
+
+import logging
+import sys
+from typing import Final, Literal, TextIO
+
+import structlog
+
+LogFormat = Literal["json", "console"]
+
+#: Libraries that log every request or every reconnect at INFO; their warnings stay.
+_QUIET: Final = ("httpx", "httpcore", "kubernetes_asyncio", "uvicorn.access")
+
+
+def set_up_logs(log_format: LogFormat, *, stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
+    """`json`: one object a line, with `event`, `level`, `timestamp` (UTC). `console`: for people."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering(log_format, stream)],
+            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _rendering(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.Processor]:
+    if log_format == "json":
+        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    return [structlog.dev.ConsoleRenderer(colors=stream.isatty())]

@@ -1,0 +1,75 @@
+"""The folder where builds and toolchains are kept between runs, filled by at most one process at a time.
+
+An entry appears whole or not at all: it is made beside its place and renamed. Entries are never changed afterwards,
+so reading one takes no lock. Deliberately absent: eviction (an entry is one version of the recipe; delete the
+folder to be rid of all).
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+#: Longer than any build: who waits this long waits for a process that is stuck.
+LOCK_DEADLINE_SECONDS = 3600.0
+
+
+def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
+    """$SLACKWATER_CACHE_DIR, else $XDG_CACHE_HOME/slackwater, else ~/.cache/slackwater."""
+    if own := environ.get("SLACKWATER_CACHE_DIR"):
+        return Path(own).absolute()
+    shared = environ.get("XDG_CACHE_HOME")
+    return (Path(shared).absolute() if shared else Path.home() / ".cache") / "slackwater"
+
+
+def fill(entry: Path, make: Callable[[Path], None], *, waiting: Callable[[], None] = lambda: None) -> bool:
+    """Makes `entry` (a folder) with `make(folder)` unless it is there; True if it was made by this call.
+
+    `waiting` is called once if another process is making it. Whatever `make` raises is raised after its half-made
+    folder is gone. TimeoutError if another process holds the entry for longer than an hour.
+    """
+    if entry.is_dir():
+        return False
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(entry.with_name(entry.name + ".lock"), waiting):
+        if entry.is_dir():
+            return False
+        # Only a process that was killed leaves these: whoever makes this entry holds the lock.
+        for left_over in entry.parent.glob(f"{entry.name}.tmp-*"):
+            shutil.rmtree(left_over, ignore_errors=True)
+        fresh = Path(tempfile.mkdtemp(dir=entry.parent, prefix=f"{entry.name}.tmp-"))
+        try:
+            make(fresh)
+            fresh.chmod(0o755)
+            fresh.rename(entry)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+    return True
+
+
+@contextmanager
+def _locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    # The lock file stays: removing it would let a third process lock a new file of the same name beside the second.
+    with path.open("ab") as file:
+        deadline = time.monotonic() + LOCK_DEADLINE_SECONDS
+        held = _try_lock(file.fileno())
+        if not held:
+            waiting()
+        while not held and not _try_lock(file.fileno()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{path} is held by another process for {LOCK_DEADLINE_SECONDS:.0f} s")
+            time.sleep(0.1)
+        yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""Keys and certificates of one control plane, made in Python.
+
+A CA, one serving certificate, and the key pair of service accounts.
+Users are known by token, so there are no client certificates. The CA's own key is never written: nothing else can
+be signed by it later.
+"""
+
+import os
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_VALID: Final = timedelta(days=365)
+#: Clocks of containers and hosts differ a little.
+_SKEW: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pki:
+    """PEM files; all of them readable by their owner only."""
+
+    ca_file: Path
+    serving_cert: Path  #: for 127.0.0.1, ::1 and localhost; used by every component that serves HTTPS
+    serving_key: Path
+    account_key: Path  #: signs service-account tokens
+    account_public_key: Path
+
+
+def make_pki(folder: Path, *, now: datetime) -> Pki:
+    """Writes a new PKI into `folder` (made if missing), valid for a year from `now` (aware)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pki = Pki(
+        ca_file=folder / "ca.crt",
+        serving_cert=folder / "serving.crt",
+        serving_key=folder / "serving.key",
+        account_key=folder / "service-accounts.key",
+        account_public_key=folder / "service-accounts.pub",
+    )
+    ca_key, serving_key, account_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
+    ca = _ca_certificate(ca_key, now)
+    write_private(pki.ca_file, _pem(ca))
+    write_private(pki.serving_cert, _pem(_serving_certificate(serving_key, ca, ca_key, now)))
+    write_private(pki.serving_key, _private_pem(serving_key))
+    write_private(pki.account_key, _private_pem(account_key))
+    write_private(
+        pki.account_public_key,
+        account_key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo),
+    )
+    return pki
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Writes a file that is readable by its owner only from its first moment on; an old one is replaced."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
+def _ca_certificate(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "slackwater control plane")])
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    return (
+        _builder(name, name, key.public_key(), now)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _serving_certificate(
+    key: ec.EllipticCurvePrivateKey, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, now: datetime
+) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    addresses = [x509.IPAddress(ip_address(text)) for text in ("127.0.0.1", "::1")]
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), *addresses])
+    return (
+        _builder(name, ca.subject, key.public_key(), now)
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, now: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + _VALID)
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

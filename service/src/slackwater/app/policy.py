@@ -1,0 +1,38 @@
+"""Settings -> what the world and the dispatcher are told: the only translation between the file's words and the core's."""
+
+from slackwater.app.settings import Settings
+from slackwater.decide.placement.scores import ScoreCurve
+from slackwater.ledger.ledger import NodePolicy
+from slackwater.model.resources import Amounts
+from slackwater.run.dispatcher import DispatcherConfig
+from slackwater.world.policy import Policy
+from slackwater_protocol.durations import seconds
+
+_PPM = 1_000_000
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What the world does."""
+    nodes, extender = settings.nodes, settings.extender
+    return Policy(
+        nodes=NodePolicy(
+            watermark_cpu_ppm=round(nodes.watermark.cpu * _PPM),
+            watermark_memory_ppm=round(nodes.watermark.memory * _PPM),
+            system=Amounts(nodes.system.cpu, nodes.system.memory),
+        ),
+        curve=ScoreCurve(min_usage=nodes.score.min_usage, max_usage=nodes.score.max_usage, peak=nodes.score.peak),
+        randomize_scores=nodes.score.randomize,
+        missing_requests=settings.vertical.missing_requests,
+        hold_seconds=seconds(extender.hold_timeout),
+        denial_seconds=seconds(extender.denial_timeout),
+    )
+
+
+def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
+    """How wide and how long API writes may be. A bind is answered before kube-scheduler gives its call up."""
+    return DispatcherConfig(
+        max_binds=settings.kube.max_concurrent_binds,
+        max_writes=settings.kube.max_concurrent_writes,
+        bind_seconds=0.8 * seconds(settings.extender.http_timeout),
+        write_seconds=seconds(settings.kube.write_deadline),
+    )

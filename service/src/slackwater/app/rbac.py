@@ -1,0 +1,52 @@
+"""What the service may do at the API server, and nothing else; `deploy/rbac.yaml` is written from here."""
+
+from typing import Any, Final
+
+import yaml
+
+_RULES: Final[tuple[dict[str, Any], ...]] = (
+    # The picture.
+    {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["get", "list", "watch"]},
+    # bind.
+    {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+    # Touching a pending pod, so that kube-scheduler tries it again; nominating a node for it.
+    {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]},
+    # Events for people.
+    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+)
+
+
+def cluster_role() -> dict[str, Any]:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "slackwater"},
+        "rules": [dict(rule) for rule in _RULES],
+    }
+
+
+def cluster_role_binding(subject: dict[str, str]) -> dict[str, Any]:
+    """Gives the role to `subject`, as in a ClusterRoleBinding."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "slackwater"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "slackwater"},
+        "subjects": [subject],
+    }
+
+
+def user(name: str) -> dict[str, str]:
+    return {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}
+
+
+def manifest() -> str:
+    """Role, account and binding as one YAML file for `kubectl apply -f`."""
+    account = {"kind": "ServiceAccount", "name": "slackwater", "namespace": "kube-system"}
+    objects = [
+        cluster_role(),
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "slackwater", "namespace": "kube-system"}},
+        cluster_role_binding(account),
+    ]
+    return "---\n".join(yaml.safe_dump(item, sort_keys=False) for item in objects)

@@ -1,0 +1,98 @@
+"""Checks a KubeSchedulerConfiguration for everything that is known to go wrong with an extender.
+
+Flows through: the text of the file and, where it is known, our own configuration. All findings, in the file's order of
+sections. Deliberately absent: what kube-scheduler's own validation says about plug-ins' arguments.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from slackwater.app.schedulerconfig.certificate import CertificateNames
+from slackwater.app.schedulerconfig.extender import (
+    agreement_findings,
+    failure_findings,
+    refusal_findings,
+    scope_findings,
+    verb_findings,
+    weight_findings,
+)
+from slackwater.app.schedulerconfig.finding import Finding
+from slackwater.app.schedulerconfig.profile import file_findings, profile_findings
+from slackwater.app.schedulerconfig.shape import entries, read_scheduler_file
+from slackwater.app.schedulerconfig.transport import PATH, target_of, transport_findings
+from slackwater.app.settings import Settings
+from slackwater.app.settings.problems import Steps, json_path
+
+
+def check(text: str, settings: Settings | None, *, certificate: CertificateNames | None = None) -> list[Finding]:
+    """Every trap in the file. With `settings` also what does not agree with our own configuration; with `certificate`,
+    the names of the extender listener's one, also whether kube-scheduler will accept it.
+
+    Raises `UnreadableSettings` for what is no KubeSchedulerConfiguration.
+    """
+    file = read_scheduler_file(text)
+    found = (
+        *file_findings(file.tree),
+        *profile_findings(file.tree, settings),
+        *_extenders_findings(file.tree, settings, certificate),
+    )
+    refused = {finding.path for finding in file.findings}  # left out of the tree, so it only seems to be missing
+    return [*file.findings, *(finding for finding in found if finding.path not in refused)]
+
+
+def _extenders_findings(
+    tree: dict[str, Any], settings: Settings | None, certificate: CertificateNames | None
+) -> Iterator[Finding]:
+    extenders = list(entries(tree, "extenders"))
+    ours = _our_places(extenders, settings)
+    profiles = [profile for _, profile in entries(tree, "profiles")]
+    yield from _presence_findings(extenders, ours)
+    for at, extender in extenders:
+        yield from refusal_findings(extender, at)
+        if at not in ours:
+            yield from transport_findings(extender, at, None, None)
+            continue
+        yield from failure_findings(extender, at)
+        yield from weight_findings(extender, at, profiles, settings)
+        yield from transport_findings(extender, at, settings, certificate)
+        yield from scope_findings(extender, at)
+        yield from verb_findings(extender, at, settings)
+        if settings is not None:
+            yield from agreement_findings(extender, at, settings)
+
+
+def _our_places(extenders: list[tuple[Steps, dict[str, Any]]], settings: Settings | None) -> list[Steps]:
+    """The entries that are this service. A single one is taken for it, so that a wrong URL is named as such."""
+    if len(extenders) == 1:
+        return [extenders[0][0]]
+    targets = [(at, target) for at, extender in extenders if (target := target_of(extender)) is not None]
+    if settings is not None:
+        port = settings.listeners.extender.address.port
+        if same_port := [at for at, target in targets if target.port == port]:
+            return same_port
+    return [at for at, target in targets if target.path == PATH]
+
+
+def _presence_findings(extenders: list[tuple[Steps, dict[str, Any]]], ours: list[Steps]) -> Iterator[Finding]:
+    if not ours:
+        yield Finding(
+            path="extenders",
+            trap="no-extender",
+            why="none of the extenders is Slackwater, so it is never asked",
+            fix="add the entry that `slackwater scheduler-config` prints",
+        )
+    if len(ours) > 1:
+        yield Finding(
+            path=json_path(ours[1]),
+            trap="extender-twice",
+            why=f"{json_path(ours[0])} is Slackwater too: each pod is held and scored twice",
+            fix="remove one of the two",
+        )
+    binders = [at for at, extender in extenders if extender.get("bindVerb")]
+    if len(binders) > 1:
+        yield Finding(
+            path=json_path((*binders[1], "bindVerb")),
+            trap="two-binders",
+            why=f"{json_path(binders[0])} binds too; kube-scheduler refuses to start with two",
+            fix="leave bindVerb to one of them",
+        )

@@ -1,0 +1,157 @@
+"""The traps of the profiles and of the fields that the whole scheduler has.
+
+Flows through: the cleaned tree. Deliberately absent: plug-ins' arguments, and plug-ins that are not in kube-scheduler.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from slackwater.app.schedulerconfig.finding import Finding
+from slackwater.app.schedulerconfig.shape import API_VERSION, entries
+from slackwater.app.schedulerconfig.weights import is_disabled
+from slackwater.app.settings import Settings
+from slackwater.app.settings.problems import Steps, json_path, show
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+_SHARED_LEASE: Final = "kube-scheduler"
+#: kube-scheduler's defaults: 50 requests a second, 100 in a burst.
+_LOW_QPS: Final = 100
+
+#: In-tree filters that Slackwater's filter counts on: it leaves out what kube-scheduler has already checked.
+FILTERS: Final = (
+    "NodeUnschedulable",
+    "NodeName",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "PodTopologySpread",
+    "InterPodAffinity",
+)
+
+
+def file_findings(tree: dict[str, Any]) -> Iterator[Finding]:
+    """The version, and what the scheduler as a whole is told."""
+    if tree["apiVersion"] != API_VERSION:
+        yield Finding(
+            path="apiVersion",
+            trap="api-version",
+            why=f"got {tree['apiVersion']}, which kube-scheduler no longer reads (v1beta3 ended with 1.29)",
+            fix=f"want {API_VERSION}",
+        )
+    yield from _percentage_findings(tree, ())
+    yield from _election_findings(tree)
+    qps = tree.get("clientConnection", {}).get("qps", 0)
+    if 0 <= qps < _LOW_QPS:
+        yield Finding(
+            path="clientConnection.qps",
+            trap="client-qps",
+            why=f"got {qps:g} (0: 50); each pod that fits nowhere costs a write inside the serial scheduling cycle",
+            fix="want a few hundred or more: the API server limits by itself",
+            severity="advice",
+        )
+
+
+def _election_findings(tree: dict[str, Any]) -> Iterator[Finding]:
+    election = tree.get("leaderElection", {})
+    names = {profile.get("schedulerName", DEFAULT_SCHEDULER) for _, profile in entries(tree, "profiles")}
+    shared = election.get("resourceName", _SHARED_LEASE) == _SHARED_LEASE
+    if election.get("leaderElect", True) and shared and names and DEFAULT_SCHEDULER not in names:
+        yield Finding(
+            path="leaderElection.resourceName",
+            trap="shared-lease",
+            why=f"the Lease {_SHARED_LEASE} is the one of the cluster's own scheduler: beside it, this one never schedules",
+            fix="set leaderElect: false for one replica, or a resourceName of its own (and RBAC for that Lease)",
+            severity="advice",
+        )
+
+
+def _percentage_findings(part: dict[str, Any], at: Steps) -> Iterator[Finding]:
+    percentage = part.get("percentageOfNodesToScore", 0)
+    path = json_path((*at, "percentageOfNodesToScore"))
+    if not 0 <= percentage <= 100:
+        yield Finding(path=path, trap="percentage", why=f"got {percentage}; kube-scheduler refuses it", fix="leave it out")
+    elif percentage == 100:
+        yield Finding(
+            path=path,
+            trap="percentage",
+            why="every cycle then filters all nodes and sends them all to us: 40 % less throughput at 1,000 nodes",
+            fix="leave it out; Slackwater notices when the sample hides the nodes that fit, and nominates one",
+            severity="warning",
+        )
+    elif percentage:
+        yield Finding(
+            path=path,
+            trap="percentage",
+            why=f"got {percentage}; a fixed share is too large a sample for big clusters or too small for full ones",
+            fix="leave it out",
+            severity="advice",
+        )
+
+
+def profile_findings(tree: dict[str, Any], settings: Settings | None) -> Iterator[Finding]:
+    """Names, and plug-ins that have to be there."""
+    profiles = list(entries(tree, "profiles"))
+    yield from _name_findings(profiles)
+    if settings is not None:
+        yield from _expected_name_findings(profiles, settings.scheduler_name)
+    for at, profile in profiles:
+        yield from _percentage_findings(profile, at)
+        yield from _plugin_findings(profile, at)
+
+
+def _name_findings(profiles: list[tuple[Steps, dict[str, Any]]]) -> Iterator[Finding]:
+    first: dict[str, Steps] = {}
+    for at, profile in profiles:
+        path = json_path((*at, "schedulerName"))
+        name = profile.get("schedulerName") or ("" if len(profiles) > 1 else DEFAULT_SCHEDULER)
+        if not name:
+            why = "it is missing, and kube-scheduler refuses several profiles of which one has no name"
+            yield Finding(path=path, trap="profile-name", why=why, fix="give every profile a name")
+        elif first.setdefault(name, at) != at:
+            why = f"got {show(name)}, as in {json_path(first[name])}; kube-scheduler refuses two profiles of one name"
+            yield Finding(path=path, trap="profile-name", why=why, fix="give every profile a name of its own")
+
+
+def _expected_name_findings(profiles: list[tuple[Steps, dict[str, Any]]], expected: str) -> Iterator[Finding]:
+    names = [profile.get("schedulerName") or DEFAULT_SCHEDULER for _, profile in profiles] or [DEFAULT_SCHEDULER]
+    if expected not in names:
+        yield Finding(
+            path="profiles[0].schedulerName" if profiles else "profiles",
+            trap="profile-name",
+            why=f"got {', '.join(names)}; no profile schedules the pods of schedulerName {expected}",
+            fix=f"want a profile with schedulerName: {expected}",
+        )
+
+
+def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:
+    plugins = profile.get("plugins", {})
+    missing = [name for name in FILTERS if _is_off(name, "filter", plugins)]
+    if missing:
+        yield Finding(
+            path=json_path((*at, "plugins")),
+            trap="filters-disabled",
+            why=f"{', '.join(missing)} disabled: Slackwater leaves to kube-scheduler what its filters check, so nobody does",
+            fix="do not disable in-tree filters",
+            severity="warning",
+        )
+    if _is_off("DefaultPreemption", "postFilter", plugins):
+        yield Finding(
+            path=json_path((*at, "plugins")),
+            trap="preemption-disabled",
+            why="without DefaultPreemption kube-scheduler never calls preempt, and priority has no effect on full nodes",
+            fix="do not disable DefaultPreemption",
+            severity="warning",
+        )
+
+
+def _is_off(name: str, point: str, plugins: dict[str, Any]) -> bool:
+    """A plug-in set of the point itself goes before multiPoint."""
+    own, everywhere = plugins.get(point, {}), plugins.get("multiPoint", {})
+    if any(plugin.get("name") == name for plugin in own.get("enabled", [])):
+        return False
+    return is_disabled(name, own) or is_disabled(name, everywhere)

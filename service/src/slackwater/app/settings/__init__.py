@@ -1,0 +1,32 @@
+"""The configuration file: one frozen, checked value; everything that is wrong with a file, at once.
+
+Entry points: `load`, `loads`, `Settings` (the defaults), `SettingsError.problems`, `schema`, `notes`, `unsupported`,
+`live` (what a change needs) and `watch_settings`.
+"""
+
+from slackwater.app.settings.changes import LiveChange, live
+from slackwater.app.settings.model import API_VERSION, KIND, Settings
+from slackwater.app.settings.notes import notes, unsupported
+from slackwater.app.settings.problems import Problem, SettingsError, UnreadableSettings
+from slackwater.app.settings.reading import as_file, dumps, load, loads
+from slackwater.app.settings.schema import schema
+from slackwater.app.settings.watched import watch_settings
+
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "LiveChange",
+    "Problem",
+    "Settings",
+    "SettingsError",
+    "UnreadableSettings",
+    "as_file",
+    "dumps",
+    "live",
+    "load",
+    "loads",
+    "notes",
+    "schema",
+    "unsupported",
+    "watch_settings",
+]

@@ -1,0 +1,122 @@
+"""What has to agree between keys: each rule reads a few of them and yields what conflicts.
+
+Flows through: settings whose single values are all valid. Deliberately absent: combinations that merely have no
+effect; those are said in `notes.py` and refuse nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from slackwater.app.settings.autoscaling import NodeGroup
+from slackwater.app.settings.model import Settings
+from slackwater.app.settings.problems import Problem, Steps, json_path, show
+from slackwater.app.settings.values import Address, quantity_text
+
+_GROUPS: Steps = ("autoscaler", "nodeGroups")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """`reads` are the places of all values that conflict; the problem is reported at the first."""
+
+    reads: tuple[Steps, ...]
+    seen: str
+    wanted: str
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(path=json_path(self.reads[0]), seen=self.seen, wanted=self.wanted)
+
+
+def conflicts(settings: Settings) -> Iterator[Conflict]:
+    """Every conflict, in the order of the file's sections."""
+    yield from _listener_conflicts(settings)
+    yield from _scheduler_tls_conflicts(settings)
+    yield from _expander_conflicts(settings)
+    yield from _name_conflicts(settings)
+    for index, group in enumerate(settings.autoscaler.node_groups):
+        yield from _size_conflicts(group, (*_GROUPS, index))
+        yield from _taint_conflicts(group, (*_GROUPS, index, "template", "spec", "taints"))
+        yield from _allocatable_conflicts(group, (*_GROUPS, index, "template", "status"))
+
+
+def _listener_conflicts(settings: Settings) -> Iterator[Conflict]:
+    listeners = settings.listeners
+    addresses = {
+        "extender": listeners.extender.address,
+        "agents": listeners.agents.address,
+        "ops": listeners.ops.address,
+    }
+    for (first, a), (second, b) in combinations(addresses.items(), 2):
+        if _same_socket(a, b):
+            yield Conflict(
+                reads=(("listeners", second, "address"), ("listeners", first, "address")),
+                seen=show(str(b)),
+                wanted=f"another port than listeners.{first}.address ({a})",
+            )
+
+
+def _same_socket(a: Address, b: Address) -> bool:
+    return a.port == b.port and (a.host == b.host or a.is_every_interface or b.is_every_interface)
+
+
+def _scheduler_tls_conflicts(settings: Settings) -> Iterator[Conflict]:
+    tls = settings.extender.scheduler_tls
+    cert: Steps = ("extender", "schedulerTLS", "certFile")
+    key: Steps = ("extender", "schedulerTLS", "keyFile")
+    if tls.cert_file is not None and tls.key_file is None:
+        yield Conflict(reads=(key, cert), seen="nothing", wanted="the private key of certFile")
+    if tls.key_file is not None and tls.cert_file is None:
+        yield Conflict(reads=(cert, key), seen="nothing", wanted="the certificate of keyFile")
+
+
+def _expander_conflicts(settings: Settings) -> Iterator[Conflict]:
+    expanders = settings.autoscaler.expanders
+    for index, name in enumerate(expanders):
+        if name in expanders[:index]:
+            at: Steps = ("autoscaler", "expanders", index)
+            yield Conflict(reads=(at,), seen=f"{show(name)} a second time", wanted="each expander once")
+
+
+def _name_conflicts(settings: Settings) -> Iterator[Conflict]:
+    first: dict[str, int] = {}
+    for index, group in enumerate(settings.autoscaler.node_groups):
+        if first.setdefault(group.name, index) != index:
+            earlier: Steps = (*_GROUPS, first[group.name], "name")
+            yield Conflict(
+                reads=((*_GROUPS, index, "name"), earlier),
+                seen=show(group.name),
+                wanted=f"another name than {json_path(earlier)}",
+            )
+
+
+def _size_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+    if group.min_size > group.max_size:
+        yield Conflict(
+            reads=((*at, "minSize"), (*at, "maxSize")),
+            seen=str(group.min_size),
+            wanted=f"<= {json_path((*at, 'maxSize'))} ({group.max_size})",
+        )
+
+
+def _taint_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(group.template.spec.taints):
+        if (taint.key, taint.effect) in seen:
+            text = f"{taint.key}:{taint.effect} a second time"
+            yield Conflict(reads=((*at, index),), seen=text, wanted="each key and effect once, as in a Node")
+        seen.add((taint.key, taint.effect))
+
+
+def _allocatable_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+    status = group.template.status
+    for resource, allocatable in status.allocatable.items():
+        capacity = status.capacity.get(resource)
+        if capacity is not None and allocatable > capacity:
+            of_capacity: Steps = (*at, "capacity", resource)
+            yield Conflict(
+                reads=((*at, "allocatable", resource), of_capacity),
+                seen=show(quantity_text(allocatable)),
+                wanted=f"<= {json_path(of_capacity)} ({quantity_text(capacity)})",
+            )

@@ -1,0 +1,180 @@
+"""The `autoscaler` section: the loop, its node groups, scale-down and slack.
+
+Under each key: its unit, why its default is what it is. Deliberately absent: providers' own settings, which come with
+the providers; and anything that acts (see `notes.py` for what this build does with the section).
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from slackwater.app.settings.section import Section
+from slackwater.app.settings.values import (
+    Count,
+    Delay,
+    Fraction,
+    GroupName,
+    LabelText,
+    QualifiedName,
+    Quantity,
+    Switch,
+    Timeout,
+    Weight,
+    Width,
+    refused,
+)
+from slackwater_protocol.durations import MINUTE, SECOND, Duration
+
+Expander = Literal["random", "most-pods", "least-nodes", "least-waste", "priority"]
+Provider = Literal["kwok", "clusterapi", "externalgrpc"]
+
+
+class TemplateMetadata(Section):
+    """The part of a node's metadata that scheduling reads."""
+
+    labels: Mapping[QualifiedName, LabelText] = Field(default={}, examples=[{"topology.kubernetes.io/zone": "a"}])
+    """Labels that a new node of the group carries. Empty by default."""
+
+
+class Taint(Section):
+    """A taint, as in a Node."""
+
+    key: QualifiedName = Field(examples=["dedicated"])
+    """The taint's key. No default."""
+    value: LabelText = Field(default="", examples=["batch"])
+    """The taint's value. Empty by default."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(examples=["NoSchedule"])
+    """What the taint does to pods that do not tolerate it. No default."""
+
+
+class TemplateSpec(Section):
+    """The part of a node's spec that scheduling reads."""
+
+    taints: tuple[Taint, ...] = ()
+    """Taints that a new node of the group carries. Empty by default."""
+
+
+class TemplateStatus(Section):
+    """What a node of the group has."""
+
+    capacity: Mapping[QualifiedName, Quantity] = Field(default={}, examples=[{"cpu": "8", "memory": "32Gi", "pods": "110"}])
+    """Quantity of each resource. Empty by default: then a real node of the group, or the provider, has to say."""
+    allocatable: Mapping[QualifiedName, Quantity] = Field(default={}, examples=[{"cpu": "7900m", "memory": "30Gi"}])
+    """Quantity of each resource that pods may use, at most `capacity`. By default all of `capacity`."""
+
+
+class Template(Section):
+    """A new node of the group, in the shape of a Node object; used where no real node of the group can be copied."""
+
+    metadata: TemplateMetadata = TemplateMetadata()
+    """Labels."""
+    spec: TemplateSpec = TemplateSpec()
+    """Taints."""
+    status: TemplateStatus = TemplateStatus()
+    """Resources."""
+
+
+class NodeGroup(Section):
+    """Nodes that are equal for scheduling and are created and deleted through one provider. A node belongs to the
+    group that its label `slackwater.dev/node-group` names."""
+
+    name: GroupName = Field(examples=["pool-a"])
+    """The group's name, unique; the value of the label. No default."""
+    provider: Provider = Field(default="kwok", examples=["kwok", "clusterapi", "externalgrpc"])
+    """Who creates and deletes the nodes. kwok by default: Node objects alone, for trials and tests."""
+    min_size: Count = Field(default=0, examples=[0])
+    """Nodes that are never removed. 0 by default: an unused group may vanish."""
+    max_size: Count = Field(default=5000, examples=[5000])
+    """Nodes that the group may have. 5000 by default, the size Slackwater is measured at."""
+    max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
+    """Nodes of this group that may be on their way at the same time; 0: no limit. 100 by default: more overload the
+    image registry and the provider, and nodes that fail to start are paid for."""
+    template: Template = Template()
+    """What a new node looks like."""
+
+
+class ScaleDown(Section):
+    """Removal of nodes that are not needed."""
+
+    enabled: Switch = True
+    """Whether nodes are removed. true by default."""
+    utilization_threshold: Fraction = Field(default=0.5, examples=[0.5])
+    """Share of a node's requests below which it is a candidate. 0.5 by default, the figure of Cluster
+    Autoscaler."""
+    unneeded_time: Delay = Field(default=Duration(10 * MINUTE), examples=["10m"])
+    """Duration for which a node has to be unneeded before it goes. 10m by default: shorter than most paid minimums,
+    longer than a rolling update."""
+    unready_time: Delay = Field(default=Duration(20 * MINUTE), examples=["20m"])
+    """The same for a node that is not ready. 20m by default: a reboot must not cost the node."""
+    max_scale_down_parallelism: Width = Field(default=10, examples=[10])
+    """Nodes, empty or not, that may be on their way out at the same time. 10 by default."""
+    max_drain_parallelism: Width = Field(default=5, examples=[5])
+    """Nodes with pods that may be drained at the same time. 5 by default; more than `maxScaleDownParallelism` has no
+    effect."""
+    simulation_timeout: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
+    """Duration that planning a scale-down may take; what is found by then is used. 0s: no limit. 30s by default."""
+    delay_after_add: Delay = Field(default=Duration(10 * MINUTE), examples=["10m"])
+    """Duration after a group has grown in which it does not shrink. 10m by default: pods are still settling."""
+    delay_after_delete: Delay = Field(default=Duration(0), examples=["0s"])
+    """Duration after a group has shrunk in which it does not shrink again. 0s by default: none."""
+    delay_after_failure: Delay = Field(default=Duration(3 * MINUTE), examples=["3m"])
+    """Duration after a failed removal in which the group does not shrink. 3m by default: time for the provider to
+    recover."""
+
+
+class ExtraCapacity(Section):
+    """Spare room that is planned for, without pods that stand for it."""
+
+    min_rate: Weight = Field(default=0.0, examples=[0.0, 0.1])
+    """Spare room as a share of allocatable capacity. 0.0 by default: none."""
+    granularity: Width = Field(default=5, examples=[5])
+    """Into how many pieces an average node is cut to size the placeholders. 5 by default: small enough to fit, few
+    enough to plan quickly."""
+    sizing: Literal["v1", "v2"] = Field(default="v2", examples=["v2"])
+    """How placeholders are sized: `v1` by the average node, `v2` also by the largest pod. v2 by default: the largest
+    pod must find room too."""
+
+
+class Slack(Section):
+    """Room for pods to come."""
+
+    extra_capacity: ExtraCapacity = ExtraCapacity()
+    """For the whole cluster."""
+
+
+def _some(expanders: tuple[Expander, ...]) -> tuple[Expander, ...]:
+    # pydantic's own minimum counts the valid entries only, and would report a bad one twice.
+    if not expanders:
+        raise refused("at least one expander")
+    return expanders
+
+
+class Autoscaler(Section):
+    """Adds and removes nodes."""
+
+    enabled: Switch = False
+    """Whether the loop runs. false by default: nodes cost money, so somebody has to ask for them."""
+    scan_interval: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
+    """Duration between two loops when nothing wakes it earlier. 10s by default."""
+    max_nodes_per_scale_up: Count = Field(default=1000, examples=[1000, 0])
+    """Nodes that one loop may ask for; 0: no limit. 1000 by default: bounds one mistake."""
+    max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
+    """Nodes of the whole cluster that may be on their way at the same time; 0: no limit. 100 by default, see the
+    group's key of the same name."""
+    max_planning_time: Delay = Field(default=Duration(10 * SECOND), examples=["10s", "0s"])
+    """Duration that the estimate for one group may take; what is found by then is used. 0s: no limit. 10s by default,
+    one `scanInterval`."""
+    expanders: Annotated[tuple[Expander, ...], AfterValidator(_some)] = Field(
+        default=("least-waste",),
+        examples=[["least-waste"], ["priority", "least-waste"]],
+        json_schema_extra={"minItems": 1, "uniqueItems": True},
+    )
+    """How the group to grow is chosen: the first that leaves one group decides, the next ones break ties. least-waste
+    by default: smallest unused share of new nodes."""
+    node_groups: tuple[NodeGroup, ...] = Field(default=(), examples=[[{"name": "pool-a", "maxSize": 50}]])
+    """The groups. Empty by default."""
+    scale_down: ScaleDown = ScaleDown()
+    """When and how nodes are removed."""
+    slack: Slack = Slack()
+    """How much room is kept for pods to come."""

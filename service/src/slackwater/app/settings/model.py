@@ -1,0 +1,52 @@
+"""The whole configuration file as one frozen value. The only place that lists its top-level keys."""
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from slackwater.app.settings.autoscaling import Autoscaler
+from slackwater.app.settings.section import Section
+from slackwater.app.settings.serving import Extender, Kube, Listeners, Migration, Nodes, Vertical
+from slackwater.app.settings.values import SchedulerName, Switch
+
+API_VERSION: Final = "config.slackwater.dev/v1alpha1"
+KIND: Final = "SlackwaterConfiguration"
+
+
+class FeatureGates(Section):
+    """Parts that can be switched off on their own."""
+
+    async_preemption: Switch = Field(default=True, alias="AsyncPreemption")
+    """Whether victims are deleted beside the scheduling path. true by default; false: before the answer."""
+    parallel_drain: Switch = Field(default=True, alias="ParallelDrain")
+    """Whether several nodes are drained at the same time. true by default."""
+    resource_slack: Switch = Field(default=True, alias="ResourceSlack")
+    """Whether spare room is planned. true by default; how much is said in `autoscaler.slack`."""
+
+
+class Settings(Section):
+    """Everything the service is told. `Settings()` is the defaults, which need no file at all."""
+
+    api_version: Literal["config.slackwater.dev/v1alpha1"] = Field(default=API_VERSION, examples=[API_VERSION])
+    """The version of this format. Has to be there in a file, so that an old file is never read as a new one."""
+    kind: Literal["SlackwaterConfiguration"] = Field(default=KIND, examples=[KIND])
+    """The kind of this file. Has to be there in a file, as above."""
+    scheduler_name: SchedulerName = Field(default="slackwater", examples=["slackwater"])
+    """The scheduler's name: what pods say in `spec.schedulerName`, the profile in the scheduler's file, and the label
+    by which agents find us. slackwater by default: beside the cluster's own scheduler, not instead of it."""
+    feature_gates: FeatureGates = FeatureGates()
+    """Parts that can be switched off."""
+    listeners: Listeners = Listeners()
+    """Where the service listens."""
+    extender: Extender = Extender()
+    """What kube-scheduler asks, and how."""
+    nodes: Nodes = Nodes()
+    """What of a node may be used, and which node is preferred."""
+    vertical: Vertical = Vertical()
+    """How workloads grow in place."""
+    migration: Migration = Migration()
+    """When and how much is migrated."""
+    autoscaler: Autoscaler = Autoscaler()
+    """When nodes are added and removed."""
+    kube: Kube = Kube()
+    """How much is asked of the API server."""

@@ -1,0 +1,116 @@
+"""What a valid configuration asks for that will not happen: said by `config check`, refused by `serve` where it matters.
+
+Flows through: valid settings. Two kinds of note: what this build does not do yet (`_LATER`: an entry goes
+with the change that builds it), and combinations of keys where one takes the effect from another. Deliberately absent:
+anything that is wrong; that is an error of the file.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from slackwater.app.settings.model import Settings
+from slackwater.app.settings.problems import Problem
+from slackwater.app.settings.serving import SchedulerTLS
+from slackwater_protocol.durations import format_duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Later:
+    """A key without effect so far: `asked` says whether a file relies on it."""
+
+    path: str
+    missing: str
+    asked: Callable[[Settings], bool]
+
+
+_LATER: Final = (
+    _Later(
+        path="listeners.agents",
+        missing="nothing listens there yet, agents get no answer",
+        asked=lambda settings: "agents" in settings.listeners.model_fields_set,
+    ),
+    _Later(
+        path="vertical.computeUnit",
+        missing="no workload grows in place yet",
+        asked=lambda settings: "compute_unit" in settings.vertical.model_fields_set,
+    ),
+    _Later(
+        path="vertical.maxStepUnits",
+        missing="no workload grows in place yet",
+        asked=lambda settings: "max_step_units" in settings.vertical.model_fields_set,
+    ),
+    _Later(
+        path="migration",
+        missing="no migration is started yet",
+        asked=lambda settings: "migration" in settings.model_fields_set,
+    ),
+    _Later(
+        path="featureGates",
+        missing="no part that a gate switches is built yet",
+        asked=lambda settings: "feature_gates" in settings.model_fields_set,
+    ),
+    _Later(
+        path="autoscaler",
+        missing="no node is added or removed yet",
+        asked=lambda settings: "autoscaler" in settings.model_fields_set and not settings.autoscaler.enabled,
+    ),
+)
+
+
+def unsupported(settings: Settings) -> tuple[Problem, ...]:
+    """What `serve` refuses to start with, since the cluster would rely on something that does not happen."""
+    if settings.autoscaler.enabled:
+        wanted = "false: this build adds and removes no nodes yet"
+        return (Problem(path="autoscaler.enabled", seen="true", wanted=wanted),)
+    return ()
+
+
+def notes(settings: Settings) -> list[str]:
+    """One sentence for each thing that a file asks for and that will not happen; empty for the defaults."""
+    return [
+        *(f"{problem}; serve refuses to start with this" for problem in unsupported(settings)),
+        *(f"{later.path}: has no effect in this build: {later.missing}" for later in _LATER if later.asked(settings)),
+        *_ineffective(settings),
+    ]
+
+
+def _ineffective(settings: Settings) -> Iterator[str]:
+    extender, scale_down, migration = settings.extender, settings.autoscaler.scale_down, settings.migration
+    if not extender.bind:
+        yield (
+            "extender.bind: with false kube-scheduler binds by itself; until the watch shows the bind, the pod's room "
+            "is kept for extender.holdTimeout only"
+        )
+    if extender.hold_timeout < extender.http_timeout:
+        yield (
+            f"extender.holdTimeout: {format_duration(extender.hold_timeout)} is shorter than extender.httpTimeout "
+            f"({format_duration(extender.http_timeout)}): room promised to a pod may go to another one while "
+            "kube-scheduler still waits for its bind"
+        )
+    if scale_down.max_drain_parallelism > scale_down.max_scale_down_parallelism:
+        yield (
+            f"autoscaler.scaleDown.maxDrainParallelism: {scale_down.max_drain_parallelism} is more than "
+            f"maxScaleDownParallelism ({scale_down.max_scale_down_parallelism}), which limits drains too"
+        )
+    for key, value in (("maxPerSource", migration.max_per_source), ("maxPerTarget", migration.max_per_target)):
+        if value > migration.max_concurrent:
+            yield f"migration.{key}: {value} is more than maxConcurrent ({migration.max_concurrent}), which limits it"
+    yield from _listener_notes(settings)
+
+
+def _listener_notes(settings: Settings) -> Iterator[str]:
+    extender, listeners = settings.extender, settings.listeners
+    tls = listeners.extender.tls
+    if tls is None and extender.scheduler_tls != SchedulerTLS():
+        yield "extender.schedulerTLS: has no effect while listeners.extender.tls is not set"
+    if tls is not None and tls.client_ca_file is not None and extender.scheduler_tls.cert_file is None:
+        yield (
+            "extender.schedulerTLS.certFile: not set, yet listeners.extender.tls.clientCAFile asks kube-scheduler "
+            "for a client certificate: scheduler-config cannot write its file"
+        )
+    if not listeners.extender.address.is_loopback and (tls is None or tls.client_ca_file is None):
+        yield (
+            f"listeners.extender.address: {listeners.extender.address} is not on loopback and asks for no client "
+            "certificate: whoever reaches it can bind pods"
+        )

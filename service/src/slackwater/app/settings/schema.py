@@ -1,0 +1,45 @@
+"""JSON Schema (draft 2020-12) of the configuration file, for editors and for admission checks outside Slackwater.
+
+Flows through: the sections' own fields, annotations and docstrings, so it cannot differ from the check, except that a
+schema cannot say what has to agree between keys (`agreement.py`). Deliberately absent: hand-written parts.
+"""
+
+from typing import Any, Final
+
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+
+from slackwater.app.settings.model import API_VERSION, Settings
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_ID: Final = f"https://{API_VERSION}/SlackwaterConfiguration.json"
+
+
+def schema() -> dict[str, Any]:
+    """The schema of a file, where apiVersion and kind have to be there."""
+    body = _on_one_line(Settings.model_json_schema(by_alias=True, mode="validation", schema_generator=_AsInTheFile))
+    return {"$schema": DIALECT, "$id": _ID, **body, "required": ["apiVersion", "kind"]}
+
+
+class _AsInTheFile(GenerateJsonSchema):
+    """Defaults as a file would say them ("5s", not nanoseconds), and no titles made up from keys."""
+
+    def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:
+        default = super().get_default_value(schema)
+        write = schema["schema"].get("serialization", {}).get("function")
+        return write(default) if write else default
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _on_one_line(part: Any) -> Any:
+    """Descriptions are docstrings, wrapped where the source's lines end."""
+    if isinstance(part, list):
+        return [_on_one_line(entry) for entry in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: " ".join(value.split()) if key == "description" and isinstance(value, str) else _on_one_line(value)
+        for key, value in part.items()
+    }

@@ -1,0 +1,188 @@
+"""The one place that builds objects and starts tasks. The order of the children of the root group is the order of life.
+
+Start: ops first (health while the lists run), then everything that feeds the world, then the extender. End: cancelling the root
+group; servers finish what they answer and the dispatcher what it writes, both within bounds.
+"""
+
+import gc
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import anyio
+import structlog
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from slackwater.app.policy import dispatcher_config_of, policy_of
+from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
+from slackwater.app.settings.serving import ListenerTLS
+from slackwater.edge.kube.client import KubeClient, open_client
+from slackwater.edge.kube.decode import PodDecoder
+from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
+from slackwater.edge.kube.resource_type import budgets, nodes, pods
+from slackwater.edge.kube.writer import KubeWriter
+from slackwater.edge.web.extender import Extender
+from slackwater.edge.web.extender_metrics import ExtenderMetrics
+from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.edge.web.serving import Tls, listen, serve_app
+from slackwater.edge.web.world_metrics import WorldCollector
+from slackwater.model.kinds import KindInterner
+from slackwater.run.clock import monotonic
+from slackwater.run.dispatcher import Dispatcher
+from slackwater.run.intake import Intake
+from slackwater.world.world import World
+
+_log = structlog.get_logger(__name__)
+
+#: Allocations between two young collections once everything is listed; the default of 700 collects thousands of times a second.
+_GC_THRESHOLD: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What `serve` built, for whoever watches it from the same process (the demo)."""
+
+    world: World
+    intake: Intake
+
+
+async def serve(
+    settings: Settings,
+    *,
+    config_path: str | None,
+    kubeconfig: str | None,
+    on_ready: Callable[[Running], Awaitable[None]] | None = None,
+) -> None:
+    """Runs the service until SIGTERM, SIGINT or cancellation.
+
+    :raises KubeConfigError: no way to the API server is configured. :raises ListenError: an address is taken.
+    """
+    # Security: jitter only.
+    rng = Random()
+    async with AsyncExitStack() as stack:
+        sockets = {
+            name: stack.enter_context(listen(name, listener.address.host, listener.address.port))
+            for name, listener in (("ops", settings.listeners.ops), ("extender", settings.listeners.extender))
+        }
+        writes = settings.kube.max_concurrent_binds + settings.kube.max_concurrent_writes
+        client = await stack.enter_async_context(open_client(kubeconfig=kubeconfig, max_calls=writes))
+        service = _Service(settings, client, rng)
+        async with anyio.create_task_group() as root:
+            root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
+            await root.start(serve_app, service.ops, sockets["ops"], _tls(settings.listeners.ops.tls), name="ops listener")
+            await root.start(service.dispatcher.run, name="dispatcher")
+            root.start_soon(service.intake.run, name="intake")
+            tls = _tls(settings.listeners.extender.tls)
+            await root.start(serve_app, service.extender, sockets["extender"], tls, name="extender listener")
+            if config_path is not None:
+                root.start_soon(service.watch_settings, Path(config_path), name="settings")
+            await service.intake.synced()
+            _settle_garbage_collector()
+            _log.info("ready", nodes=len(service.world.nodes), pods=len(service.world.pods))
+            if on_ready is not None:
+                await on_ready(Running(world=service.world, intake=service.intake))
+    _log.info("stopped")
+
+
+class _Service:
+    """The objects, connected."""
+
+    def __init__(self, settings: Settings, client: KubeClient, rng: Random) -> None:
+        self._settings = settings
+        self._view = SettingsView(as_file(settings))
+        kinds = KindInterner()
+        config = ReflectorConfig(page_size=settings.kube.list_page_size)
+        self._reflectors: dict[str, Reflector[Any]] = {
+            resource.name: Reflector(client, resource, rng=rng, config=config)
+            for resource in (nodes(_report_broken), pods(kinds, _report_broken), budgets(_report_broken))
+        }
+        self.world = World(policy_of(settings), seed=rng.getrandbits(63))
+        self.intake = Intake(self.world, monotonic, self._reflectors)
+        writer = KubeWriter(client)
+        self.dispatcher = Dispatcher(writer, self.intake.take, dispatcher_config_of(settings), rng=rng)
+        self.intake.connect(self.dispatcher)
+        registry = self._registry()
+        self.extender = Extender(
+            world=self.world,
+            submitter=self.dispatcher,
+            readiness=self.intake,
+            decode_pod=PodDecoder(kinds).decode,
+            clock=monotonic,
+            metrics=ExtenderMetrics(registry),
+            max_body_bytes=settings.extender.max_body_bytes,
+        )
+        self.ops = ops_app(world=self.world, readiness=self.intake, registry=registry, settings=self._view, clock=monotonic)
+
+    def _registry(self) -> CollectorRegistry:
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        GCCollector(registry=registry)
+        registry.register(WorldCollector(self.world, lambda: self.dispatcher.stats, self._feed_metrics))
+        return registry
+
+    def _feed_metrics(self) -> Iterator[Metric]:
+        events = CounterMetricFamily("slackwater_feed_events", "Events taken from the API server.", labels=["resource"])
+        lists = CounterMetricFamily("slackwater_feed_lists", "Lists begun.", labels=["resource"])
+        watches = CounterMetricFamily("slackwater_feed_watches", "Watches begun.", labels=["resource"])
+        breaks = CounterMetricFamily(
+            "slackwater_feed_breaks", "Lists and watches broken off, by cause.", labels=["resource", "cause"]
+        )
+        broken = CounterMetricFamily("slackwater_feed_broken_objects", "Objects skipped as unreadable.", labels=["resource"])
+        alive = GaugeMetricFamily("slackwater_feed_alive", "1 while the API server answers.", labels=["resource"])
+        for name, reflector in self._reflectors.items():
+            stats = reflector.stats()
+            events.add_metric([name], stats.events)
+            lists.add_metric([name], stats.lists)
+            watches.add_metric([name], stats.watches)
+            broken.add_metric([name], stats.broken_objects)
+            alive.add_metric([name], int(stats.alive))
+            for cause, count in stats.breaks.items():
+                breaks.add_metric([name, cause], count)
+        yield from (events, lists, watches, breaks, broken, alive)
+
+    async def watch_settings(self, path: Path) -> None:
+        await watch_settings(path, self._settings_changed, self._settings_refused, current=self._settings)
+
+    def _settings_changed(self, _before: Settings, new: Settings) -> None:
+        """Against what is in force, not the file's last state: a change that waits for a restart keeps waiting."""
+        change = live(self._settings, new)
+        self._settings = change.settings
+        self.world.adopt_policy(policy_of(change.settings))
+        self.extender.max_body_bytes = change.settings.extender.max_body_bytes
+        self._view.in_force = as_file(change.settings)
+        waits = ", ".join(change.restart)
+        self._view.problem = f"these changes wait for a restart: {waits}" if waits else None
+        _log.info("settings changed", in_force=list(change.live), wait_for_restart=list(change.restart))
+
+    def _settings_refused(self, error: SettingsError) -> None:
+        self._view.problem = str(error)
+        _log.error("settings refused, the old ones stay", problem=str(error))
+
+
+def _report_broken(resource: str, name: str, error: Exception) -> None:
+    _log.error("object skipped: it cannot be read", resource=resource, name=name, error=str(error))
+
+
+def _tls(tls: ListenerTLS | None) -> Tls | None:
+    return None if tls is None else Tls(cert_file=tls.cert_file, key_file=tls.key_file, client_ca_file=tls.client_ca_file)
+
+
+def _settle_garbage_collector() -> None:
+    """What was listed is there to stay: looking through it again and again would stop every answer for tens of milliseconds."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD, 20, 20)
+
+
+async def _cancel_on_signal(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for received in signals:
+            _log.info("stopping", signal=signal.Signals(received).name)
+            scope.cancel()
+            return

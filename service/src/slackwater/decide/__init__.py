@@ -1,0 +1,1 @@
+"""Pure decisions on the picture; siblings never import one another."""

@@ -1,0 +1,62 @@
+"""The score curve of Neon's scheduler plugin, with the new pod counted (reference/neon-scheduler.md section 2.11, HEAD)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.model.columns import Int64, NodeColumns, Rows, vertical
+from slackwater.model.resources import Amounts
+
+#: kube-scheduler takes 0..10 from an extender and multiplies by weight x 10, without clamping (facts, call 8).
+MAX_EXTENDER_SCORE: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreCurve:
+    """Score over fullness x in 0..1: `min_usage` at 0, rising to 1 at `peak`, falling to `max_usage` at 1."""
+
+    min_usage: float = 0.5
+    max_usage: float = 0.0
+    peak: float = 0.8
+
+
+def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> npt.NDArray[np.float64]:
+    """The score of each row as a fraction 0..1: the least over the resources, scaled by the node's size.
+
+    The size factor is Total / largest Total of all rows. 0 where the pod does not fit, or the node has no Total.
+    """
+    total = columns.total[:, rows]
+    after = columns.reserved[:, rows] + vertical(wanted)
+    largest = np.maximum(columns.total.max(axis=1, initial=0), 1).reshape(-1, 1)
+    fullness = after / np.maximum(total, 1)
+    score = np.asarray((_on_curve(fullness, curve) * (total / largest)).min(axis=0), np.float64)
+    return np.where((after <= total).all(axis=0), score, 0.0)
+
+
+def _on_curve(x: npt.NDArray[np.float64], curve: ScoreCurve) -> npt.NDArray[np.float64]:
+    # A peak of 0 or 1 leaves one branch without any x; the guarded divisor only keeps numpy quiet there.
+    rising = curve.min_usage + (1 - curve.min_usage) / (curve.peak or 1.0) * x
+    falling = curve.max_usage + (1 - curve.max_usage) / ((1 - curve.peak) or 1.0) * (1 - x)
+    return np.where(x < curve.peak, rising, np.where(x > curve.peak, falling, 1.0))
+
+
+def percent_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:
+    """0..100 as the plugin itself answers, truncated."""
+    return np.asarray(100 * fractions(wanted, columns, rows, curve), np.int64)
+
+
+def extender_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:
+    """0..10 for each row: the fraction to the nearest tenth, and at least 1 wherever the pod fits.
+
+    Trap T5 has it that an extender with 11 levels should spread ranks within the call. We do not: it would turn a difference
+    of one percent into most of the range and so override image locality and spread (docs/adr/0002).
+    """
+    score = fractions(wanted, columns, rows, curve)
+    return np.where(score > 0, np.maximum(np.rint(score * MAX_EXTENDER_SCORE), 1), 0).astype(np.int64)
+
+
+def randomized(scores: Int64, rng: np.random.Generator) -> Int64:
+    """Each score s > 0 replaced by a uniform integer of 1..s; 0 stays 0 (reference/neon-scheduler.md section 2.11)."""
+    return np.where(scores > 0, rng.integers(1, np.maximum(scores, 1), endpoint=True), 0)

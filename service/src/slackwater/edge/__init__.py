@@ -1,0 +1,1 @@
+"""The outside world: adapters that implement the ports of `run` and never import one another."""

@@ -1,0 +1,100 @@
+"""What a reflector must know of one resource type: where it is listed, and how its objects become events."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget
+from slackwater.model.events import BudgetGone, BudgetSeen, Event, NodeGone, NodeSeen, PodGone, PodSeen
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.kinds import KindInterner
+
+K = TypeVar("K", bound=Hashable)
+
+NODES_PATH: Final = "/api/v1/nodes"
+PODS_PATH: Final = "/api/v1/pods"
+BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
+
+#: Told of an object that cannot be read, which is then skipped: ("pods", "ns/name", what is wrong).
+OnBroken = Callable[[str, str, Exception], None]
+
+
+class Found(NamedTuple, Generic[K]):
+    """An object as the API server has it: its key (unique now), its UID (unique in time), its version, and the event."""
+
+    key: K
+    uid: str
+    version: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceType(Generic[K]):
+    """One resource type. `decode` raises ValueError for an object it cannot read."""
+
+    name: str
+    path: str
+    decode: Callable[[bytes | msgspec.Raw], Found[K]]
+    key_of: Callable[[str, str], K]  #: (namespace, name)
+    gone: Callable[[K, str], Event]  #: (key, UID)
+    on_broken: OnBroken
+    field_selector: str = ""
+    label_selector: str = ""
+
+    def selecting(self, *, fields: str = "", labels: str = "") -> "ResourceType[K]":
+        """The same, but only of objects that these selectors match."""
+        return replace(self, field_selector=fields, label_selector=labels)
+
+
+def nodes(on_broken: OnBroken) -> ResourceType[NodeName]:
+    decoder = NodeDecoder()
+
+    def decode(raw: bytes | msgspec.Raw) -> Found[NodeName]:
+        node = decoder.decode(raw)
+        return Found(node.name, node.uid, node.resource_version, NodeSeen(node))
+
+    return ResourceType(
+        name="nodes",
+        path=NODES_PATH,
+        decode=decode,
+        key_of=lambda _, name: NodeName(name),
+        gone=lambda name, _: NodeGone(name),
+        on_broken=on_broken,
+    )
+
+
+def pods(kinds: KindInterner, on_broken: OnBroken) -> ResourceType[PodKey]:
+    decoder = PodDecoder(kinds)
+
+    def decode(raw: bytes | msgspec.Raw) -> Found[PodKey]:
+        pod = decoder.decode(raw)
+        return Found(pod.key, pod.uid, pod.resource_version, PodSeen(pod))
+
+    return ResourceType(
+        name="pods",
+        path=PODS_PATH,
+        decode=decode,
+        key_of=PodKey,
+        gone=lambda key, uid: PodGone(PodUid(uid), key),
+        on_broken=on_broken,
+    )
+
+
+def budgets(on_broken: OnBroken) -> ResourceType[tuple[str, str]]:
+    """PodDisruptionBudgets; the key is (namespace, name)."""
+
+    def decode(raw: bytes | msgspec.Raw) -> Found[tuple[str, str]]:
+        budget = decode_budget(raw)
+        key = (budget.namespace, budget.name)
+        return Found(key, budget.uid, budget.resource_version, BudgetSeen(budget))
+
+    return ResourceType(
+        name="poddisruptionbudgets",
+        path=BUDGETS_PATH,
+        decode=decode,
+        key_of=lambda namespace, name: (namespace, name),
+        gone=lambda key, _: BudgetGone(*key),
+        on_broken=on_broken,
+    )

@@ -1,0 +1,30 @@
+"""One instance for each value that many objects repeat: namespaces, node names, label sets, times of creation."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+@dataclass(slots=True)
+class Shared(Generic[T]):
+    """Answers an equal value with the first instance of it. Bounded: past `most` it starts anew, which costs memory only.
+
+    `sys.intern` will not do for texts: from Python 3.12 on what it interned may stay until the process ends.
+    """
+
+    most: int = 65_536
+    _kept: dict[T, T] = field(default_factory=dict)
+
+    def share(self, value: T) -> T:
+        kept = self._kept.get(value)
+        if kept is not None:
+            return kept
+        if len(self._kept) >= self.most:
+            self._kept.clear()
+        self._kept[value] = value
+        return value
+
+    def __len__(self) -> int:
+        return len(self._kept)

@@ -1,0 +1,192 @@
+"""The API's JSON as msgspec structs: only the fields that some decision reads; msgspec skips the rest unread.
+
+Every field has a default, because the API leaves out what is empty, and lists may be null. The structs live for the
+length of one decode. None of them can form a cycle, so all are kept from the cyclic garbage collector (`gc=False`).
+"""
+
+from msgspec import Raw, Struct, field
+
+#: The API always writes text; people's files also hold numbers.
+Quantity = str | int | float
+
+
+class Wire(Struct, gc=False, rename="camel"):
+    """What all structs here share. Unknown fields are skipped."""
+
+
+class MetaWire(Wire):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+
+
+class IdentityWire(Wire):
+    """No more of an object than its name: for deleted and for broken ones."""
+
+    metadata: MetaWire = field(default_factory=MetaWire)
+
+
+class ListMetaWire(Wire):
+    resource_version: str = ""
+    continue_: str = field(name="continue", default="")
+
+
+class ListWire(Wire):
+    """One page of a list; its objects still undecoded, so that a broken one spoils no other."""
+
+    metadata: ListMetaWire = field(default_factory=ListMetaWire)
+    items: list[Raw] | None = None
+
+
+class WatchWire(Wire):
+    """One line of a watch."""
+
+    type: str
+    object: Raw
+
+
+class StatusWire(Wire):
+    """The API's way to say what went wrong."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class AmountsWire(Wire):
+    """A ResourceList, as far as the ledger accounts for it."""
+
+    cpu: Quantity | None = None
+    memory: Quantity | None = None
+
+
+class ResourcesWire(Wire):
+    requests: AmountsWire | None = None
+
+
+class ConditionWire(Wire):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class TaintWire(Wire):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpecWire(Wire):
+    unschedulable: bool = False
+    taints: list[TaintWire] | None = None
+
+
+class NodeStatusWire(Wire):
+    allocatable: AmountsWire | None = None
+    capacity: AmountsWire | None = None
+    conditions: list[ConditionWire] | None = None
+
+
+class NodeWire(Wire):
+    metadata: MetaWire = field(default_factory=MetaWire)
+    spec: NodeSpecWire = field(default_factory=NodeSpecWire)
+    status: NodeStatusWire = field(default_factory=NodeStatusWire)
+
+
+class ContainerWire(Wire):
+    name: str = ""
+    resources: ResourcesWire | None = None
+    restart_policy: str | None = None
+
+
+class RequirementWire(Wire):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTermWire(Wire):
+    match_expressions: list[RequirementWire] | None = None
+    match_fields: list[RequirementWire] | None = None
+
+
+class NodeSelectorWire(Wire):
+    node_selector_terms: list[NodeSelectorTermWire] | None = None
+
+
+class NodeAffinityWire(Wire):
+    required: NodeSelectorWire | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+
+
+class AffinityWire(Wire):
+    node_affinity: NodeAffinityWire | None = None
+
+
+class TolerationWire(Wire):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class PodSpecWire(Wire):
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    preemption_policy: str | None = None
+    priority: int | None = None
+    containers: list[ContainerWire] | None = None
+    init_containers: list[ContainerWire] | None = None
+    overhead: AmountsWire | None = None
+    resources: ResourcesWire | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Raw = Raw(b"null")  #: an AffinityWire or null; like the next one read once for all pods that share it
+    tolerations: Raw = Raw(b"null")  #: a list of TolerationWire or null
+
+
+class ContainerStatusWire(Wire):
+    name: str = ""
+    resources: ResourcesWire | None = None
+    allocated_resources: AmountsWire | None = None
+
+
+class PodStatusWire(Wire):
+    phase: str = ""
+    start_time: str | None = None
+    nominated_node_name: str = ""
+    conditions: list[ConditionWire] | None = None
+    container_statuses: list[ContainerStatusWire] | None = None
+    init_container_statuses: list[ContainerStatusWire] | None = None
+    resources: ResourcesWire | None = None
+    allocated_resources: AmountsWire | None = None
+
+
+class PodWire(Wire):
+    metadata: MetaWire = field(default_factory=MetaWire)
+    spec: PodSpecWire = field(default_factory=PodSpecWire)
+    status: PodStatusWire = field(default_factory=PodStatusWire)
+
+
+class SelectorWire(Wire):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[RequirementWire] | None = None
+
+
+class BudgetSpecWire(Wire):
+    selector: SelectorWire | None = None
+
+
+class BudgetStatusWire(Wire):
+    disruptions_allowed: int = 0
+
+
+class BudgetWire(Wire):
+    """A PodDisruptionBudget (policy/v1)."""
+
+    metadata: MetaWire = field(default_factory=MetaWire)
+    spec: BudgetSpecWire = field(default_factory=BudgetSpecWire)
+    status: BudgetStatusWire = field(default_factory=BudgetStatusWire)

@@ -1,0 +1,1 @@
+"""HTTP: the extender's four verbs, and the ops listener (health, metrics, dumpstate, dashboard)."""

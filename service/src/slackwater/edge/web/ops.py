@@ -1,0 +1,137 @@
+"""The ops listener: health, metrics, state and the dashboard, all read-only."""
+
+from collections.abc import Callable
+from importlib import resources
+from typing import Annotated, Any
+
+import anyio.to_thread
+import msgspec
+from fastapi import FastAPI, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
+
+from slackwater import __version__
+from slackwater.edge.web.extender import Readiness
+from slackwater.model.ids import Instant
+from slackwater.world import dump
+from slackwater.world.world import World
+
+_encode = msgspec.json.Encoder().encode
+#: The page loads nothing from anywhere and runs only its own script.
+_PAGE_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; base-uri 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+
+
+class Status(BaseModel):
+    """What `/statusz` answers."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Annotated[str, Field(description="Version of the service.")]
+    ready: Annotated[bool, Field(description="Everything was listed once.")]
+    waitingFor: Annotated[list[str], Field(description="Resource types not listed yet.")]  # noqa: N815 -- wire name
+    generation: Annotated[int, Field(description="Counts the changes of the picture.")]
+    nodes: int
+    pods: int
+    claims: Annotated[int, Field(description="Pods that count on a node.")]
+    unconfirmed: Annotated[int, Field(description="Reservations that the watch has not shown yet.")]
+    holds: int
+    denials: int
+    schedulingAttempts: int  # noqa: N815 -- wire name
+    schedulingFailures: int  # noqa: N815 -- wire name
+    adopted: Annotated[int, Field(description="Pods found bound that this service did not bind.")]
+    settings: Annotated[dict[str, Any], Field(description="The configuration in force.")]
+    settingsProblem: Annotated[str | None, Field(description="Why a changed configuration file was refused.")]  # noqa: N815
+
+
+class SettingsView:
+    """The configuration as the ops listener shows it; the wiring keeps it true."""
+
+    def __init__(self, in_force: dict[str, Any]) -> None:
+        self.in_force = in_force
+        self.problem: str | None = None
+
+
+def ops_app(
+    *,
+    world: World,
+    readiness: Readiness,
+    registry: CollectorRegistry,
+    settings: SettingsView,
+    clock: Callable[[], Instant],
+) -> FastAPI:
+    """The ASGI application."""
+    app = FastAPI(title="Slackwater ops", version=__version__, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
+    _add_health(app, readiness)
+    _add_state(app, world, readiness, settings, clock)
+    _add_dashboard(app)
+
+    @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
+    async def metrics() -> Response:
+        # On the loop: the collector reads the world, which changes nowhere else.
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return app
+
+
+def _add_health(app: FastAPI, readiness: Readiness) -> None:
+    @app.get("/livez", response_class=PlainTextResponse, summary="200 while the event loop answers")
+    async def livez() -> str:
+        return "ok\n"
+
+    @app.get("/readyz", response_class=PlainTextResponse, summary="200 once everything was listed, 503 before")
+    @app.get("/healthz", response_class=PlainTextResponse, summary="As /readyz")
+    async def readyz(response: Response) -> str:
+        if readiness.ready:
+            return "ok\n"
+        response.status_code = 503
+        return f"waiting for the first list of: {', '.join(readiness.unlisted)}\n"
+
+
+def _add_state(app: FastAPI, world: World, readiness: Readiness, settings: SettingsView, clock: Callable[[], Instant]) -> None:
+    @app.get("/dumpstate", summary="The whole state, sorted, integers only (milliCPU, bytes)")
+    async def dumpstate() -> Response:
+        taken = dump.take(world, clock())
+        configuration = settings.in_force
+
+        def encoded() -> bytes:
+            return _encode({**dump.document(taken), "configuration": configuration})
+
+        return Response(await anyio.to_thread.run_sync(encoded), media_type="application/json")
+
+    @app.get("/statusz", summary="A short state of the service")
+    async def statusz() -> Status:
+        return Status(
+            version=__version__,
+            ready=readiness.ready,
+            waitingFor=list(readiness.unlisted),
+            generation=world.generation,
+            nodes=len(world.nodes),
+            pods=len(world.pods),
+            claims=len(world.claims),
+            unconfirmed=world.claims.unconfirmed(),
+            holds=len(world.holds),
+            denials=len(world.denials),
+            schedulingAttempts=world.tally.attempts,
+            schedulingFailures=world.tally.failures,
+            adopted=world.tally.adopted,
+            settings=settings.in_force,
+            settingsProblem=settings.problem,
+        )
+
+
+def _add_dashboard(app: FastAPI) -> None:
+    page = resources.files("slackwater.edge.web").joinpath("dashboard.html").read_text("utf-8")
+    script = resources.files("slackwater.edge.web").joinpath("dashboard.js").read_text("utf-8")
+
+    @app.get("/", response_class=HTMLResponse, summary="The dashboard")
+    async def dashboard() -> HTMLResponse:
+        return HTMLResponse(page, headers=_PAGE_HEADERS)
+
+    @app.get("/dashboard.js", summary="The dashboard's script")
+    async def dashboard_script() -> Response:
+        return Response(script, media_type="text/javascript; charset=utf-8", headers=_PAGE_HEADERS)

@@ -1,0 +1,91 @@
+"""One uvicorn server as a child of the root task group: the group decides when it ends, never a signal handler of its own."""
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+import uvicorn
+from anyio.abc import TaskStatus
+
+#: Longer than the 90 s for which kube-scheduler keeps an idle connection: were we to close it first, a request that is just
+#: being sent would be lost, since Go does not repeat a POST.
+_KEEP_ALIVE_SECONDS: Final = 600
+_GRACE_SECONDS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Paths of PEM files. With a client CA, callers must present a certificate that it signed."""
+
+    cert_file: str
+    key_file: str
+    client_ca_file: str | None
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; the message names listener, address and cause."""
+
+
+def listen(name: str, host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    :raises ListenError: the address is taken or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ListenError(f"listeners.{name}.address: cannot listen on {host}:{port}: {error.strerror or error}") from error
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_started()
+
+
+async def serve_app(
+    app: Callable[..., Any], sock: socket.socket, tls: Tls | None, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """Serves until cancelled; then ends what is being answered, within a bound."""
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        ssl_certfile=tls.cert_file if tls else None,
+        ssl_keyfile=tls.key_file if tls else None,
+        ssl_ca_certs=tls.client_ca_file if tls else None,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if tls and tls.client_ca_file else ssl.CERT_NONE,
+    )
+    server = _Server(config, task_status.started)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_until_stopped, server, sock)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            server.should_exit = True
+
+
+async def _until_stopped(server: uvicorn.Server, sock: socket.socket) -> None:
+    # Shielded, since uvicorn ends by `should_exit`; it bounds its own end by `timeout_graceful_shutdown`.
+    with anyio.CancelScope(shield=True):
+        await server.serve(sockets=[sock])

@@ -1,0 +1,202 @@
+"""kube-scheduler's extender v1 on the wire, for the hot path: msgspec, names only decoded where they are read.
+
+The Go types have no JSON tags (trap T1): names are Go case, Go decodes any case, so we accept any case and emit Go case. The
+same messages as documented pydantic models stand in `slackwater_protocol.extender`; a test holds the two together.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+_T = TypeVar("_T")
+NULL: Final = msgspec.Raw(b"null")
+
+
+class BadRequest(Exception):
+    """The body is not what the verb takes; the message says what was seen and what is wanted."""
+
+
+class PlacingArgs(msgspec.Struct, gc=False):
+    """Body of filter and prioritize. The pod is decoded only where the watch does not have it."""
+
+    Pod: msgspec.Raw = NULL
+    Nodes: msgspec.Raw = NULL
+    NodeNames: msgspec.Raw = NULL
+
+
+class ObjectMeta(msgspec.Struct, gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+
+
+class ObjectHead(msgspec.Struct, gc=False):
+    """The metadata of any object."""
+
+    metadata: ObjectMeta
+
+
+class NodeItems(msgspec.Struct, gc=False):
+    """A NodeList, its nodes kept as they came."""
+
+    items: list[msgspec.Raw] | None = None
+
+
+class BindingArgs(msgspec.Struct, gc=False):
+    PodName: str = ""
+    PodNamespace: str = ""
+    PodUID: str = ""
+    Node: str = ""
+
+
+class MetaPod(msgspec.Struct):
+    UID: str = ""
+
+
+class MetaVictims(msgspec.Struct):
+    Pods: list[MetaPod] | None = None
+    NumPDBViolations: int = 0
+
+
+class Victims(msgspec.Struct):
+    Pods: list[ObjectHead] | None = None
+    NumPDBViolations: int = 0
+
+
+class PreemptionArgs(msgspec.Struct):
+    """Body of preempt: one of the two maps, by `nodeCacheCapable`."""
+
+    Pod: msgspec.Raw = NULL
+    NodeNameToVictims: dict[str, Victims | None] | None = None
+    NodeNameToMetaVictims: dict[str, MetaVictims | None] | None = None
+
+
+class HostPriority(msgspec.Struct, gc=False):
+    Host: str
+    Score: int
+
+
+class PreemptionResult(msgspec.Struct):
+    NodeNameToMetaVictims: dict[str, MetaVictims]
+
+
+class ErrorAnswer(msgspec.Struct):
+    Error: str
+
+
+_placing = msgspec.json.Decoder(PlacingArgs)
+_binding = msgspec.json.Decoder(BindingArgs)
+_preemption = msgspec.json.Decoder(PreemptionArgs)
+_head = msgspec.json.Decoder(ObjectHead)
+_names = msgspec.json.Decoder(list[str])
+_node_items = msgspec.json.Decoder(NodeItems)
+encode: Final = msgspec.json.Encoder().encode
+
+
+def placing_args(body: bytes) -> PlacingArgs:
+    """:raises BadRequest: malformed, without a pod, or without any nodes."""
+    args = _decoded(_placing, body)
+    if args.Pod == NULL:
+        args = _decoded(_placing, _in_go_case(body, PlacingArgs))
+    if args.Pod == NULL:
+        raise BadRequest("Pod: missing, want the pod to be placed")
+    if args.NodeNames == NULL and args.Nodes == NULL:
+        raise BadRequest("NodeNames and Nodes: both missing, want one of them")
+    return args
+
+
+def binding_args(body: bytes) -> BindingArgs:
+    """:raises BadRequest: malformed, or without one of the four names."""
+    args = _decoded(_binding, body)
+    if not args.PodUID or not args.Node:
+        args = _decoded(_binding, _in_go_case(body, BindingArgs))
+    for field in BindingArgs.__struct_fields__:
+        if not getattr(args, field):
+            raise BadRequest(f"{field}: missing or empty, want PodName, PodNamespace, PodUID and Node")
+    return args
+
+
+def preemption_args(body: bytes) -> PreemptionArgs:
+    """:raises BadRequest: malformed, without a pod, or without any victims."""
+    args = _decoded(_preemption, body)
+    if args.Pod == NULL:
+        args = _decoded(_preemption, _in_go_case(body, PreemptionArgs))
+    if args.Pod == NULL:
+        raise BadRequest("Pod: missing, want the preemptor")
+    if args.NodeNameToVictims is None and args.NodeNameToMetaVictims is None:
+        raise BadRequest("NodeNameToVictims and NodeNameToMetaVictims: both missing, want one of them")
+    return args
+
+
+def head(raw: bytes, what: str) -> ObjectMeta:
+    """The metadata of an object.
+
+    :raises BadRequest: it has none, or no name.
+    """
+    meta = _decoded(_head, raw, what).metadata
+    if not meta.name:
+        raise BadRequest(f"{what}.metadata.name: missing or empty")
+    return meta
+
+
+def names(raw: bytes) -> list[str]:
+    """:raises BadRequest: no list of strings."""
+    return _decoded(_names, raw, "NodeNames")
+
+
+def node_items(raw: bytes) -> list[msgspec.Raw]:
+    """:raises BadRequest: no NodeList."""
+    return _decoded(_node_items, raw, "Nodes").items or []
+
+
+def _decoded(decoder: "msgspec.json.Decoder[_T]", body: bytes, what: str = "body") -> _T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"{what}: {error}") from None
+
+
+#: Every Go name of the messages, by its lower-case form.
+_GO_NAMES: Final = {
+    name.lower(): name
+    for struct in (PlacingArgs, BindingArgs, PreemptionArgs, Victims, MetaVictims, MetaPod)
+    for name in struct.__struct_fields__
+}
+#: Below these, keys are node names or objects of the API, which have a case of their own.
+_VICTIM_MAPS: Final = {"NodeNameToVictims", "NodeNameToMetaVictims"}
+
+
+def _in_go_case(body: bytes, struct: type[msgspec.Struct]) -> bytes:
+    """The body with the keys of its messages in Go case; a key that is there in Go case already wins over another spelling."""
+    try:
+        message = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"body: {error}") from None
+    if not isinstance(message, dict):
+        raise BadRequest(f"body: got {type(message).__name__}, want an object with {', '.join(struct.__struct_fields__)}")
+    renamed = _renamed(message)
+    for field in _VICTIM_MAPS & renamed.keys():
+        if isinstance(renamed[field], dict):
+            renamed[field] = {node: _renamed_victims(victims) for node, victims in renamed[field].items()}
+    return encode(renamed)
+
+
+def _renamed_victims(victims: Any) -> Any:
+    if not isinstance(victims, dict):
+        return victims
+    victims = _renamed(victims)
+    pods = victims.get("Pods")
+    if isinstance(pods, list):
+        victims["Pods"] = [_renamed(pod) if isinstance(pod, dict) else pod for pod in pods]
+    return victims
+
+
+def _renamed(message: Mapping[str, Any]) -> dict[str, Any]:
+    renamed: dict[str, Any] = {}
+    for key, value in message.items():
+        name = _GO_NAMES.get(key.lower(), key)
+        if name == key or name not in message:
+            renamed[name] = value
+    return renamed

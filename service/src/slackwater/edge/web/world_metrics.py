@@ -1,0 +1,83 @@
+"""Metrics of the world, read from its state when they are scraped, so that they can never differ from it."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.run.dispatcher import DispatcherStats
+from slackwater.world.world import World
+
+_COUNTS = (
+    ("attempts", "slackwater_scheduling_attempts", "Scheduling attempts seen: filter calls, and failures of in-tree filters."),
+    ("adopted", "slackwater_pods_adopted", "Pods found bound that this service did not bind."),
+    ("confirmed", "slackwater_binds_confirmed", "Bindings of this service that the watch has shown."),
+    ("holds", "slackwater_holds_taken", "Holds taken at filter."),
+    ("holds_expired", "slackwater_holds_expired", "Holds that ended by time, without a bind."),
+    (
+        "sample_starvations",
+        "slackwater_sample_starvations",
+        "Filter calls whose whole sample was rejected though another node fits.",
+    ),
+    ("nominations", "slackwater_nominations", "Nominations made in answer to sample starvation."),
+    ("nominations_met", "slackwater_nominations_met", "Nominated pods that were bound to the nominated node."),
+    ("over_total", "slackwater_admissions_over_total", "Pods that others bound to a node without room for them."),
+)
+
+
+class WorldCollector(Collector):
+    """Yields the families on each scrape."""
+
+    def __init__(self, world: World, writes: Callable[[], DispatcherStats], feeds: Callable[[], Iterable[Metric]]) -> None:
+        self._world = world
+        self._writes = writes
+        self._feeds = feeds
+
+    def collect(self) -> Iterator[Metric]:
+        tally = self._world.tally
+        for field, name, meaning in _COUNTS:
+            yield CounterMetricFamily(name, meaning, value=getattr(tally, field))
+        failures = CounterMetricFamily(
+            "slackwater_scheduling_failures", "Scheduling attempts that failed, by whose word.", labels=["by"]
+        )
+        failures.add_metric(["slackwater"], tally.failures - tally.failures_in_tree)
+        failures.add_metric(["in_tree"], tally.failures_in_tree)
+        yield failures
+        yield _by_reason("slackwater_filter_verdicts", "Verdicts of filter on nodes, by reason.", tally.verdicts.tolist())
+        yield _by_reason("slackwater_bind_refusals", "Refused binds, by reason.", tally.bind_refusals.tolist())
+        yield from self._gauges()
+        yield from self._dispatched()
+        yield from self._feeds()
+
+    def _gauges(self) -> Iterator[Metric]:
+        world = self._world
+        yield GaugeMetricFamily("slackwater_synced", "1 once everything was listed.", value=int(world.synced))
+        yield GaugeMetricFamily("slackwater_nodes", "Nodes in the picture.", value=len(world.nodes))
+        yield GaugeMetricFamily("slackwater_pods", "Pods in the picture, ended ones included.", value=len(world.pods))
+        yield GaugeMetricFamily("slackwater_claims", "Pods that count on a node.", value=len(world.claims))
+        yield GaugeMetricFamily(
+            "slackwater_claims_unconfirmed", "Reservations that the watch has not shown yet.", value=world.claims.unconfirmed()
+        )
+        yield GaugeMetricFamily("slackwater_holds", "Holds now.", value=len(world.holds))
+        yield GaugeMetricFamily("slackwater_denials", "Denied binds remembered now.", value=len(world.denials))
+
+    def _dispatched(self) -> Iterator[Metric]:
+        stats = self._writes()
+        calls = CounterMetricFamily(
+            "slackwater_api_calls", "Attempts of API writes, by effect and verdict.", labels=["effect", "verdict"]
+        )
+        for (effect, verdict), count in sorted(stats.calls.items()):
+            calls.add_metric([effect, verdict], count)
+        yield calls
+        yield GaugeMetricFamily("slackwater_api_calls_waiting", "Effects not ended yet.", value=stats.waiting)
+        yield CounterMetricFamily(
+            "slackwater_events_dropped", "Events for people that were dropped under load.", value=stats.dropped_announcements
+        )
+
+
+def _by_reason(name: str, meaning: str, counts: list[int]) -> Metric:
+    family = CounterMetricFamily(name, meaning, labels=["reason"])
+    for reason in Reason:
+        family.add_metric([MEANINGS[reason].label], counts[reason])
+    return family

@@ -1,0 +1,100 @@
+"""Nodes as rows of integer columns: what is judged for all nodes at once.
+
+A column has shape (2, rows): one line for each accounted resource, in the order of `resources.RESOURCES` (milliCPU, bytes).
+Rows of nodes that went are reused; a free row has Total 0, so that nothing ever fits there.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.model.resources import RESOURCES, Amounts
+
+Int64 = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+Codes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+_FIRST_CAPACITY: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the schema: its name and what its numbers mean."""
+
+    name: str
+    meaning: str
+
+
+#: Every (resources, rows) column. All are >= 0 and int64.
+SCHEMA: Final = (
+    Column("total", "what may be promised: allocatable less the system amounts"),
+    Column("watermark", "share of total above which live migration starts; never limits placement"),
+    Column("reserved", "promised to pods; may pass total on foreign binds or a shrunk node, never by our own doing"),
+    Column("buffer", "part of reserved held only because an agent has not been heard yet"),
+    Column("capacity_pressure", "growth that was asked for and denied"),
+    Column("pressure_accounted_for", "pressure that running migrations will relieve"),
+    Column("held", "short promises between decision and bind; not part of reserved"),
+)
+
+
+class NodeColumns:
+    """The columns, growable. `n_rows` rows are meaningful; the arrays may be longer."""
+
+    __slots__ = (*(column.name for column in SCHEMA), "n_rows")
+
+    total: Int64
+    watermark: Int64
+    reserved: Int64
+    buffer: Int64
+    capacity_pressure: Int64
+    pressure_accounted_for: Int64
+    held: Int64
+    n_rows: int
+
+    def __init__(self, n_rows: int = 0) -> None:
+        self.n_rows = n_rows
+        capacity = max(_FIRST_CAPACITY, n_rows)
+        for column in SCHEMA:
+            setattr(self, column.name, np.zeros((len(RESOURCES), capacity), np.int64))
+
+    def grow_to(self, n_rows: int) -> None:
+        """Makes rows 0..n_rows-1 exist; new ones are all zero."""
+        capacity = self.total.shape[1]
+        if n_rows > capacity:
+            for column in SCHEMA:
+                old = getattr(self, column.name)
+                new = np.zeros((len(RESOURCES), max(n_rows, 2 * capacity)), np.int64)
+                new[:, :capacity] = old
+                setattr(self, column.name, new)
+        self.n_rows = max(self.n_rows, n_rows)
+
+    def clear(self, row: int) -> None:
+        for column in SCHEMA:
+            getattr(self, column.name)[:, row] = 0
+
+    def frozen(self) -> Self:
+        """A copy of the meaningful rows that numpy refuses to write to."""
+        copy = self.copy()
+        for column in SCHEMA:
+            getattr(copy, column.name).flags.writeable = False
+        return copy
+
+    def copy(self) -> Self:
+        copy = type(self).__new__(type(self))
+        copy.n_rows = self.n_rows
+        for column in SCHEMA:
+            setattr(copy, column.name, getattr(self, column.name)[:, : self.n_rows].copy())
+        return copy
+
+    def same_as(self, other: "NodeColumns") -> bool:
+        return self.n_rows == other.n_rows and all(
+            np.array_equal(getattr(self, c.name)[:, : self.n_rows], getattr(other, c.name)[:, : self.n_rows]) for c in SCHEMA
+        )
+
+
+def vertical(amounts: Amounts) -> Int64:
+    """Amounts as a (2, 1) column, to be broadcast over rows."""
+    return np.array([[amounts.cpu], [amounts.memory]], np.int64)

@@ -1,0 +1,87 @@
+"""What can happen to the world: the only things `World.apply` takes. Facts from watches, ends of API calls, and time."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.objects import DisruptionBudget, Node, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A node as the API server has it now."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    """The node is deleted."""
+
+    name: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """A pod as the API server has it now. Older than what is known (by resource version): ignored."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodRead:
+    """A pod as a GET found it after `ReadPod` was asked for: unlike a watch event it cannot be older than the question."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    """The pod is deleted, or was not there when it was asked for."""
+
+    uid: PodUid
+    key: PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSeen:
+    """A PodDisruptionBudget as the API server has it now."""
+
+    budget: DisruptionBudget
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetGone:
+    """The PodDisruptionBudget is deleted."""
+
+    namespace: str
+    name: str
+
+
+#: bound: the API server has the binding. gone: no such pod (or another of the same name). elsewhere: bound to another node.
+#: refused: the API server will not have it. unreachable: it could not be asked; nothing happened.
+#: unknown: no answer in time; it may have happened or not.
+BindOutcome = Literal["bound", "gone", "elsewhere", "refused", "unreachable", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class BindEnded:
+    """The API call of a `Bind` effect ended."""
+
+    uid: PodUid
+    node: NodeName
+    outcome: BindOutcome
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time passed: holds expire, waits end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """Everything has been listed once: what comes now is news."""
+
+
+Event = NodeSeen | NodeGone | PodSeen | PodRead | PodGone | BudgetSeen | BudgetGone | BindEnded | Ticked | Synced

@@ -1,0 +1,19 @@
+"""Ids, one type each, so that a checker refuses one where another is meant."""
+
+from typing import NamedTuple, NewType
+
+PodUid = NewType("PodUid", str)  # unique in time; a name is not
+NodeName = NewType("NodeName", str)
+Row = NewType("Row", int)  # a position in the world's columns; a snapshot keeps the meaning it had when taken
+Generation = NewType("Generation", int)  # counts the world's changes; a plan carries the one it was made on
+Instant = NewType("Instant", float)  # seconds on a monotonic clock; only differences mean anything
+
+
+class PodKey(NamedTuple):
+    """How people and the API name a pod. The name may be given again after a deletion: see `PodUid`."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"

@@ -1,0 +1,66 @@
+"""Pods interned into kinds: all pods whose scheduling needs are the same share one frozen value.
+
+Judging a kind judges all its pods. What no decision reads is no part of a kind, so pods without controllers share kinds too.
+"""
+
+from dataclasses import dataclass, field
+
+from slackwater.model.resources import Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A toleration; empty `key` with operator Exists tolerates every key, empty `effect` every effect."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """`key` operator `values`, as in node selector terms: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm:
+    """All requirements of a term must hold; a term without any matches nothing."""
+
+    labels: tuple[Requirement, ...]
+    fields: tuple[Requirement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What scheduling asks of a node for each pod of this kind.
+
+    `node_affinity` is None where the pod demands no node affinity; one of its terms must match otherwise.
+    `missing_request` names the first container and resource without a request ("app: memory"), or is None.
+    """
+
+    namespace: str
+    requests: Amounts
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_affinity: tuple[NodeSelectorTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    scheduler_name: str = "default-scheduler"
+    preempts: bool = True
+    missing_request: str | None = None
+
+
+@dataclass(slots=True)
+class KindInterner:
+    """One instance for each distinct kind, so that pods share memory and kinds compare by identity first."""
+
+    _kinds: dict[Kind, Kind] = field(default_factory=dict)
+
+    def intern(self, kind: Kind) -> Kind:
+        return self._kinds.setdefault(kind, kind)
+
+    def __len__(self) -> int:
+        return len(self._kinds)

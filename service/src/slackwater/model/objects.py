@@ -1,0 +1,74 @@
+"""Nodes and pods as the rest of the house sees them: only the fields that some decision reads.
+
+The edge decodes the API's objects into these once; nothing here keeps a reference to the JSON it came from.
+"""
+
+from dataclasses import dataclass
+
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.kinds import Kind, Requirement
+from slackwater.model.resources import Amounts
+
+#: Sorted (key, value) pairs; the edge gives equal ones the same instance.
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node. `allocatable` falls back to capacity where the node reports none."""
+
+    name: NodeName
+    uid: str
+    resource_version: int
+    allocatable: Amounts
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod.
+
+    `node` is empty until the pod is bound. `ended` is true from phase Succeeded or Failed on: such a pod holds nothing.
+    `unschedulable_message` is the text of condition PodScheduled=False, reason Unschedulable: what the scheduler last said.
+    """
+
+    uid: PodUid
+    key: PodKey
+    resource_version: int
+    labels: Labels
+    kind: Kind
+    node: NodeName | None
+    ended: bool
+    deleting: bool
+    priority: int
+    created_at: str
+    started_at: str
+    nominated_node: NodeName | None
+    unschedulable_message: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisruptionBudget:
+    """A PodDisruptionBudget: how many more of the pods it selects may be disrupted now.
+
+    `selector` is None where the budget has none: it then selects nothing; an empty one selects every pod of the namespace.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    selector: tuple[Requirement, ...] | None
+    disruptions_allowed: int

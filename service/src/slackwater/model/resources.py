@@ -1,0 +1,39 @@
+"""Amounts of the resources that the ledger accounts for: CPU and memory.
+
+The other resources of a pod (extended ones, ephemeral storage, the count of pods) are no part of the ledger:
+nothing in Slackwater promises them beyond what kube-scheduler itself assumes.
+"""
+
+from typing import Final, Literal, NamedTuple
+
+from slackwater_protocol.units import Bytes, MilliCpu
+
+ResourceName = Literal["cpu", "memory"]
+
+#: The order of the first axis of every (resources, nodes) column.
+RESOURCES: Final[tuple[ResourceName, ...]] = ("cpu", "memory")
+CPU: Final = 0
+MEMORY: Final = 1
+
+
+class Amounts(NamedTuple):
+    """An exact amount of each accounted resource: milliCPU and bytes."""
+
+    cpu: MilliCpu
+    memory: Bytes
+
+    def plus(self, other: "Amounts") -> "Amounts":
+        return Amounts(MilliCpu(self.cpu + other.cpu), Bytes(self.memory + other.memory))
+
+    def minus(self, other: "Amounts") -> "Amounts":
+        return Amounts(MilliCpu(self.cpu - other.cpu), Bytes(self.memory - other.memory))
+
+    def at_least(self, other: "Amounts") -> "Amounts":
+        """The larger of the two, resource by resource."""
+        return Amounts(max(self.cpu, other.cpu), max(self.memory, other.memory))
+
+    def within(self, other: "Amounts") -> bool:
+        return self.cpu <= other.cpu and self.memory <= other.memory
+
+
+NOTHING: Final = Amounts(MilliCpu(0), Bytes(0))

@@ -1,0 +1,1 @@
+"""What waits: intake (watch -> world), dispatcher (effects -> API calls), loops; and the ports that the edge implements."""

@@ -1,0 +1,223 @@
+"""Effects -> API calls: per-object order, merging, bounded width, retries with back-off, a deadline on each.
+
+Effects on one pod run one after another; equal ones that wait become one, and whoever asks for one that is under way already
+joins it. Every effect ends, by the API server's answer or by its deadline; the end goes back into the world as an event.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from random import Random
+from typing import Final, Protocol
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from slackwater.model.effects import Announce, Bind, Effect, ReadPod
+from slackwater.model.events import BindEnded, BindOutcome, Event
+from slackwater.model.ids import PodUid
+from slackwater.run.ports import Outcome, Writer
+
+_log = structlog.get_logger(__name__)
+
+_FIRST_BACKOFF_SECONDS: Final = 0.05
+_MAX_BACKOFF_SECONDS: Final = 2.0
+_MAX_ANNOUNCEMENTS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatcherConfig:
+    """`write_seconds` bounds one effect with all its attempts, `attempt_seconds` one attempt, `flush_seconds` the end."""
+
+    max_binds: int = 64
+    max_writes: int = 16
+    bind_seconds: float = 4.0
+    write_seconds: float = 30.0
+    attempt_seconds: float = 10.0
+    flush_seconds: float = 5.0
+
+
+#: What a bind came to whose last attempt told nothing about the world by itself.
+_BIND_OUTCOMES: Final[dict[str, BindOutcome]] = {
+    "done": "bound",
+    "refused": "refused",
+    "again": "unreachable",
+    "unknown": "unknown",
+}
+
+
+@dataclass(slots=True)
+class Ticket:
+    """One effect on its way; whoever needs its end awaits `ended()`. `latest` is how things stand."""
+
+    effect: Effect
+    latest: Outcome = Outcome("again", detail="not attempted in time")
+    _ended: anyio.Event = field(default_factory=anyio.Event)
+
+    def finish(self) -> None:
+        self._ended.set()
+
+    async def ended(self) -> Outcome:
+        await self._ended.wait()
+        return self.latest
+
+
+@dataclass(slots=True)
+class DispatcherStats:
+    """Counts that only grow, but for `waiting`."""
+
+    calls: dict[tuple[str, str], int] = field(default_factory=dict)  #: by (effect, verdict of the attempt)
+    dropped_announcements: int = 0
+    waiting: int = 0
+
+
+class OnEvent(Protocol):
+    """Takes an event into the world and hands on what follows from it."""
+
+    def __call__(self, event: Event) -> None: ...
+
+
+class Dispatcher:
+    """Carries out effects. `submit` may be called from any code on the loop, once `run` has started."""
+
+    def __init__(self, writer: Writer, on_event: OnEvent, config: DispatcherConfig, *, rng: Random) -> None:
+        self._writer = writer
+        self._on_event = on_event
+        self._config = config
+        self._rng = rng
+        self._lanes: dict[PodUid, deque[Ticket]] = {}
+        self._running: dict[PodUid, Ticket] = {}
+        self._announcements = 0
+        self._scopes: dict[anyio.CancelScope, None] = {}
+        self._group: TaskGroup | None = None
+        self._binds = anyio.CapacityLimiter(config.max_binds)
+        self._writes = anyio.CapacityLimiter(config.max_writes)
+        self.stats = DispatcherStats()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Runs until cancelled; then what is under way has `flush_seconds` to end, and what has not ended is logged by name."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            task_status.started()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._group = None
+                deadline = anyio.current_time() + self._config.flush_seconds
+                for scope in self._scopes:
+                    scope.deadline = min(scope.deadline, deadline)
+
+    def submit_all(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self.submit(effect)
+
+    def submit(self, effect: Effect) -> Ticket:
+        """Queues the effect behind the others of its pod, or joins the same one that waits or runs there."""
+        if isinstance(effect, Announce):
+            return self._submit_announcement(effect)
+        running = self._running.get(effect.uid)
+        if running is not None and running.effect == effect and isinstance(effect, Bind | ReadPod):
+            return running
+        lane = self._lanes.get(effect.uid)
+        for ticket in lane or ():
+            if ticket.effect == effect:
+                return ticket
+        ticket = Ticket(effect)
+        if self._group is None:
+            return self._refuse(ticket)
+        self.stats.waiting += 1
+        if lane is not None:
+            lane.append(ticket)
+        else:
+            self._lanes[effect.uid] = deque([ticket])
+            self._group.start_soon(self._run_lane, effect.uid, name=f"writes of {effect.key}")
+        return ticket
+
+    def _submit_announcement(self, effect: Announce) -> Ticket:
+        ticket = Ticket(effect)
+        if self._group is None or self._announcements >= _MAX_ANNOUNCEMENTS:
+            self.stats.dropped_announcements += 1
+            return self._refuse(ticket)
+        self._announcements += 1
+        self.stats.waiting += 1
+        self._group.start_soon(self._announce, ticket, name=f"event of {effect.key}")
+        return ticket
+
+    def _refuse(self, ticket: Ticket) -> Ticket:
+        ticket.latest = Outcome("again", detail="the service is stopping, or has too much to write")
+        self._end(ticket)
+        return ticket
+
+    async def _announce(self, ticket: Ticket) -> None:
+        try:
+            await self._carry_out(ticket)
+        finally:
+            self._announcements -= 1
+
+    async def _run_lane(self, uid: PodUid) -> None:
+        lane = self._lanes[uid]
+        try:
+            while lane:
+                ticket = self._running[uid] = lane.popleft()
+                await self._carry_out(ticket)
+        finally:
+            del self._lanes[uid]
+            self._running.pop(uid, None)
+
+    async def _carry_out(self, ticket: Ticket) -> None:
+        """Attempts until the effect ended or its time is over. Shielded: stopping shortens the deadline instead."""
+        bind = isinstance(ticket.effect, Bind)
+        seconds = self._config.bind_seconds if bind else self._config.write_seconds
+        limiter = self._binds if bind else self._writes
+        with anyio.CancelScope(shield=True, deadline=anyio.current_time() + seconds) as scope:
+            self._scopes[scope] = None
+            try:
+                async with limiter:
+                    await self._attempt_until_ended(ticket)
+            finally:
+                del self._scopes[scope]
+        self.stats.waiting -= 1
+        self._end(ticket)
+
+    async def _attempt_until_ended(self, ticket: Ticket) -> None:
+        for attempt in count():
+            # What is true if the deadline strikes before the answer.
+            ticket.latest, before = Outcome("unknown", detail="no answer in time"), ticket.latest
+            outcome = await self._attempt(ticket.effect)
+            maybe_done = before.verdict == "unknown" and outcome.verdict == "again"
+            ticket.latest = replace(outcome, verdict="unknown") if maybe_done else outcome
+            self._count(ticket.effect, outcome)
+            if outcome.verdict in {"done", "refused"}:
+                return
+            await anyio.sleep(max(outcome.after_seconds, self._backoff_seconds(attempt)))
+
+    async def _attempt(self, effect: Effect) -> Outcome:
+        try:
+            return await self._writer.perform(effect, timeout_seconds=self._config.attempt_seconds)
+        except Exception as error:  # a bug of the writer must not end the lane, and with it everything
+            _log.exception("write failed", effect=type(effect).__name__, pod=str(effect.key))
+            return Outcome("unknown", detail=f"{type(error).__name__}: {error}")
+
+    def _backoff_seconds(self, attempt: int) -> float:
+        ceiling = min(_FIRST_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
+        return ceiling * (0.5 + self._rng.random() / 2)
+
+    def _count(self, effect: Effect, outcome: Outcome) -> None:
+        key = (type(effect).__name__, outcome.verdict)
+        self.stats.calls[key] = self.stats.calls.get(key, 0) + 1
+
+    def _end(self, ticket: Ticket) -> None:
+        effect, outcome = ticket.effect, ticket.latest
+        event = outcome.event
+        if event is None and isinstance(effect, Bind):
+            event = BindEnded(effect.uid, effect.node, _BIND_OUTCOMES[outcome.verdict], outcome.detail)
+        if outcome.verdict in {"again", "unknown"}:
+            _log.warning(
+                "write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail
+            )
+        # The world first: whoever waits for the ticket then finds it up to date.
+        if event is not None:
+            self._on_event(event)
+        ticket.finish()

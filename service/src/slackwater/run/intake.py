@@ -1,0 +1,88 @@
+"""watch -> world: applies each feed's events in order, and knows when everything was listed once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Final
+
+import anyio.lowlevel
+import structlog
+
+from slackwater.model.effects import Effect
+from slackwater.model.events import Event, Synced, Ticked
+from slackwater.run.clock import Clock
+from slackwater.run.dispatcher import Dispatcher
+from slackwater.run.ports import Feed
+from slackwater.world.world import World
+
+_log = structlog.get_logger(__name__)
+
+#: Events applied before other tasks get a turn: about 5 ms of work.
+_SLICE: Final = 200
+TICK_SECONDS: Final = 0.1
+
+
+class Intake:
+    """Feeds the world. Ready when each feed has listed once."""
+
+    def __init__(self, world: World, clock: Clock, feeds: Mapping[str, Feed]) -> None:
+        self._world = world
+        self._clock = clock
+        self._feeds = feeds
+        self._unlisted = set(feeds)
+        self._synced = anyio.Event()
+        self._dispatcher: Dispatcher | None = None
+
+    def connect(self, dispatcher: Dispatcher) -> None:
+        """Effects go there from now on; the dispatcher in turn needs `take`."""
+        self._dispatcher = dispatcher
+
+    @property
+    def unlisted(self) -> Sequence[str]:
+        """The feeds that have not listed once, sorted; empty: ready."""
+        return sorted(self._unlisted)
+
+    @property
+    def ready(self) -> bool:
+        return not self._unlisted
+
+    async def synced(self) -> None:
+        await self._synced.wait()
+
+    def take(self, event: Event) -> None:
+        """One event from elsewhere than a feed, such as the end of an API call."""
+        self._hand_on(self._world.apply(event, self._clock()))
+
+    def _hand_on(self, effects: Iterable[Effect]) -> None:
+        assert self._dispatcher is not None
+        self._dispatcher.submit_all(effects)
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as group:
+            for name, feed in self._feeds.items():
+                group.start_soon(self._drain, name, feed, name=f"intake of {name}")
+            group.start_soon(self._tick, name="ticker")
+
+    async def _drain(self, name: str, feed: Feed) -> None:
+        async with aclosing(feed.batches()) as batches:
+            async for batch in batches:
+                for start in range(0, len(batch.events), _SLICE):
+                    if start:
+                        await anyio.lowlevel.checkpoint()
+                    for event in batch.events[start : start + _SLICE]:
+                        self.take(event)
+                if batch.listed:
+                    self._listed(name)
+
+    def _listed(self, name: str) -> None:
+        if name not in self._unlisted:
+            return
+        self._unlisted.discard(name)
+        _log.info("listed", resource=name, waiting_for=self.unlisted)
+        if self.ready:
+            self.take(Synced())
+            self._synced.set()
+
+    async def _tick(self) -> None:
+        while True:
+            await anyio.sleep(TICK_SECONDS)
+            self.take(Ticked())

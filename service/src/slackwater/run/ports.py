@@ -1,0 +1,47 @@
+"""The outside world as the loops need it. The consumer owns the Protocol; `edge` implements it (kube, sandbox)."""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from slackwater.model.effects import Effect
+from slackwater.model.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one attempt of one API call ended.
+
+    done: it is so now (also when it was so before). refused: it will not be; trying again would not help. again: try again,
+    not sooner than `after_seconds`; nothing happened. unknown: no answer; it may have happened.
+    `event` is what the call taught about the world (the pod that a GET returned, the end of a bind), or None.
+    """
+
+    verdict: Literal["done", "refused", "again", "unknown"]
+    code: int = 0  #: HTTP status; 0 where there was none
+    detail: str = ""
+    after_seconds: float = 0.0
+    event: Event | None = None
+
+
+class Writer(Protocol):
+    """Carries out one effect as one API call, within `timeout_seconds`. Never raises for what the API server answers."""
+
+    async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome: ...
+
+
+class Feed(Protocol):
+    """Events of one resource type, in order, without gap or double, from the first list on.
+
+    Iterate it within `contextlib.aclosing`, so that its connection ends with the loop. The first batch whose `listed` is true ends the first list; each later relist ends with one too.
+    """
+
+    def batches(self) -> AsyncGenerator["Batch", None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events that belong together; a relist's last batch has `listed` set."""
+
+    events: Sequence[Event]
+    listed: bool = False

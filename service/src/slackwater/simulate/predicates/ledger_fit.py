@@ -1,0 +1,47 @@
+"""Does a pod fit beside what is Reserved and held? Our own accounting as a predicate, for many rows at once."""
+
+import numpy as np
+
+from slackwater.model.columns import Codes, NodeColumns, Rows
+from slackwater.model.reasons import Reason
+from slackwater.model.resources import CPU, MEMORY, Amounts
+
+#: For each resource: the code where the pod is larger than the node, and where the node is full now.
+_CODES = (
+    (CPU, Reason.CPU_ABOVE_TOTAL, Reason.NOT_ENOUGH_CPU),
+    (MEMORY, Reason.MEMORY_ABOVE_TOTAL, Reason.NOT_ENOUGH_MEMORY),
+)
+
+
+def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
+    """A reason for each of `rows`, shape (len(rows),).
+
+    Equal is within. A resource of which the pod asks nothing is not judged, as in kube-scheduler's NodeResourcesFit.
+    HELD_FOR_OTHERS where the room is there but held; full in two resources: the first of `RESOURCES` is named, and
+    "larger than the node" before "full now".
+    """
+    codes = np.zeros(len(rows), np.uint8)
+    for resource, above_total, full in _CODES:
+        amount = wanted[resource]
+        if amount == 0:
+            continue
+        total = columns.total[resource][rows]
+        free = total - columns.reserved[resource][rows]
+        if int((free - columns.held[resource][rows]).min(initial=amount)) >= amount:
+            continue  # the usual case: it fits on each row, no code to write
+        judged = np.zeros(len(rows), np.uint8)
+        judged[free - columns.held[resource][rows] < amount] = Reason.HELD_FOR_OTHERS
+        judged[free < amount] = full
+        judged[total < amount] = above_total
+        codes = _worse(codes, judged)
+    return codes
+
+
+_SEVERITY = np.zeros(len(Reason), np.uint8)
+_SEVERITY[[Reason.HELD_FOR_OTHERS]] = 1
+_SEVERITY[[Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY]] = 2
+_SEVERITY[[Reason.CPU_ABOVE_TOTAL, Reason.MEMORY_ABOVE_TOTAL]] = 3
+
+
+def _worse(first: Codes, second: Codes) -> Codes:
+    return np.where(_SEVERITY[second] > _SEVERITY[first], second, first)

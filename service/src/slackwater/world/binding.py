@@ -1,0 +1,153 @@
+"""Binds: hold -> reservation -> Binding -> confirmed by the watch. Every way a bind can end, ends here.
+
+The reservation is made before the API call and stays while its outcome is unknown: a binding that may have happened counts.
+"""
+
+from typing import Final, NamedTuple
+
+from slackwater.ledger.ledger import Ledger, ordinary_account
+from slackwater.model.effects import Announce, Bind, Effect, ReadPod
+from slackwater.model.events import BindEnded
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.resources import Amounts
+from slackwater.world.claims import Claim, Claims
+from slackwater.world.denials import Denials
+from slackwater.world.holds import Holds
+from slackwater.world.nodes import NodeTable
+from slackwater.world.pods import PodTable
+from slackwater.world.policy import Policy
+from slackwater.world.tally import Tally
+
+#: How long a claim may stay "binding": longer than the dispatcher's deadline, which always ends it before.
+_BINDING_SECONDS: Final = 120.0
+
+
+class BindAnswer(NamedTuple):
+    """What to do about a bind request.
+
+    granted: room is reserved; send `effect`. already: the pod is bound there (or will be: another request is on its way, join
+    it by sending the same effect). Otherwise `reason` says why not.
+    """
+
+    reason: Reason
+    effect: Bind | None
+    already: bool
+
+
+class Binding:
+    """The only place where a pod gets a claim before the watch shows it."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        nodes: NodeTable,
+        pods: PodTable,
+        claims: Claims,
+        holds: Holds,
+        denials: Denials,
+        tally: Tally,
+    ) -> None:
+        self._ledger = ledger
+        self._nodes = nodes
+        self._pods = pods
+        self._claims = claims
+        self._holds = holds
+        self._denials = denials
+        self._tally = tally
+
+    def bind(self, uid: PodUid, key: PodKey, node: NodeName, policy: Policy, now: Instant) -> BindAnswer:
+        """Reserves room for the pod on the node, or says why not. Idempotent by (pod UID, node)."""
+        pod = self._pods.known(uid)
+        claim = self._claims.get(uid)
+        reason = self._refusal(uid, key, node, pod, claim)
+        if reason is Reason.OK and claim is not None:
+            return BindAnswer(Reason.OK, None if claim.state in {"seen", "bound"} else Bind(uid, key, node), True)
+        if reason is Reason.OK and pod is not None:
+            reason = self._reserve(pod, node, policy, now)
+        if reason is not Reason.OK:
+            self._tally.bind_refusals[reason] += 1
+            return BindAnswer(reason, None, False)
+        return BindAnswer(Reason.OK, Bind(uid, key, node), False)
+
+    def _refusal(self, uid: PodUid, key: PodKey, node: NodeName, pod: Pod | None, claim: Claim | None) -> Reason:
+        if self._pods.is_gone(uid) or (pod is not None and pod.ended):
+            return Reason.POD_FINISHED
+        if pod is None or pod.key != key:
+            return Reason.POD_UNKNOWN
+        if node not in self._nodes.row_of:
+            return Reason.NODE_UNKNOWN
+        if claim is not None and claim.node != node:
+            return Reason.POD_BOUND_ELSEWHERE
+        return Reason.OK
+
+    def _reserve(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> Reason:
+        row = self._nodes.row_of[node]
+        wanted = pod.kind.requests
+        covered = self._holds.covers(pod.uid, row)
+        self._holds.drop(pod.uid)
+        reason = self._lacking(row, wanted, beside_holds=not covered)
+        if reason is not Reason.OK:
+            self._denials.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.denial_seconds))
+            return reason
+        deadline = Instant(now + _BINDING_SECONDS)
+        self._claims.put(
+            pod.uid,
+            Claim(key=pod.key, node=node, account=ordinary_account(wanted), state="binding", deadline=deadline),
+        )
+        return Reason.OK
+
+    def _lacking(self, row: Row, wanted: Amounts, *, beside_holds: bool) -> Reason:
+        """A pod with a hold of its own needs room beside what is Reserved; one without must respect the holds of others."""
+        columns = self._ledger.columns
+        for r, full in enumerate((Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)):
+            free = columns.total[r, row] - columns.reserved[r, row]
+            if wanted[r] and wanted[r] > free:
+                return full
+            if wanted[r] and beside_holds and wanted[r] > free - columns.held[r, row]:
+                return Reason.HELD_FOR_OTHERS
+        return Reason.OK
+
+    def ended(self, event: BindEnded, policy: Policy, now: Instant) -> list[Effect]:
+        """The API call ended."""
+        claim = self._claims.get(event.uid)
+        if claim is None or claim.node != event.node or claim.state in {"seen", "bound"}:
+            return []  # the watch was faster
+        if event.outcome == "bound":
+            self._claims.settle(event.uid, "bound", Instant(now + policy.confirm_seconds))
+            return []
+        if event.outcome == "unknown":
+            self._claims.settle(event.uid, "unsure", Instant(now + policy.confirm_seconds))
+            return [ReadPod(event.uid, claim.key)]
+        return self._failed(event, claim, policy, now)
+
+    def _failed(self, event: BindEnded, claim: Claim, policy: Policy, now: Instant) -> list[Effect]:
+        self._claims.drop(event.uid)
+        if event.outcome == "elsewhere":
+            return [ReadPod(event.uid, claim.key)]
+        if event.outcome in {"gone", "unreachable"}:
+            return []
+        self._tally.bind_refusals[Reason.API_REFUSED] += 1
+        self._denials.add(event.uid, event.node, for_room=False, deadline=Instant(now + policy.denial_seconds))
+        note = f"{MEANINGS[Reason.API_REFUSED].text} to {event.node}: {event.detail}"
+        return [Announce(event.uid, claim.key, "Warning", "BindRefused", note)]
+
+    def read_unbound(self, uid: PodUid) -> None:
+        """A read found the pod without a node. (A watch event may be older than our bind; it says nothing.)
+
+        An unsure bind is given up only at a read `confirm_seconds` after it was sent: a request that was on its way when the
+        connection broke is long over by then.
+        """
+        claim = self._claims.get(uid)
+        if claim is not None and claim.state == "doubted":
+            self._claims.drop(uid)
+
+    def overdue(self, policy: Policy, now: Instant) -> list[Effect]:
+        """Asks about each bind whose end nobody has told in time."""
+        effects: list[Effect] = []
+        for uid, claim in self._claims.overdue(now):
+            self._claims.settle(uid, "doubted", Instant(now + policy.confirm_seconds))
+            effects.append(ReadPod(uid, claim.key))
+        return effects

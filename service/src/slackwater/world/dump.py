@@ -1,0 +1,160 @@
+"""The whole state as one value that can be written as JSON: what `GET /dumpstate` answers.
+
+`take` copies what changes, quickly, on the loop; `document` does the slow part and may run in a thread. Sorted by name,
+integers only (milliCPU, bytes), so two dumps of one state are equal.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from slackwater.ledger.ledger import Account
+from slackwater.model.columns import NodeColumns
+from slackwater.model.ids import Generation, Instant, NodeName, PodUid, Row
+from slackwater.model.objects import Node, Pod
+from slackwater.model.resources import RESOURCES
+from slackwater.world.claims import Claim
+from slackwater.world.holds import Hold
+from slackwater.world.starvation import Starved
+from slackwater.world.world import World
+
+VERSION: Final = "slackwater.dev/dumpstate/v1alpha1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dump:
+    """A copy of everything at one generation; durations count from `now`."""
+
+    now: Instant
+    generation: Generation
+    synced: bool
+    columns: NodeColumns
+    nodes: Sequence[tuple[Row, Node]]
+    row_names: Mapping[Row, NodeName]
+    claims: Mapping[PodUid, Claim]
+    pods: Sequence[Pod]
+    holds: Sequence[tuple[PodUid, Hold]]
+    starved: Sequence[tuple[PodUid, Starved]]
+    denials: Sequence[tuple[PodUid, NodeName, float]]
+
+
+def take(world: World, now: Instant) -> Dump:
+    """Copies the state."""
+    nodes = list(world.nodes)
+    return Dump(
+        now=now,
+        generation=world.generation,
+        synced=world.synced,
+        columns=world.ledger.columns.copy(),
+        nodes=nodes,
+        row_names={row: node.name for row, node in nodes},
+        claims=world.claims.copy(),
+        pods=list(world.pods),
+        holds=list(world.holds),
+        starved=world.starvation.items(),
+        denials=world.denials.left(now),
+    )
+
+
+def document(dump: Dump) -> dict[str, Any]:
+    """The dump as JSON values."""
+    pods_by_uid = {pod.uid: pod for pod in dump.pods}
+    return {
+        "version": VERSION,
+        "generation": dump.generation,
+        "synced": dump.synced,
+        "nodes": [_node(dump.columns, row, node) for row, node in sorted(dump.nodes, key=lambda item: item[1].name)],
+        "pods": [
+            _claimed(uid, claim, pods_by_uid.get(uid))
+            for uid, claim in sorted(dump.claims.items(), key=lambda item: (item[1].key, item[0]))
+        ],
+        "pending": [_pending(pod) for pod in sorted(dump.pods, key=lambda pod: pod.key) if pod.node is None and not pod.ended],
+        "migrationQueue": [],
+        "holds": [_hold(dump, uid, hold) for uid, hold in sorted(dump.holds, key=lambda item: (item[1].key, item[0]))],
+        "nominations": [_nomination(uid, starved) for uid, starved in dump.starved if starved.nominated is not None],
+        "denials": [
+            {"uid": uid, "node": node, "endsInSeconds": round(seconds, 3)} for uid, node, seconds in sorted(dump.denials)
+        ],
+        "gates": [],
+        "migrations": [],
+    }
+
+
+def _node(columns: NodeColumns, row: Row, node: Node) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        **{
+            resource: {
+                "total": int(columns.total[r, row]),
+                "watermark": int(columns.watermark[r, row]),
+                "reserved": int(columns.reserved[r, row]),
+                "buffer": int(columns.buffer[r, row]),
+                "capacityPressure": int(columns.capacity_pressure[r, row]),
+                "pressureAccountedFor": int(columns.pressure_accounted_for[r, row]),
+                "held": int(columns.held[r, row]),
+            }
+            for r, resource in enumerate(RESOURCES)
+        },
+        "ready": node.ready,
+        "unschedulable": node.unschedulable,
+    }
+
+
+def _claimed(uid: PodUid, claim: Claim, pod: Pod | None) -> dict[str, Any]:
+    return {
+        "namespace": claim.key.namespace,
+        "name": claim.key.name,
+        "uid": uid,
+        "node": claim.node,
+        "state": claim.state,
+        "priority": 0 if pod is None else pod.priority,
+        **_amounts(claim.account),
+    }
+
+
+def _amounts(account: Account) -> dict[str, dict[str, int]]:
+    return {
+        resource: {
+            "reserved": account.reserved[r],
+            "buffer": account.buffer[r],
+            "capacityPressure": account.capacity_pressure[r],
+            "min": account.min[r],
+            "max": account.max[r],
+        }
+        for r, resource in enumerate(RESOURCES)
+    }
+
+
+def _pending(pod: Pod) -> dict[str, Any]:
+    return {
+        "namespace": pod.key.namespace,
+        "name": pod.key.name,
+        "uid": pod.uid,
+        "schedulerName": pod.kind.scheduler_name,
+        "priority": pod.priority,
+        "requests": dict(zip(RESOURCES, pod.kind.requests, strict=True)),
+        "message": pod.unschedulable_message,
+    }
+
+
+def _hold(dump: Dump, uid: PodUid, hold: Hold) -> dict[str, Any]:
+    names = sorted(name for row in hold.rows.tolist() if (name := dump.row_names.get(Row(row))) is not None)
+    return {
+        "namespace": hold.key.namespace,
+        "name": hold.key.name,
+        "uid": uid,
+        "nodes": len(hold.rows),
+        "node": names[0] if len(names) == 1 else None,
+        "amounts": dict(zip(RESOURCES, hold.amounts, strict=True)),
+        "endsInSeconds": round(hold.deadline - dump.now, 3),
+    }
+
+
+def _nomination(uid: PodUid, starved: Starved) -> dict[str, Any]:
+    return {
+        "namespace": starved.key.namespace,
+        "name": starved.key.name,
+        "uid": uid,
+        "node": starved.nominated,
+        "tried": sorted(starved.tried),
+    }

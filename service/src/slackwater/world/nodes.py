@@ -1,0 +1,85 @@
+"""Which row is which node. Rows of nodes that went are given again to later ones."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from slackwater.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.columns import Mask, Rows
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.objects import Node
+
+#: Stands for "no such node" where rows are looked up by name.
+NO_ROW = Row(-1)
+
+
+class NodeTable:
+    """Nodes by name and by row; opens and closes the ledger's rows."""
+
+    def __init__(self, ledger: Ledger, policy: NodePolicy) -> None:
+        self._ledger = ledger
+        self._policy = policy
+        self._free: list[Row] = []
+        self.row_of: dict[NodeName, Row] = {}
+        self.by_row: list[Node | None] = []
+        #: For each row, how often room appeared there: what was refused for lack of room may be asked again when it moved.
+        self.room_version: list[int] = []
+        #: Rows where our accounting refuses what kube-scheduler's own would accept: Total is below allocatable there.
+        self.stricter: Mask = np.zeros(64, np.bool_)
+
+    def put(self, node: Node) -> Row:
+        row = self.row_of.get(node.name)
+        if row is None:
+            row = self._new_row()
+            self.row_of[node.name] = row
+        self.by_row[row] = node
+        self._open(row, node)
+        return row
+
+    def _new_row(self) -> Row:
+        if self._free:
+            return self._free.pop()
+        self.by_row.append(None)
+        self.room_version.append(0)
+        if len(self.by_row) > len(self.stricter):
+            self.stricter = np.concatenate([self.stricter, np.zeros_like(self.stricter)])
+        return Row(len(self.by_row) - 1)
+
+    def _open(self, row: Row, node: Node) -> None:
+        self._ledger.open_row(row, node.allocatable, self._policy)
+        self.stricter[row] = any(self._policy.system)
+        self.room_appeared(row)
+
+    def drop(self, name: NodeName) -> Row | None:
+        """Forgets a node and closes its row; None where it was not known."""
+        row = self.row_of.pop(name, None)
+        if row is not None:
+            self.by_row[row] = None
+            self.stricter[row] = False
+            self._ledger.close_row(row)
+            self._free.append(row)
+        return row
+
+    def set_policy(self, policy: NodePolicy) -> None:
+        """Recomputes Total and Watermark of every node."""
+        self._policy = policy
+        for row, node in enumerate(self.by_row):
+            if node is not None:
+                self._open(Row(row), node)
+
+    def room_appeared(self, row: Row) -> None:
+        self.room_version[row] += 1
+
+    def rows_of(self, names: Sequence[str]) -> Rows:
+        """The row of each name, `NO_ROW` for unknown ones; shape (len(names),)."""
+        get = self.row_of.get
+        return np.array([get(name, NO_ROW) for name in names], np.intp)  # type: ignore[call-overload]  # str for NodeName
+
+    def live_rows(self) -> Rows:
+        return np.fromiter(self.row_of.values(), np.intp, len(self.row_of))
+
+    def __iter__(self) -> Iterator[tuple[Row, Node]]:
+        return ((Row(row), node) for row, node in enumerate(self.by_row) if node is not None)
+
+    def __len__(self) -> int:
+        return len(self.row_of)

@@ -1,0 +1,86 @@
+"""Chooses the node that a starved pod is nominated to, keeps the room there, and counts whether it was met."""
+
+import numpy as np
+
+from slackwater.decide.placement.scores import fractions
+from slackwater.ledger.ledger import Ledger
+from slackwater.model.effects import Effect, Nominate, Touch
+from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.kinds import Kind
+from slackwater.model.objects import Node, Pod
+from slackwater.model.reasons import Reason
+from slackwater.simulate.predicates.node_affinity import judge_node_affinity
+from slackwater.simulate.predicates.node_unschedulable import judge_node_unschedulable
+from slackwater.simulate.predicates.taint_toleration import judge_taint_toleration
+from slackwater.world.holds import Holds
+from slackwater.world.nodes import NodeTable
+from slackwater.world.placing import Placing
+from slackwater.world.pods import PodTable
+from slackwater.world.policy import Policy
+from slackwater.world.starvation import Starvation, Starved
+from slackwater.world.tally import Tally
+
+#: In this order; the first verdict other than OK counts.
+_NODE_RULES = (judge_node_unschedulable, judge_taint_toleration, judge_node_affinity)
+
+
+def node_verdict(kind: Kind, node: Node) -> Reason:
+    """What the node itself, whatever runs on it, says to pods of the kind."""
+    return next((reason for rule in _NODE_RULES if (reason := rule(kind, node)) is not Reason.OK), Reason.OK)
+
+
+class Nominations:
+    """Answers sample starvation."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        nodes: NodeTable,
+        pods: PodTable,
+        holds: Holds,
+        placing: Placing,
+        starvation: Starvation,
+        tally: Tally,
+    ) -> None:
+        self._ledger = ledger
+        self._nodes = nodes
+        self._pods = pods
+        self._holds = holds
+        self._placing = placing
+        self._starvation = starvation
+        self._tally = tally
+
+    def due(self, policy: Policy, now: Instant) -> list[Effect]:
+        """Nominates for each starved pod whose failed cycle is over; forgets those that no node can help."""
+        self._starvation.expire(now)
+        effects: list[Effect] = []
+        for uid, starved in self._starvation.due(now):
+            pod = self._pods.known(uid)
+            node = None if pod is None else self._choose(pod, starved, policy, now)
+            if pod is None or node is None:
+                self._starvation.forget(uid)
+                continue
+            rows = np.array([self._nodes.row_of[node]], np.intp)
+            self._holds.put(uid, pod.key, rows, pod.kind.requests, Instant(now + policy.hold_seconds))
+            self._starvation.nominated(uid, node)
+            self._tally.nominations += 1
+            effects += [Nominate(uid, pod.key, node), Touch(uid, pod.key, "nominated")]
+        return effects
+
+    def _choose(self, pod: Pod, starved: Starved, policy: Policy, now: Instant) -> NodeName | None:
+        tried = [row for name in starved.tried if (row := self._nodes.row_of.get(name)) is not None]
+        rows = self._placing.fitting_elsewhere(pod, np.array(tried, np.intp), now)
+        scores = fractions(pod.kind.requests, self._ledger.columns, rows, policy.curve)
+        # Best first; equal scores in order of row, so that the choice is the same on every run.
+        for row in rows[np.lexsort((rows, -scores))]:
+            node = self._nodes.by_row[int(row)]
+            if node is not None and node_verdict(pod.kind, node) is Reason.OK:
+                return node.name
+        return None
+
+    def ended(self, uid: PodUid, node: NodeName) -> None:
+        """The pod was bound to `node`."""
+        starved = self._starvation.forget(uid)
+        if starved is not None and starved.nominated == node:
+            self._tally.nominations_met += 1

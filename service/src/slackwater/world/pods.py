@@ -1,0 +1,79 @@
+"""The pods that exist, as the watch shows them, and those that a filter call told of before the watch did."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from slackwater.model.ids import Instant, PodKey, PodUid
+from slackwater.model.objects import Pod
+
+#: How long a deleted pod is remembered as deleted. Longer than any read of a pod can take: a read that was answered before
+#: the deletion must not bring the pod back. UIDs are never given twice, so remembering too long does no harm.
+_GONE_SECONDS: Final = 300.0
+#: How long a pod is believed to exist because the scheduler asked about it; the watch shows it within moments, or it is gone.
+_OVERHEARD_SECONDS: Final = 60.0
+
+
+class PodTable:
+    """Pods by UID and by name."""
+
+    def __init__(self) -> None:
+        self._pods: dict[PodUid, Pod] = {}
+        self._uid_of: dict[PodKey, PodUid] = {}
+        self._gone: dict[PodUid, Instant] = {}
+        self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
+
+    def put(self, pod: Pod) -> bool:
+        """Takes the pod as the newest known; False where it is older than that, or known to be gone."""
+        known = self._pods.get(pod.uid)
+        if pod.uid in self._gone or (known is not None and known.resource_version > pod.resource_version):
+            return False
+        self._pods[pod.uid] = pod
+        self._uid_of[pod.key] = pod.uid
+        self._overheard.pop(pod.uid, None)
+        return True
+
+    def overhear(self, pod: Pod, now: Instant) -> None:
+        """A pod from a filter call; ignored where the watch knows it."""
+        if pod.uid not in self._pods and pod.uid not in self._gone:
+            self._overheard.pop(pod.uid, None)
+            self._overheard[pod.uid] = (pod, Instant(now + _OVERHEARD_SECONDS))
+
+    def drop(self, uid: PodUid, key: PodKey, now: Instant) -> Pod | None:
+        """The pod is gone for good."""
+        self._gone[uid] = Instant(now + _GONE_SECONDS)
+        self._overheard.pop(uid, None)
+        if self._uid_of.get(key) == uid:
+            del self._uid_of[key]
+        return self._pods.pop(uid, None)
+
+    def get(self, uid: PodUid) -> Pod | None:
+        """The pod as the watch has it."""
+        return self._pods.get(uid)
+
+    def known(self, uid: PodUid) -> Pod | None:
+        """The pod as the watch has it, or as a filter call had it."""
+        pod = self._pods.get(uid)
+        if pod is None:
+            overheard = self._overheard.get(uid)
+            pod = overheard[0] if overheard else None
+        return pod
+
+    def is_gone(self, uid: PodUid) -> bool:
+        return uid in self._gone
+
+    def by_key(self, key: PodKey) -> Pod | None:
+        uid = self._uid_of.get(key)
+        return None if uid is None else self._pods.get(uid)
+
+    def expire(self, now: Instant) -> None:
+        # Both are in order of time, as all entries of one table live equally long.
+        while self._gone and self._gone[first := next(iter(self._gone))] <= now:
+            del self._gone[first]
+        while self._overheard and self._overheard[first := next(iter(self._overheard))][1] <= now:
+            del self._overheard[first]
+
+    def __iter__(self) -> Iterator[Pod]:
+        return iter(self._pods.values())
+
+    def __len__(self) -> int:
+        return len(self._pods)

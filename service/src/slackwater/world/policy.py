@@ -1,0 +1,26 @@
+"""What the world is told to do, as one value; the configuration file fills it, and may replace it while running."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from slackwater.decide.placement.scores import ScoreCurve
+from slackwater.ledger.ledger import NodePolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """All durations in seconds.
+
+    `hold_seconds`: how long room is kept between filter and bind. `denial_seconds`: how long a node is left out after a denied
+    bind, unless room appears there. `confirm_seconds`: how long the watch may take to show a binding before the pod is read.
+    `nominate_after_seconds`: kube-scheduler clears the nomination of a pod at the end of a failed cycle; ours comes after that.
+    """
+
+    nodes: NodePolicy = field(default_factory=NodePolicy)
+    curve: ScoreCurve = field(default_factory=ScoreCurve)
+    randomize_scores: bool = False
+    missing_requests: Literal["reject", "zero"] = "reject"
+    hold_seconds: float = 10.0
+    denial_seconds: float = 60.0
+    confirm_seconds: float = 10.0
+    nominate_after_seconds: float = 0.3

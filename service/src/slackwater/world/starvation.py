@@ -1,0 +1,69 @@
+"""Pods whose whole sample was rejected although another node would do (facts, call 1), and the nominations that answer it.
+
+kube-scheduler stops looking after a share of the nodes and asks the extender about those alone. When our accounting rejects all
+of them, the pod is unschedulable although it would fit elsewhere. We nominate a node that fits: the next cycle tries that one
+first and alone. A wrong nomination (an in-tree filter we do not know refuses it) costs time, never correctness; each node is
+tried once for a pod until the pod was bound or forgotten.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
+
+#: Nodes tried for one pod before it is left to kube-scheduler's own retries; each costs two writes.
+MAX_NOMINATIONS: Final = 16
+#: A starved pod that was never heard of again is forgotten.
+_FORGET_SECONDS: Final = 300.0
+
+
+@dataclass(slots=True)
+class Starved:
+    """`due` is when to nominate next; None while a nomination is under way or none is wanted."""
+
+    key: PodKey
+    tried: dict[NodeName, None] = field(default_factory=dict)
+    due: Instant | None = None
+    nominated: NodeName | None = None
+    forget_at: Instant = Instant(0.0)
+
+
+class Starvation:
+    """The starved pods. Which node is nominated is decided by the caller."""
+
+    def __init__(self) -> None:
+        self._pods: dict[PodUid, Starved] = {}
+
+    def report(self, uid: PodUid, key: PodKey, due: Instant) -> None:
+        """The pod's sample was rejected, and some other node would do."""
+        starved = self._pods.setdefault(uid, Starved(key))
+        starved.nominated = None
+        starved.forget_at = Instant(due + _FORGET_SECONDS)
+        starved.due = due if len(starved.tried) < MAX_NOMINATIONS else None
+
+    def hasten(self, uid: PodUid, now: Instant) -> None:
+        """kube-scheduler has written the end of the failed cycle: the nomination may go out at once."""
+        starved = self._pods.get(uid)
+        if starved is not None and starved.due is not None:
+            starved.due = min(starved.due, now)
+
+    def due(self, now: Instant) -> list[tuple[PodUid, Starved]]:
+        return [(uid, s) for uid, s in self._pods.items() if s.due is not None and s.due <= now]
+
+    def nominated(self, uid: PodUid, node: NodeName) -> None:
+        starved = self._pods[uid]
+        starved.tried[node] = None
+        starved.nominated, starved.due = node, None
+
+    def get(self, uid: PodUid) -> Starved | None:
+        return self._pods.get(uid)
+
+    def forget(self, uid: PodUid) -> Starved | None:
+        return self._pods.pop(uid, None)
+
+    def expire(self, now: Instant) -> None:
+        for uid in [uid for uid, starved in self._pods.items() if starved.forget_at <= now]:
+            del self._pods[uid]
+
+    def items(self) -> list[tuple[PodUid, Starved]]:
+        return list(self._pods.items())

@@ -1,0 +1,37 @@
+"""Counts of what happened, as plain numbers; the metrics endpoint reads them, so that metrics cannot differ from the state.
+
+Scheduling attempts are counted without a pod label: an attempt is a filter call, or a failure that in-tree filters ended
+before any filter call, which shows as a new text in the pod's condition PodScheduled. kube-scheduler does not write that
+condition when the text stays the same, so repeated in-tree failures for one unchanged reason count once.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slackwater.model.reasons import Reason
+
+
+def _zeros() -> "np.typing.NDArray[np.int64]":
+    return np.zeros(len(Reason), np.int64)
+
+
+@dataclass(slots=True)
+class Tally:
+    """All only grow."""
+
+    attempts: int = 0
+    failures: int = 0
+    failures_in_tree: int = 0  #: part of failures
+    adopted: int = 0  #: pods seen bound that we did not bind
+    confirmed: int = 0  #: our bindings that the watch has shown
+    holds: int = 0
+    holds_expired: int = 0
+    sample_starvations: int = 0
+    nominations: int = 0
+    nominations_met: int = 0  #: a nominated pod was bound to the nominated node
+    over_total: int = 0  #: admissions that took a node over Total: foreign binds
+    #: Verdicts of filter on nodes, indexed by `Reason`.
+    verdicts: "np.typing.NDArray[np.int64]" = field(default_factory=_zeros)
+    #: Refused binds, indexed by `Reason`.
+    bind_refusals: "np.typing.NDArray[np.int64]" = field(default_factory=_zeros)

@@ -1,0 +1,267 @@
+"""The world: one picture of the cluster, changed by events and questions, one at a time.
+
+Facts from watches and ends of API calls come in through `apply`, kube-scheduler's questions through `filter`, `prioritize`,
+`bind` and `preempt`. All are synchronous: on one event loop none of them can be interleaved, so nothing here needs a lock.
+Effects come out as values; nothing here waits, logs or reads a clock.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from slackwater.ledger.ledger import Ledger, ordinary_account
+from slackwater.model.columns import Codes, Int64, Rows
+from slackwater.model.effects import Effect, Touch
+from slackwater.model.events import (
+    BindEnded,
+    BudgetGone,
+    BudgetSeen,
+    Event,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodRead,
+    PodSeen,
+    Synced,
+    Ticked,
+)
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
+from slackwater.model.objects import Node, Pod
+from slackwater.model.snapshot import Snapshot
+from slackwater.world.binding import BindAnswer, Binding
+from slackwater.world.budgets import Budgets
+from slackwater.world.claims import Claim, Claims
+from slackwater.world.denials import Denials
+from slackwater.world.holds import Holds
+from slackwater.world.nodes import NodeTable
+from slackwater.world.nominating import Nominations
+from slackwater.world.placing import Placing
+from slackwater.world.pods import PodTable
+from slackwater.world.policy import Policy
+from slackwater.world.starvation import Starvation
+from slackwater.world.tally import Tally
+
+
+class World:
+    """The single writer."""
+
+    def __init__(self, policy: Policy, *, seed: int = 0) -> None:
+        self.policy = policy
+        self.generation = Generation(0)
+        self.synced = False
+        self.tally = Tally()
+        self.ledger = Ledger()
+        self.nodes = NodeTable(self.ledger, policy.nodes)
+        self.pods = PodTable()
+        self.claims = Claims(self.ledger, self.nodes)
+        self.holds = Holds(self.ledger, self.nodes)
+        self.denials = Denials(self.nodes)
+        self.budgets = Budgets()
+        self.starvation = Starvation()
+        self._binding = Binding(
+            ledger=self.ledger,
+            nodes=self.nodes,
+            pods=self.pods,
+            claims=self.claims,
+            holds=self.holds,
+            denials=self.denials,
+            tally=self.tally,
+        )
+        self._placing = Placing(
+            ledger=self.ledger,
+            nodes=self.nodes,
+            pods=self.pods,
+            claims=self.claims,
+            holds=self.holds,
+            denials=self.denials,
+            starvation=self.starvation,
+            budgets=self.budgets,
+            tally=self.tally,
+            seed=seed,
+        )
+        self._nominations = Nominations(
+            ledger=self.ledger,
+            nodes=self.nodes,
+            pods=self.pods,
+            holds=self.holds,
+            placing=self._placing,
+            starvation=self.starvation,
+            tally=self.tally,
+        )
+        #: Pods that filter refused and whose new condition is therefore our doing, not an in-tree filter's.
+        self._refused_by_us: set[PodUid] = set()
+
+    # --- events -----------------------------------------------------------------------------------------------------------
+
+    def apply(self, event: Event, now: Instant) -> list[Effect]:  # noqa: C901  # one case for each event
+        """Takes in one event; answers what should be done about it."""
+        self.generation = Generation(self.generation + 1)
+        match event:
+            case PodSeen(pod):
+                return self._pod_seen(pod, now)
+            case NodeSeen(node):
+                self._node_seen(node)
+            case NodeGone(name):
+                self._node_gone(name)
+            case PodRead(pod):
+                return self._pod_read(pod, now)
+            case PodGone(uid, key):
+                return self._pod_gone(uid, key, now)
+            case BindEnded():
+                return self._binding.ended(event, self.policy, now)
+            case BudgetSeen(budget):
+                self.budgets.put(budget)
+            case BudgetGone(namespace, name):
+                self.budgets.drop(namespace, name)
+            case Ticked():
+                return self._ticked(now)
+            case Synced():
+                self.synced = True
+            case _:
+                assert_never(event)
+        return []
+
+    def adopt_policy(self, policy: Policy) -> None:
+        """A changed configuration takes effect: from the next question on, and for every node at once."""
+        self.generation = Generation(self.generation + 1)
+        changed = policy.nodes != self.policy.nodes
+        self.policy = policy
+        if changed:
+            self.nodes.set_policy(policy.nodes)
+
+    def _node_seen(self, node: Node) -> None:
+        known = node.name in self.nodes.row_of
+        row = self.nodes.put(node)
+        if not known:
+            self.claims.node_opened(node.name, row)
+
+    def _node_gone(self, name: NodeName) -> None:
+        row = self.nodes.row_of.get(name)
+        if row is not None:
+            self.claims.node_closing(name)
+            self.holds.node_closing(row)
+            self.nodes.drop(name)
+
+    def _pod_seen(self, pod: Pod, now: Instant) -> list[Effect]:
+        before = self.pods.get(pod.uid)
+        if not self.pods.put(pod):
+            return []
+        if pod.ended:
+            return self._let_go(pod.uid)
+        if pod.node is not None:
+            return self._seen_bound(pod, pod.node)
+        self._count_condition(before, pod, now)
+        return []
+
+    def _seen_bound(self, pod: Pod, node: NodeName) -> list[Effect]:
+        claim = self.claims.get(pod.uid)
+        account = ordinary_account(pod.kind.requests)
+        if claim is None or claim.node != node or claim.account != account:
+            # What the first list shows was bound before our time; afterwards it was bound behind our back.
+            self.tally.adopted += self.synced and (claim is None or claim.node != node)
+            self.claims.put(pod.uid, Claim(key=pod.key, node=node, account=account, state="seen", deadline=None))
+            self._count_over_total(node)
+        elif claim.state != "seen":
+            self.tally.confirmed += 1
+            self.claims.settle(pod.uid, "seen", None)
+        self._nominations.ended(pod.uid, node)
+        self.denials.forget(pod.uid)
+        self._refused_by_us.discard(pod.uid)
+        self._placing.waiting_for_holds.pop(pod.uid, None)
+        return self._drop_hold(pod.uid, used=True)
+
+    def _count_over_total(self, node: NodeName) -> None:
+        row = self.nodes.row_of.get(node)
+        columns = self.ledger.columns
+        if row is not None and (columns.reserved[:, row] > columns.total[:, row]).any():
+            self.tally.over_total += 1
+
+    def _count_condition(self, before: Pod | None, pod: Pod, now: Instant) -> None:
+        message = pod.unschedulable_message
+        if message is None or (before is not None and before.unschedulable_message == message):
+            return
+        if pod.uid in self._refused_by_us:
+            self._refused_by_us.discard(pod.uid)
+        else:
+            self.tally.attempts += 1
+            self.tally.failures += 1
+            self.tally.failures_in_tree += 1
+        self.starvation.hasten(pod.uid, now)
+
+    def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
+        if pod.node is None:
+            self._binding.read_unbound(pod.uid)
+        return self._pod_seen(pod, now)
+
+    def _pod_gone(self, uid: PodUid, key: PodKey, now: Instant) -> list[Effect]:
+        self.pods.drop(uid, key, now)
+        return self._let_go(uid)
+
+    def _let_go(self, uid: PodUid) -> list[Effect]:
+        self.claims.drop(uid)
+        self.denials.forget(uid)
+        self.starvation.forget(uid)
+        self._refused_by_us.discard(uid)
+        self._placing.waiting_for_holds.pop(uid, None)
+        return self._drop_hold(uid, used=False)
+
+    def _drop_hold(self, uid: PodUid, *, used: bool) -> list[Effect]:
+        hold = self.holds.drop(uid)
+        return self._wake_waiting() if hold is not None and len(hold.counted) and not used else []
+
+    def _wake_waiting(self) -> list[Effect]:
+        """A hold ended unused, which no watch event tells kube-scheduler: pods refused because of holds are tried again."""
+        waiting = list(self._placing.waiting_for_holds.values())
+        self._placing.waiting_for_holds.clear()
+        return [Touch(pod.uid, pod.key, "hold-ended") for pod in waiting]
+
+    def _ticked(self, now: Instant) -> list[Effect]:
+        expired = self.holds.expire(now)
+        self.tally.holds_expired += len(expired)
+        effects = self._wake_waiting() if expired else []
+        for uid in self.denials.expire(now):
+            pod = self.pods.get(uid)
+            if pod is not None and pod.node is None:
+                effects.append(Touch(uid, pod.key, "denial-ended"))
+        self.pods.expire(now)
+        self._placing.forget_strangers()
+        self._refused_by_us = {uid for uid in self._refused_by_us if self.pods.known(uid) is not None}
+        effects += self._binding.overdue(self.policy, now)
+        effects += self._nominations.due(self.policy, now)
+        return effects
+
+    # --- questions --------------------------------------------------------------------------------------------------------
+
+    def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
+        """Which of the rows the pod may go to: a `Reason` for each. Holds room there."""
+        self.generation = Generation(self.generation + 1)
+        codes = self._placing.filter(pod, rows, self.policy, now)
+        if codes.all():
+            self._refused_by_us.add(pod.uid)
+        else:
+            self._refused_by_us.discard(pod.uid)
+        return codes
+
+    def prioritize(self, pod: Pod, rows: Rows) -> Int64:
+        """How good each of the rows is for the pod: 0..10."""
+        return self._placing.prioritize(pod, rows, self.policy)
+
+    def bind(self, uid: PodUid, key: PodKey, node: NodeName, now: Instant) -> BindAnswer:
+        """Reserves room and answers the effect to carry out, or the reason why not."""
+        self.generation = Generation(self.generation + 1)
+        return self._binding.bind(uid, key, node, self.policy, now)
+
+    def preempt(
+        self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]]
+    ) -> dict[NodeName, tuple[tuple[PodUid, ...], int]]:
+        """The nodes where the victims, or a few more, make room in our accounting; and how many more budgets they violate."""
+        return self._placing.preempt(pod, proposed)
+
+    def snapshot(self) -> Snapshot:
+        """A frozen copy of the picture."""
+        return Snapshot(
+            generation=self.generation,
+            columns=self.ledger.columns.frozen(),
+            nodes=tuple(self.nodes.by_row),
+            row_of=dict(self.nodes.row_of),
+            pods=dict(self.claims.placed),
+        )

@@ -1,0 +1,48 @@
+"""Fixtures for tests that need the real control plane; tests/cluster and tests/bench use them too.
+
+The binaries are built before the first test rather than by a fixture: a build with a cold Go cache takes longer than
+any test may.
+"""
+
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from slackwater.app.controlplane.build import Binaries, build
+from slackwater.app.controlplane.progress import shown_on
+from slackwater.app.controlplane.stack import ControlPlane
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Builds the control plane where a collected test uses it, with the progress in sight."""
+    if session.config.option.collectonly or not any("binaries" in _fixtures(item) for item in session.items):
+        return
+    capture = session.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled(), shown_on(sys.stderr) as progress:
+        build(progress)
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return item.fixturenames if isinstance(item, pytest.Function) else []
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Session-wide, so that async fixtures may be."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def binaries() -> Binaries:
+    """The built control plane."""
+    return build()
+
+
+@pytest.fixture(scope="session")
+async def control_plane(
+    anyio_backend: str, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ControlPlane]:
+    """etcd, API server and KWOK for all tests of the session; they clean up what they create, and start schedulers."""
+    async with ControlPlane(binaries, directory=tmp_path_factory.mktemp("control-plane")) as cp:
+        yield cp

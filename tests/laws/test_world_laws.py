@@ -1,0 +1,215 @@
+"""Whatever happens, in whatever order, the picture adds up and our own promises never exceed a node."""
+
+from dataclasses import replace
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from slackwater.ledger.ledger import NodePolicy
+from slackwater.model.effects import Bind
+from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Ticked
+from slackwater.model.ids import Instant, NodeName
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater.world.invariants import violations
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from tests.support.builders import a_node, a_pod, amounts
+
+NODES = ["n0", "n1"]
+nodes = st.sampled_from(NODES)
+sizes = st.sampled_from(["0", "100m", "1", "2", "3", "9"])
+
+
+class WorldMachine(RuleBasedStateMachine):
+    """Events and questions in any order. `pods` is what an API server would have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.pods: dict[str, Pod] = {}
+        self.serial = 0
+        self.granted: list[Bind] = []
+
+    @initialize(system=st.sampled_from(["0", "1"]))
+    def start(self, system: str) -> None:
+        self.world = World(Policy(nodes=NodePolicy(system=amounts(system, "0"))))
+        for name in NODES:
+            self.world.apply(NodeSeen(a_node(name)), self.at)
+
+    @property
+    def at(self) -> Instant:
+        return Instant(self.now)
+
+    def pod(self, data: st.DataObject) -> Pod:
+        return self.pods[data.draw(st.sampled_from(sorted(self.pods)))]
+
+    def store(self, pod: Pod, **changes: object) -> Pod:
+        self.serial += 1
+        self.pods[pod.key.name] = replace(pod, resource_version=self.serial, **changes)  # type: ignore[arg-type]
+        return self.pods[pod.key.name]
+
+    @rule(cpu=sizes, memory=st.sampled_from(["0", "1Gi", "7Gi"]), node=st.none() | nodes)
+    def create(self, cpu: str, memory: str, node: str | None) -> None:
+        """A pod comes; where a node is drawn, it is filtered and bound there at once."""
+        self.serial += 1
+        name = f"p{self.serial}"
+        pod = self.pods[name] = a_pod(name, cpu=cpu, memory=memory, version=self.serial)
+        self.world.apply(PodSeen(pod), self.at)
+        if node is not None:
+            self.world.filter(pod, self.world.nodes.rows_of(NODES), self.at)
+            self.bind(pod, node)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), rows=st.lists(nodes, min_size=1, unique=True))
+    def ask_filter(self, data: st.DataObject, rows: list[str]) -> None:
+        pod = self.pod(data)
+        codes = self.world.filter(pod, self.world.nodes.rows_of([*rows, "stranger"]), self.at)
+        assert codes[-1] != Reason.OK
+        if pod.node is not None and pod.node not in rows:
+            assert codes.all()
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), node=nodes)
+    def ask_bind(self, data: st.DataObject, node: str) -> None:
+        self.bind(self.pod(data), node)
+
+    def bind(self, pod: Pod, node: str) -> None:
+        answer = self.world.bind(pod.uid, pod.key, NodeName(node), self.at)
+        if answer.effect is not None:
+            self.granted.append(answer.effect)
+            if not answer.already:
+                self.check_total(node)
+            again = self.world.bind(pod.uid, pod.key, NodeName(node), self.at)
+            assert again.already
+            assert again.reason is Reason.OK
+
+    def check_total(self, node: str) -> None:
+        """Others may overfill a node, and nodes may shrink; a grant of ours leaves the node within its Total."""
+        row = self.world.nodes.row_of[NodeName(node)]
+        columns = self.world.ledger.columns
+        asked = self.world.claims.placed[self.granted[-1].uid].reserved
+        for r, amount in enumerate(asked):
+            assert amount == 0 or columns.reserved[r, row] <= columns.total[r, row]
+
+    @precondition(lambda self: self.granted)
+    @rule(data=st.data(), outcome=st.sampled_from(["bound", "refused", "unreachable", "unknown"]), happened=st.booleans())
+    def bind_ends(self, data: st.DataObject, outcome: BindOutcome, happened: bool) -> None:
+        bind = self.granted.pop(data.draw(st.integers(0, len(self.granted) - 1)))
+        pod = self.pods.get(bind.key.name)
+        if pod is None:
+            self.world.apply(BindEnded(bind.uid, bind.node, "gone", ""), self.at)
+            return
+        if pod.node is None and not pod.ended and (outcome == "bound" or (outcome == "unknown" and happened)):
+            self.store(pod, node=bind.node)
+        if outcome == "bound" and self.pods[bind.key.name].node != bind.node:
+            outcome = "elsewhere"
+        self.world.apply(BindEnded(bind.uid, bind.node, outcome, "test"), self.at)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def watch_shows(self, data: st.DataObject) -> None:
+        self.world.apply(PodSeen(self.pod(data)), self.at)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def read_shows(self, data: st.DataObject) -> None:
+        self.world.apply(PodRead(self.pod(data)), self.at)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), node=nodes)
+    def bound_by_others(self, data: st.DataObject, node: str) -> None:
+        pod = self.pod(data)
+        if pod.node is None and not pod.ended:
+            self.world.apply(PodSeen(self.store(pod, node=NodeName(node))), self.at)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def ends(self, data: st.DataObject) -> None:
+        self.world.apply(PodSeen(self.store(self.pod(data), ended=True)), self.at)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), late_read=st.booleans())
+    def deleted(self, data: st.DataObject, late_read: bool) -> None:
+        pod = self.pods.pop(self.pod(data).key.name)
+        self.world.apply(PodGone(pod.uid, pod.key), self.at)
+        if late_read:
+            self.world.apply(PodRead(pod), self.at)
+        assert self.world.claims.get(pod.uid) is None
+
+    @rule(node=nodes, cpu=st.sampled_from(["2", "4", "8"]))
+    def node_changes(self, node: str, cpu: str) -> None:
+        self.world.apply(NodeSeen(a_node(node, cpu=cpu)), self.at)
+
+    @rule(node=nodes)
+    def node_goes(self, node: str) -> None:
+        self.world.apply(NodeGone(NodeName(node)), self.at)
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 11.0, 70.0, 400.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.world.apply(Ticked(), self.at)
+
+    @invariant()
+    def adds_up(self) -> None:
+        if hasattr(self, "world"):
+            assert violations(self.world) == []
+
+    @invariant()
+    def reserved_is_what_the_server_has_bound_or_may_have(self) -> None:
+        """A pod that the watch showed bound counts where it is; a claim on another node would be a double."""
+        if hasattr(self, "world"):
+            for pod in self.pods.values():
+                known = self.world.pods.get(pod.uid)
+                claim = self.world.claims.get(pod.uid)
+                if known is not None and known.node is not None and not known.ended:
+                    assert claim is not None
+                    assert claim.node == known.node
+                if known is not None and known.ended:
+                    assert claim is None
+
+    def teardown(self) -> None:
+        """In the end every hold, denial and doubtful claim is over, and the sums are those of the server's bound pods."""
+        if not hasattr(self, "world"):
+            return
+        for bind in self.granted:
+            self.world.apply(BindEnded(bind.uid, bind.node, "unreachable", ""), self.at)
+        for _ in range(4):
+            self.now += 130.0
+            self.world.apply(Ticked(), self.at)
+            for pod in self.pods.values():
+                self.world.apply(PodRead(pod), self.at)
+        self.now += 500.0
+        self.world.apply(Ticked(), self.at)
+        assert len(self.world.holds) == 0
+        assert len(self.world.denials) == 0
+        assert self.world.claims.unconfirmed() == 0
+        want = {pod.uid: pod.node for pod in self.pods.values() if pod.node is not None and not pod.ended}
+        assert {uid: claim.node for uid, claim in self.world.claims.copy().items()} == want
+
+
+TestWorld = WorldMachine.TestCase
+TestWorld.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+
+
+def test_a_snapshot_stays_as_it_was_and_a_dropped_fork_leaves_no_trace() -> None:
+    world = World(Policy())
+    world.apply(NodeSeen(a_node("n")), Instant(0))
+    world.apply(PodSeen(a_pod("p", on="n")), Instant(0))
+    snapshot = world.snapshot()
+    before = snapshot.columns.copy()
+    with snapshot.fork() as trial:
+        placed = trial.remove(a_pod("p").uid)
+        with trial.fork() as inner:
+            inner.place(a_pod("q").uid, placed)
+        assert not trial.columns.reserved.any()
+        with trial.fork() as inner:
+            inner.place(a_pod("q").uid, placed)
+            inner.commit()
+        assert trial.columns.reserved.any()
+    world.apply(PodGone(a_pod("p").uid, a_pod("p").key), Instant(1))
+    assert snapshot.columns.same_as(before)
+    assert not np.shares_memory(snapshot.columns.reserved, world.ledger.columns.reserved)
+    assert snapshot.generation < world.generation

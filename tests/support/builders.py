@@ -1,0 +1,93 @@
+"""Short ways to say what a test is about; everything not said has a value that does not matter."""
+
+from collections.abc import Iterable
+from itertools import count
+
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.kinds import Kind, Toleration
+from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
+from slackwater.model.resources import Amounts
+from slackwater_protocol.units import byte_count, milli_cpu
+
+_versions = count(1)
+
+
+def amounts(cpu: str = "0", memory: str = "0") -> Amounts:
+    return Amounts(milli_cpu(cpu), byte_count(memory))
+
+
+def a_node(
+    name: str,
+    *,
+    cpu: str = "4",
+    memory: str = "16Gi",
+    labels: dict[str, str] | None = None,
+    taints: Iterable[Taint] = (),
+    unschedulable: bool = False,
+) -> Node:
+    return Node(
+        name=NodeName(name),
+        uid=f"node-{name}",
+        resource_version=next(_versions),
+        allocatable=amounts(cpu, memory),
+        labels=labels or {},
+        taints=tuple(taints),
+        unschedulable=unschedulable,
+        ready=True,
+    )
+
+
+def a_pod(
+    name: str,
+    *,
+    on: str | None = None,
+    cpu: str = "500m",
+    memory: str = "1Gi",
+    uid: str | None = None,
+    namespace: str = "default",
+    version: int | None = None,
+    ended: bool = False,
+    deleting: bool = False,
+    priority: int = 0,
+    started_at: str = "",
+    labels: dict[str, str] | None = None,
+    message: str | None = None,
+    missing_request: str | None = None,
+    node_selector: dict[str, str] | None = None,
+    tolerations: Iterable[Toleration] = (),
+) -> Pod:
+    return Pod(
+        uid=PodUid(uid or f"uid-{name}"),
+        key=PodKey(namespace, name),
+        resource_version=next(_versions) if version is None else version,
+        labels=tuple(sorted((labels or {}).items())),
+        kind=Kind(
+            namespace=namespace,
+            requests=amounts(cpu, memory),
+            node_selector=tuple(sorted((node_selector or {}).items())),
+            tolerations=tuple(tolerations),
+            scheduler_name="slackwater",
+            missing_request=missing_request,
+        ),
+        node=None if on is None else NodeName(on),
+        ended=ended,
+        deleting=deleting,
+        priority=priority,
+        created_at="2026-01-01T00:00:00Z",
+        started_at=started_at,
+        nominated_node=None,
+        unschedulable_message=message,
+    )
+
+
+def a_budget(name: str, *, allowed: int, namespace: str = "default", **labels: str) -> DisruptionBudget:
+    from slackwater.model.kinds import Requirement
+
+    return DisruptionBudget(
+        namespace=namespace,
+        name=name,
+        uid=f"pdb-{name}",
+        resource_version=next(_versions),
+        selector=tuple(Requirement(key, "In", (value,)) for key, value in sorted(labels.items())),
+        disruptions_allowed=allowed,
+    )

@@ -1,0 +1,131 @@
+"""The extender over a real world and a real dispatcher, with an API server that answers writes as a test says."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import anyio
+import httpx
+from prometheus_client import CollectorRegistry
+
+from slackwater.edge.kube.decode import PodDecoder
+from slackwater.edge.web.extender import Extender
+from slackwater.edge.web.extender_metrics import ExtenderMetrics
+from slackwater.model.effects import Bind, Effect
+from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced
+from slackwater.model.ids import Instant
+from slackwater.model.kinds import KindInterner
+from slackwater.model.objects import Node, Pod
+from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
+from slackwater.run.ports import Outcome
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+
+DONE = Outcome("done", 200)
+
+
+@dataclass
+class ScriptedWriter:
+    """Answers each effect with the next scripted outcome, then with done. `asked` is what came, in order.
+
+    While `open_gate` is not set, calls wait: so a test can look at what happens meanwhile.
+    """
+
+    script: list[Outcome] = field(default_factory=list)
+    asked: list[Effect] = field(default_factory=list)
+    open_gate: anyio.Event | None = None
+
+    async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome:
+        assert timeout_seconds > 0
+        self.asked.append(effect)
+        if self.open_gate is not None:
+            await self.open_gate.wait()
+        if self.script:
+            return self.script.pop(0)
+        return bound(effect) if isinstance(effect, Bind) else DONE
+
+
+def bound(effect: Bind) -> Outcome:
+    return Outcome("done", 201, event=BindEnded(effect.uid, effect.node, "bound", ""))
+
+
+@dataclass
+class Service:
+    """What a test talks to. `now` is the world's time."""
+
+    world: World
+    writer: ScriptedWriter
+    dispatcher: Dispatcher
+    http: httpx.AsyncClient
+    registry: CollectorRegistry
+    ready: bool = True
+    unlisted: Sequence[str] = ()
+    now: float = 0.0
+
+    def clock(self) -> Instant:
+        return Instant(self.now)
+
+    def take(self, event: Event) -> None:
+        self.dispatcher.submit_all(self.world.apply(event, self.clock()))
+
+    def has(self, *objects: Node | Pod) -> None:
+        for item in objects:
+            self.take(NodeSeen(item) if isinstance(item, Node) else PodSeen(item))
+
+    async def ask(self, verb: str, body: Any) -> Any:
+        """The decoded answer; it must be a 200."""
+        answer = await self.http.post(f"/scheduler/{verb}", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def reserved(self, node: str) -> tuple[int, int]:
+        row = next(row for row, item in self.world.nodes if item.name == node)
+        cpu, memory = self.world.ledger.columns.reserved[:, row].tolist()
+        return cpu, memory
+
+
+@asynccontextmanager
+async def a_service(
+    policy: Policy | None = None, *, max_body_bytes: int = 1 << 20, config: DispatcherConfig | None = None
+) -> AsyncIterator[Service]:
+    world = World(policy or Policy(), seed=7)
+    world.apply(Synced(), Instant(0.0))
+    writer = ScriptedWriter()
+    registry = CollectorRegistry()
+    service: Service
+
+    def take(event: Event) -> None:
+        service.take(event)
+
+    dispatcher = Dispatcher(writer, take, config or DispatcherConfig(), rng=Random(7))
+    holder = _Readiness()
+    extender = Extender(
+        world=world,
+        submitter=dispatcher,
+        readiness=holder,
+        decode_pod=PodDecoder(KindInterner()).decode,
+        clock=lambda: service.clock(),
+        metrics=ExtenderMetrics(registry),
+        max_body_bytes=max_body_bytes,
+    )
+    transport = httpx.ASGITransport(app=extender)  # type: ignore[arg-type]  # looser than httpx's own protocol
+    async with httpx.AsyncClient(transport=transport, base_url="http://extender") as http:
+        service = holder.service = Service(world, writer, dispatcher, http, registry)
+        async with anyio.create_task_group() as group:
+            await group.start(dispatcher.run)
+            yield service
+            group.cancel_scope.cancel()
+
+
+class _Readiness:
+    service: Service
+
+    @property
+    def ready(self) -> bool:
+        return self.service.ready
+
+    @property
+    def unlisted(self) -> Sequence[str]:
+        return self.service.unlisted

@@ -1,0 +1,402 @@
+"""Every known trap of a KubeSchedulerConfiguration: a clean file with one thing changed is found out, at its place."""
+
+import copy
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.app.schedulerconfig import Finding, check, generate
+from slackwater.app.schedulerconfig.certificate import CertificateNames
+from slackwater.app.settings import Settings, loads
+
+HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+CLEAN: dict[str, Any] = yaml.safe_load(generate(Settings(), kubeconfig=None, extender_url=None))
+REMOVED = object()
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    """The clean file; fields of the top level, or of the extender with the prefix `x_`."""
+    file = copy.deepcopy(CLEAN)
+    for name, value in fields.items():
+        holder, key = (file["extenders"][0], name[2:]) if name.startswith("x_") else (file, name)
+        if value is REMOVED:
+            holder.pop(key, None)
+        else:
+            holder[key] = value
+    return file
+
+
+def found(file: dict[str, Any], settings: Settings | None = None, certificate: CertificateNames | None = None) -> list[Finding]:
+    return check(yaml.safe_dump(file, sort_keys=False), settings, certificate=certificate)
+
+
+def traps(
+    file: dict[str, Any], settings: Settings | None = None, certificate: CertificateNames | None = None
+) -> list[tuple[str, str, str]]:
+    return [(finding.path, finding.trap, finding.severity) for finding in found(file, settings, certificate)]
+
+
+def https(**tls: Any) -> dict[str, Any]:
+    return changed(x_urlPrefix="https://127.0.0.1:10297/scheduler", x_enableHTTPS=True, x_tlsConfig=tls)
+
+
+X = "extenders[0]"
+
+
+def test_a_clean_file_has_no_findings() -> None:
+    assert found(CLEAN) == []
+    assert found(CLEAN, Settings()) == []
+
+
+def test_ignorable_with_bind_runs_pods_without_reservation() -> None:
+    assert traps(changed(x_ignorable=True)) == [(f"{X}.ignorable", "ignorable-with-bind", "error")]
+
+
+def test_ignorable_without_bind_places_past_us() -> None:
+    settings = loads(HEADER + "extender: {bind: false}")
+    file = changed(x_ignorable=True, x_bindVerb=REMOVED)
+    assert traps(file, settings) == [(f"{X}.ignorable", "ignorable", "warning")]
+
+
+def test_https_without_a_ca_verifies_nothing() -> None:
+    assert traps(https()) == [(f"{X}.tlsConfig.caFile", "https-without-ca", "error")]
+
+
+def test_https_by_url_alone_is_checked_against_the_systems_roots() -> None:
+    file = changed(x_urlPrefix="https://127.0.0.1:10297/scheduler")
+    assert traps(file) == [(f"{X}.enableHTTPS", "https-without-ca", "error")]
+
+
+def test_insecure_accepts_any_certificate() -> None:
+    (finding,) = found(https(insecure=True))
+    assert (finding.path, finding.trap) == (f"{X}.tlsConfig.insecure", "https-not-verified")
+    assert "refuses to start" not in finding.why
+
+
+def test_insecure_with_a_ca_ends_the_start() -> None:
+    (finding,) = found(https(insecure=True, caFile="ca"))
+    assert "refuses to start" in finding.why
+
+
+@pytest.mark.parametrize("ca", [{"caFile": "ca"}, {"caData": "Y2E="}], ids=["file", "data"])
+def test_the_name_in_the_certificate_is_advised_where_it_is_not_known(ca: dict[str, str]) -> None:
+    assert traps(https(**ca)) == [(f"{X}.tlsConfig.serverName", "https-server-name", "advice")]
+
+
+def test_a_certificate_for_another_name_fails_every_call() -> None:
+    names = CertificateNames(dns=("slackwater.kube-system.svc",), addresses=())
+    (finding,) = found(https(caFile="ca"), None, names)
+    assert (finding.path, finding.trap, finding.severity) == (f"{X}.tlsConfig.serverName", "https-server-name", "error")
+    assert "valid for slackwater.kube-system.svc, not for 127.0.0.1" in finding.why
+
+
+def test_a_server_name_of_the_certificate_is_accepted() -> None:
+    names = CertificateNames(dns=("slackwater.kube-system.svc",), addresses=())
+    assert found(https(caFile="ca", serverName="slackwater.kube-system.svc"), None, names) == []
+    assert found(https(caFile="ca"), None, CertificateNames(dns=(), addresses=("127.0.0.1",))) == []
+
+
+def test_https_settings_on_an_http_url_are_not_used() -> None:
+    assert traps(changed(x_enableHTTPS=True)) == [(f"{X}.enableHTTPS", "https-not-used", "error")]
+    assert traps(changed(x_tlsConfig={"caFile": "ca"})) == [(f"{X}.tlsConfig", "https-not-used", "error")]
+
+
+@pytest.mark.parametrize("half", [{"certFile": "c"}, {"keyFile": "k"}, {"certData": "Yw=="}])
+def test_half_a_client_certificate_is_not_used(half: dict[str, str]) -> None:
+    names = CertificateNames(dns=(), addresses=("127.0.0.1",))
+    file = https(caFile="ca", **half)
+    assert traps(file, None, names) == [(f"{X}.tlsConfig", "client-certificate-incomplete", "error")]
+
+
+def test_a_missing_client_certificate_is_refused_by_the_listener() -> None:
+    settings = loads(HEADER + "listeners: {extender: {tls: {certFile: c, keyFile: k, clientCAFile: a}}}")
+    names = CertificateNames(dns=(), addresses=("127.0.0.1",))
+    assert traps(https(caFile="ca"), settings, names) == [(f"{X}.tlsConfig.certFile", "client-certificate-missing", "error")]
+    assert found(https(caFile="ca", certFile="c", keyFile="k"), settings, names) == []
+
+
+@pytest.mark.parametrize("key", ["token", "bearerToken", "bearerTokenFile", "headers"])
+def test_no_token_is_possible(key: str) -> None:
+    assert traps(changed(**{f"x_{key}": "secret"})) == [(f"{X}.{key}", "no-token", "error")]
+
+
+def test_a_password_in_the_url_is_no_authentication() -> None:
+    (finding,) = found(changed(x_urlPrefix="http://user:secret@127.0.0.1:10297/scheduler"))
+    assert (finding.path, finding.trap) == (f"{X}.urlPrefix", "no-token")
+    assert "secret" not in str(finding)
+
+
+def test_plain_http_to_another_machine_is_open_to_everybody() -> None:
+    file = changed(x_urlPrefix="http://10.0.0.1:10297/scheduler")
+    assert traps(file) == [(f"{X}.urlPrefix", "plain-http", "warning")]
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:10297", "ftp://h/scheduler", "http://", "http://[::1/x", "http://h:99999/x"])
+def test_a_url_that_cannot_be_called(url: str) -> None:
+    assert traps(changed(x_urlPrefix=url)) == [(f"{X}.urlPrefix", "url-prefix", "error")]
+
+
+def test_a_query_swallows_the_verb() -> None:
+    file = changed(x_urlPrefix="http://127.0.0.1:10297/scheduler?a=")
+    assert traps(file) == [(f"{X}.urlPrefix", "url-prefix", "error")]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:10298/scheduler",
+        "http://127.0.0.1:10297",
+        "http://127.0.0.1:10297/slackwater",
+        "http://127.0.0.1/scheduler",
+    ],
+)
+def test_a_url_that_is_not_our_listener(url: str) -> None:
+    assert traps(changed(x_urlPrefix=url), Settings()) == [(f"{X}.urlPrefix", "url-prefix", "error")]
+
+
+@pytest.mark.parametrize("url", ["http://localhost:10297/scheduler", "http://127.0.0.1:10297/scheduler/"])
+def test_another_way_to_write_our_listeners_url(url: str) -> None:
+    assert found(changed(x_urlPrefix=url), Settings()) == []
+
+
+@pytest.mark.parametrize("value", [REMOVED, "0s"], ids=["missing", "zero"])
+def test_a_missing_time_out(value: object) -> None:
+    assert traps(changed(x_httpTimeout=value)) == [(f"{X}.httpTimeout", "http-timeout", "warning")]
+
+
+@pytest.mark.parametrize("value", ["1ns", "999ms", "-5s"])
+def test_a_time_out_that_is_too_short(value: str) -> None:
+    assert traps(changed(x_httpTimeout=value)) == [(f"{X}.httpTimeout", "http-timeout", "error")]
+
+
+def test_a_time_out_that_is_too_long() -> None:
+    assert traps(changed(x_httpTimeout="31s")) == [(f"{X}.httpTimeout", "http-timeout", "warning")]
+
+
+@pytest.mark.parametrize("value", [5, "5", "5 seconds", True])
+def test_a_time_out_that_is_no_duration(value: object) -> None:
+    assert traps(changed(x_httpTimeout=value)) == [(f"{X}.httpTimeout", "refused-at-start", "error")]
+
+
+def test_a_time_out_that_our_configuration_does_not_know() -> None:
+    assert traps(changed(x_httpTimeout="3s"), Settings()) == [(f"{X}.httpTimeout", "differs-from-config", "warning")]
+
+
+def test_a_weight_above_one_overrides_what_users_asked_for() -> None:
+    (finding,) = found(changed(x_weight=3))
+    assert (finding.path, finding.trap, finding.severity) == (f"{X}.weight", "weight", "warning")
+    assert finding.why == (
+        "scores of 0 to 10 times 10 times 3 make up to 300 points: that overrides preferred node affinity (200), "
+        "ScheduleAnyway spread (200), preferred pod affinity (200), image locality (100), and equals PreferNoSchedule "
+        "taints"
+    )
+    assert finding.fix == "want 1: as much as one more in-tree plug-in"
+
+
+def test_a_weight_of_two_is_already_too_much() -> None:
+    (finding,) = found(changed(x_weight=2))
+    assert "that overrides image locality (100), and equals preferred node affinity" in finding.why
+
+
+def test_a_weight_that_our_configuration_asks_for_is_advice() -> None:
+    settings = loads(HEADER + "extender: {weight: 3}")
+    assert traps(changed(x_weight=3), settings) == [(f"{X}.weight", "weight", "advice")]
+    assert traps(changed(x_weight=1), settings) == [(f"{X}.weight", "differs-from-config", "warning")]
+
+
+def scores(*enabled: tuple[str, int | None], point: str = "score", disabled: tuple[str, ...] = ()) -> dict[str, Any]:
+    plugins = [{"name": name} if weight is None else {"name": name, "weight": weight} for name, weight in enabled]
+    return {point: {"enabled": plugins, "disabled": [{"name": name} for name in disabled]}}
+
+
+PREFERENCES = ("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity", "ImageLocality")
+
+
+@pytest.mark.parametrize(
+    ("plugins", "want_overridden"),
+    [
+        pytest.param(scores(*((name, 20) for name in PREFERENCES)), "", id="all-weights-raised"),
+        pytest.param(scores(*((name, 20) for name in PREFERENCES), point="multiPoint"), "", id="raised-everywhere"),
+        pytest.param(scores(("ImageLocality", 9)), "", id="the-lightest-raised"),
+        pytest.param(scores(disabled=("ImageLocality",)), "", id="the-lightest-disabled"),
+        pytest.param(scores(("NodeAffinity", None), ("ImageLocality", 9)), "preferred node affinity (100)", id="no-weight"),
+        pytest.param(
+            scores(("InterPodAffinity", 1), point="multiPoint", disabled=("*",)), "preferred pod affinity (100)", id="star"
+        ),
+        pytest.param(scores(disabled=("*",)), "", id="nothing-scores"),
+    ],
+)
+def test_a_weight_is_compared_with_the_profiles_own(plugins: dict[str, Any], want_overridden: str) -> None:
+    file = changed(x_weight=2, profiles=[{"schedulerName": "slackwater", "plugins": plugins}])
+    whys = [finding.why for finding in found(file) if finding.trap == "weight"]
+    if not want_overridden:
+        assert whys == []
+    else:
+        assert f"overrides {want_overridden}" in whys[0]
+
+
+@pytest.mark.parametrize("value", [REMOVED, 0, -1])
+def test_a_weight_that_is_not_positive_ends_the_start(value: object) -> None:
+    assert traps(changed(x_weight=value)) == [(f"{X}.weight", "weight", "error")]
+
+
+def test_whole_nodes_on_the_wire() -> None:
+    assert traps(changed(x_nodeCacheCapable=REMOVED)) == [(f"{X}.nodeCacheCapable", "node-cache", "warning")]
+
+
+def test_managed_resources_hide_pods_from_us() -> None:
+    file = changed(x_managedResources=[{"name": "example.com/gpu"}])
+    assert traps(file) == [(f"{X}.managedResources", "managed-resources", "error")]
+
+
+@pytest.mark.parametrize(
+    ("verb", "want_severity"),
+    [("filterVerb", "error"), ("prioritizeVerb", "warning"), ("preemptVerb", "warning"), ("bindVerb", "warning")],
+)
+def test_a_missing_verb(verb: str, want_severity: str) -> None:
+    assert traps(changed(**{f"x_{verb}": REMOVED}), Settings()) == [(f"{X}.{verb}", "verb", want_severity)]
+
+
+def test_a_missing_bind_verb_is_advice_where_nobody_can_say_whether_it_was_meant() -> None:
+    assert traps(changed(x_bindVerb=REMOVED)) == [(f"{X}.bindVerb", "verb", "advice")]
+    assert found(changed(x_bindVerb=REMOVED), loads(HEADER + "extender: {bind: false}")) == []
+
+
+def test_a_bind_verb_that_our_configuration_does_not_want() -> None:
+    settings = loads(HEADER + "extender: {bind: false}")
+    assert traps(CLEAN, settings) == [(f"{X}.bindVerb", "differs-from-config", "warning")]
+
+
+def test_a_verb_that_nobody_serves() -> None:
+    assert traps(changed(x_filterVerb="predicates")) == [(f"{X}.filterVerb", "verb", "error")]
+
+
+def test_no_extender_at_all() -> None:
+    assert traps(changed(extenders=[])) == [("extenders", "no-extender", "error")]
+    assert traps(changed(extenders=REMOVED)) == [("extenders", "no-extender", "error")]
+
+
+OTHER_EXTENDER = {"urlPrefix": "http://127.0.0.1:9999/other", "filterVerb": "check", "ignorable": True}
+
+
+def test_an_extender_of_others_may_be_what_ours_must_not() -> None:
+    assert found(changed(extenders=[OTHER_EXTENDER, *CLEAN["extenders"]]), Settings()) == []
+
+
+def test_only_extenders_of_others() -> None:
+    assert traps(changed(extenders=[OTHER_EXTENDER, OTHER_EXTENDER])) == [("extenders", "no-extender", "error")]
+
+
+def test_two_extenders_that_bind() -> None:
+    other = {"urlPrefix": "http://127.0.0.1:9999/other", "bindVerb": "bind"}
+    file = changed(extenders=[*CLEAN["extenders"], other])
+    assert traps(file) == [("extenders[1].bindVerb", "two-binders", "error")]
+
+
+def test_our_extender_twice() -> None:
+    second = {key: value for key, value in CLEAN["extenders"][0].items() if key != "bindVerb"}
+    file = changed(extenders=[*CLEAN["extenders"], second])
+    assert ("extenders[1]", "extender-twice", "error") in traps(file)
+
+
+def test_all_nodes_scored_costs_throughput() -> None:
+    assert traps(changed(percentageOfNodesToScore=100)) == [("percentageOfNodesToScore", "percentage", "warning")]
+    file = changed(profiles=[{"schedulerName": "slackwater", "percentageOfNodesToScore": 100}])
+    assert traps(file) == [("profiles[0].percentageOfNodesToScore", "percentage", "warning")]
+
+
+def test_a_fixed_share_of_nodes_is_advised_against() -> None:
+    assert traps(changed(percentageOfNodesToScore=30)) == [("percentageOfNodesToScore", "percentage", "advice")]
+    assert traps(changed(percentageOfNodesToScore=101)) == [("percentageOfNodesToScore", "percentage", "error")]
+    assert found(changed(percentageOfNodesToScore=0)) == []
+
+
+def test_an_old_version() -> None:
+    file = changed(apiVersion="kubescheduler.config.k8s.io/v1beta3")
+    assert traps(file) == [("apiVersion", "api-version", "error")]
+
+
+def test_a_profile_of_another_name() -> None:
+    assert traps(changed(profiles=[{"schedulerName": "other"}]), Settings()) == [
+        ("profiles[0].schedulerName", "profile-name", "error")
+    ]
+    assert traps(changed(profiles=REMOVED), Settings()) == [("profiles", "profile-name", "error")]
+
+
+def test_two_profiles_of_one_name() -> None:
+    file = changed(profiles=[{"schedulerName": "slackwater"}] * 2)
+    assert traps(file) == [("profiles[1].schedulerName", "profile-name", "error")]
+
+
+def test_several_profiles_of_which_one_has_no_name() -> None:
+    file = changed(profiles=[{"schedulerName": "slackwater"}, {}])
+    assert traps(file) == [("profiles[1].schedulerName", "profile-name", "error")]
+
+
+def profile(plugins: dict[str, Any]) -> dict[str, Any]:
+    return changed(profiles=[{"schedulerName": "slackwater", "plugins": plugins}])
+
+
+@pytest.mark.parametrize("point", ["filter", "multiPoint"])
+def test_a_disabled_filter_is_checked_by_nobody(point: str) -> None:
+    file = profile({point: {"disabled": [{"name": "NodePorts"}]}})
+    (finding,) = found(file)
+    assert (finding.path, finding.trap) == ("profiles[0].plugins", "filters-disabled")
+    assert finding.why.startswith("NodePorts disabled")
+
+
+def test_a_filter_that_is_enabled_again_is_there() -> None:
+    plugins = {"multiPoint": {"disabled": [{"name": "NodePorts"}]}, "filter": {"enabled": [{"name": "NodePorts"}]}}
+    assert found(profile(plugins)) == []
+
+
+@pytest.mark.parametrize("point", ["postFilter", "multiPoint"])
+def test_disabled_preemption_is_never_asked(point: str) -> None:
+    file = profile({point: {"disabled": [{"name": "DefaultPreemption"}]}})
+    assert traps(file) == [("profiles[0].plugins", "preemption-disabled", "warning")]
+
+
+def test_the_lease_of_the_clusters_own_scheduler_is_advised_against() -> None:
+    want = [("leaderElection.resourceName", "shared-lease", "advice")]
+    assert traps(changed(leaderElection=REMOVED)) == want
+    assert traps(changed(leaderElection={"leaderElect": True})) == want
+    assert found(changed(leaderElection={"leaderElect": True, "resourceName": "slackwater"})) == []
+    assert found(changed(leaderElection=REMOVED, profiles=[{"schedulerName": "default-scheduler"}])) == []
+
+
+def test_the_default_request_rate_is_advised_against() -> None:
+    assert traps(changed(clientConnection=REMOVED)) == [("clientConnection.qps", "client-qps", "advice")]
+
+
+def test_unknown_fields_end_the_start() -> None:
+    file = changed(x_nodecachecapable=True, x_foo=1, bar={})
+    assert traps(file) == [
+        (f"{X}.nodecachecapable", "unknown-field", "error"),
+        (f"{X}.foo", "unknown-field", "error"),
+        ("bar", "unknown-field", "error"),
+    ]
+    assert found(file)[0].fix == "did you mean nodeCacheCapable?"
+
+
+def test_values_of_another_type_end_the_start_and_are_reported_once() -> None:
+    assert traps(changed(x_weight="1", profiles={}, x_tlsConfig=[])) == [
+        ("profiles", "refused-at-start", "error"),
+        (f"{X}.weight", "refused-at-start", "error"),
+        (f"{X}.tlsConfig", "refused-at-start", "error"),
+    ]
+
+
+def test_null_counts_as_absent() -> None:
+    assert found(changed(x_tlsConfig=None, percentageOfNodesToScore=None)) == []
+
+
+def test_a_duplicate_key_ends_the_start() -> None:
+    text = yaml.safe_dump(CLEAN) + "kind: KubeSchedulerConfiguration\n"
+    (finding,) = check(text, None)
+    assert (finding.path, finding.trap) == ("kind", "ambiguous-yaml")
+
+
+def test_on_is_true_as_kube_scheduler_reads_it() -> None:
+    text = generate(Settings(), kubeconfig=None, extender_url=None).replace("ignorable: false", "ignorable: on")
+    assert [finding.trap for finding in check(text, None)] == ["ignorable-with-bind"]

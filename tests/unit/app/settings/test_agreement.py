@@ -1,0 +1,89 @@
+"""What has to agree between keys: each rule by name, with its exact words."""
+
+import pytest
+
+from slackwater.app.settings import SettingsError, loads
+
+HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+GROUPS = "autoscaler.nodeGroups"
+
+
+def group(text: str) -> str:
+    return f"autoscaler: {{nodeGroups: [{{name: a, {text}}}]}}"
+
+
+CONFLICTS = {
+    "two-listeners-one-socket": (
+        'listeners: {ops: {address: "127.0.0.1:10297"}}',
+        'listeners.ops.address: got "127.0.0.1:10297", want another port than listeners.extender.address (127.0.0.1:10297)',
+    ),
+    "every-interface-takes-the-port-of-loopback": (
+        'listeners: {ops: {address: "127.0.0.1:10299"}}',
+        'listeners.ops.address: got "127.0.0.1:10299", want another port than listeners.agents.address (0.0.0.0:10299)',
+    ),
+    "certificate-without-key": (
+        "extender: {schedulerTLS: {certFile: c}}",
+        "extender.schedulerTLS.keyFile: got nothing, want the private key of certFile",
+    ),
+    "key-without-certificate": (
+        "extender: {schedulerTLS: {keyFile: k}}",
+        "extender.schedulerTLS.certFile: got nothing, want the certificate of keyFile",
+    ),
+    "expander-twice": (
+        "autoscaler: {expanders: [random, least-waste, random]}",
+        'autoscaler.expanders[2]: got "random" a second time, want each expander once',
+    ),
+    "group-name-twice": (
+        "autoscaler: {nodeGroups: [{name: a}, {name: b}, {name: a}]}",
+        f'{GROUPS}[2].name: got "a", want another name than {GROUPS}[0].name',
+    ),
+    "min-above-max": (group("minSize: 4, maxSize: 3"), f"{GROUPS}[0].minSize: got 4, want <= {GROUPS}[0].maxSize (3)"),
+    "taint-twice": (
+        group("template: {spec: {taints: [{key: k, effect: NoSchedule}, {key: k, value: v, effect: NoSchedule}]}}"),
+        f"{GROUPS}[0].template.spec.taints[1]: got k:NoSchedule a second time, want each key and effect once, as in a Node",
+    ),
+    "allocatable-above-capacity": (
+        group("template: {status: {capacity: {memory: 1Gi}, allocatable: {memory: 1025Mi}}}"),
+        f'{GROUPS}[0].template.status.allocatable.memory: got "1025Mi", want <= '
+        f"{GROUPS}[0].template.status.capacity.memory (1Gi)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "want"), CONFLICTS.values(), ids=CONFLICTS)
+def test_a_conflict_is_refused(text: str, want: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        loads(HEADER + text)
+    assert [str(problem) for problem in caught.value.problems] == [want]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'listeners: {ops: {address: "127.0.0.2:10297"}}',
+        "extender: {schedulerTLS: {certFile: c, keyFile: k}}",
+        "autoscaler: {expanders: [priority, least-waste]}",
+        group("minSize: 3, maxSize: 3"),
+        group("template: {spec: {taints: [{key: k, effect: NoSchedule}, {key: k, effect: NoExecute}]}}"),
+        group("template: {status: {capacity: {cpu: 1}, allocatable: {cpu: 1000m, memory: 1Gi}}}"),
+    ],
+)
+def test_what_agrees_is_accepted(text: str) -> None:
+    loads(HEADER + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "want_paths"),
+    [
+        ("autoscaler: {nodeGroups: [{name: a, minSize: 9000, maxSize: x}]}", [f"{GROUPS}[0].maxSize"]),
+        (
+            'listeners: {agents: {address: x}, ops: {address: "127.0.0.1:10299"}}',
+            ["listeners.agents.address"],
+        ),
+    ],
+    ids=["size", "address"],
+)
+def test_a_default_that_stands_in_for_a_refused_value_conflicts_with_nothing(text: str, want_paths: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        loads(HEADER + text)
+    assert [problem.path for problem in caught.value.problems] == want_paths

@@ -1,0 +1,69 @@
+"""What a valid file asks for that will not happen is said, and never silently accepted."""
+
+import pytest
+
+from slackwater.app.settings import Settings, loads, notes, unsupported
+
+HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+
+
+def test_the_defaults_need_no_note() -> None:
+    assert notes(Settings()) == []
+    assert unsupported(Settings()) == ()
+
+
+def test_an_enabled_autoscaler_is_not_supported_yet() -> None:
+    settings = loads(HEADER + "autoscaler: {enabled: true}")
+    want = "autoscaler.enabled: got true, want false: this build adds and removes no nodes yet"
+    assert [str(problem) for problem in unsupported(settings)] == [want]
+    assert notes(settings) == [f"{want}; serve refuses to start with this"]
+
+
+NOTES = {
+    "agents": ('listeners: {agents: {address: "0.0.0.0:10299"}}', "listeners.agents: has no effect in this build: "),
+    "compute-unit": ("vertical: {computeUnit: {mem: 2Gi}}", "vertical.computeUnit: has no effect in this build: "),
+    "step": ("vertical: {maxStepUnits: 3}", "vertical.maxStepUnits: has no effect in this build: "),
+    "migration": ("migration: {enabled: false}", "migration: has no effect in this build: "),
+    "gates": ("featureGates: {ParallelDrain: false}", "featureGates: has no effect in this build: "),
+    "autoscaler": ("autoscaler: {scanInterval: 5s}", "autoscaler: has no effect in this build: "),
+    "bind": ("extender: {bind: false}", "extender.bind: with false kube-scheduler binds by itself; "),
+    "hold": (
+        "extender: {httpTimeout: 11s}",
+        "extender.holdTimeout: 10s is shorter than extender.httpTimeout (11s): ",
+    ),
+    "scheduler-tls": (
+        "extender: {schedulerTLS: {caFile: x}}",
+        "extender.schedulerTLS: has no effect while listeners.extender.tls is not set",
+    ),
+    "client-certificate": (
+        "listeners: {extender: {tls: {certFile: c, keyFile: k, clientCAFile: a}}}",
+        "extender.schedulerTLS.certFile: not set, yet listeners.extender.tls.clientCAFile asks kube-scheduler for a ",
+    ),
+    "open-listener": (
+        'listeners: {extender: {address: "0.0.0.0:10297"}}',
+        "listeners.extender.address: 0.0.0.0:10297 is not on loopback and asks for no client certificate: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "want_start"), NOTES.values(), ids=NOTES)
+def test_a_key_without_the_effect_it_asks_for_is_noted(text: str, want_start: str) -> None:
+    (note,) = notes(loads(HEADER + text))
+    assert note.startswith(want_start)
+
+
+@pytest.mark.parametrize(
+    ("text", "want_start"),
+    [
+        (
+            "autoscaler: {scaleDown: {maxScaleDownParallelism: 3}}",
+            "autoscaler.scaleDown.maxDrainParallelism: 5 is more than maxScaleDownParallelism (3)",
+        ),
+        ("migration: {maxConcurrent: 1, maxPerTarget: 1}", "migration.maxPerSource: 2 is more than maxConcurrent (1)"),
+        ("migration: {maxConcurrent: 1, maxPerSource: 1}", "migration.maxPerTarget: 2 is more than maxConcurrent (1)"),
+    ],
+)
+def test_a_limit_that_another_limit_hides_is_noted(text: str, want_start: str) -> None:
+    found = notes(loads(HEADER + text))
+    (note,) = (note for note in found if "no effect in this build" not in note)
+    assert note.startswith(want_start)
