@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.controlplane.fakego import install_fake_go
 
 from slackwater.app.controlplane.build import STEPS, WAITING, BuildStep, build, find, join_stages
 from slackwater.app.controlplane.errors import BuildFailed
 from slackwater.app.controlplane.gocommand import GoCommands, clean_environment
 from slackwater.app.controlplane.recipe import TARGETS
+from tests.controlplane.fakego import install_fake_go
 
 
 def environ_with(bin_folder: Path, cache: Path) -> dict[str, str]:

@@ -15,12 +15,12 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
-from tests.controlplane.talk import a_node, create, is_ready, read, until
 
 from slackwater.app.controlplane.build import Binaries
 from slackwater.app.controlplane.errors import ComponentFailed
 from slackwater.app.controlplane.ports import FreePorts
 from slackwater.app.controlplane.stack import ControlPlane
+from tests.controlplane.talk import a_node, create, is_ready, read, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -10,12 +10,12 @@ import aiohttp
 import anyio
 import pytest
 import yaml
-from tests.controlplane.talk import a_node, a_pod, create, is_ready, is_running, read, remove, until
 
 from slackwater.app.controlplane.audit import BindRequest, bind_requests
 from slackwater.app.controlplane.build import Binaries
 from slackwater.app.controlplane.errors import ComponentFailed, ControlPlaneError, NotReady
 from slackwater.app.controlplane.stack import ControlPlane
+from tests.controlplane.talk import a_node, a_pod, create, is_ready, is_running, read, remove, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
-from tests.controlplane.fakego import install_fake_go
 
 from slackwater.app.controlplane.toolchain import REQUIREMENTS, Toolchain, install, locate, parse_version
+from tests.controlplane.fakego import install_fake_go
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ class FakeApi:
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0)
+        runner = web.ServerRunner(web.Server(self._handle, access_log=None, handler_cancellation=True), shutdown_timeout=0.01)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self.port, reuse_address=True)
         await site.start()

@@ -106,11 +106,11 @@ async def a_service(
         submitter=dispatcher,
         readiness=holder,
         decode_pod=PodDecoder(KindInterner()).decode,
-        clock=lambda: service.clock(),
+        clock=lambda: Instant(service.now),
         metrics=ExtenderMetrics(registry),
         max_body_bytes=max_body_bytes,
     )
-    transport = httpx.ASGITransport(app=extender)  # type: ignore[arg-type]  # looser than httpx's own protocol
+    transport = httpx.ASGITransport(app=extender)
     async with httpx.AsyncClient(transport=transport, base_url="http://extender") as http:
         service = holder.service = Service(world, writer, dispatcher, http, registry)
         async with anyio.create_task_group() as group:

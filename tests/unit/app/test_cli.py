@@ -1,8 +1,10 @@
 """The command line as a whole: help that teaches, one line for each error, exit codes."""
 
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -111,3 +113,37 @@ def test_serve_refuses_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_serve_cannot_watch_stdin(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--config", "-"]) == 2
     assert capsys.readouterr().err == "slackwater: --config: got -, want a file: it is watched for changes\n"
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port of loopback that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def on_ports(path: Path, *, extender: int, ops: int) -> list[str]:
+    listeners = f'{{extender: {{address: "127.0.0.1:{extender}"}}, ops: {{address: "127.0.0.1:{ops}"}}}}'
+    path.write_text(f"{HEADER}listeners: {listeners}\n")
+    return ["serve", "--config", str(path), "--kubeconfig", str(path.parent / "no-kubeconfig")]
+
+
+@pytest.mark.usefixtures("loggers_as_before")
+def test_serve_names_the_address_that_is_taken(taken: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(on_ports(tmp_path / "s.yaml", extender=free_port(), ops=taken)) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"slackwater: listeners.ops.address: cannot listen on 127.0.0.1:{taken}: ")
+
+
+@pytest.mark.usefixtures("loggers_as_before")
+def test_serve_names_the_kubeconfig_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(on_ports(tmp_path / "s.yaml", extender=free_port(), ops=free_port())) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("slackwater: ")
+    assert "no-kubeconfig" in error

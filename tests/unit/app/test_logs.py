@@ -3,21 +3,13 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from slackwater.app.commands.logs import set_up_logs
 
-
-@pytest.fixture(autouse=True)
-def loggers_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
-    structlog.reset_defaults()
+pytestmark = pytest.mark.usefixtures("loggers_as_before")
 
 
 def test_json_is_one_object_a_line_for_everybody() -> None:

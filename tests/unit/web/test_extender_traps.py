@@ -1,11 +1,16 @@
 """Traps T1-T17 of the extender protocol, one test each (T6, T7, T10 and T13 also in tests/unit/app and tests/cluster)."""
 
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
 import anyio
 import pytest
 
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, PodGone
+from slackwater.model.ids import NodeName
+from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.run.dispatcher import DispatcherConfig
 from slackwater.run.ports import Outcome
@@ -16,15 +21,17 @@ from tests.support.service import a_service, bound
 
 pytestmark = pytest.mark.anyio
 
+_POD = b'{"Pod": {"metadata": {"name": "p", "uid": "u", "namespace": "n"}}'
 
-def metas(*pods):
+
+def metas(*pods: Pod) -> dict[str, Any]:
     return {"Pods": [{"UID": pod.uid} for pod in pods], "NumPDBViolations": 0}
 
 
 @pytest.mark.parametrize(
     "case", [str, str.lower, str.upper, lambda name: name[0].lower() + name[1:]], ids=["go", "lower", "upper", "camel"]
 )
-async def test_t1_any_case_is_accepted_and_go_case_is_emitted(case):
+async def test_t1_any_case_is_accepted_and_go_case_is_emitted(case: Callable[[str], str]) -> None:
     pod, victim = a_pod("p", priority=10, cpu="3"), a_pod("v", on="n", cpu="3")
     async with a_service() as service:
         service.has(a_node("n"), victim)
@@ -42,7 +49,7 @@ async def test_t1_any_case_is_accepted_and_go_case_is_emitted(case):
         assert await service.ask("bind", {case(key): value for key, value in bind_args(small, "n").items()}) == {"Error": ""}
 
 
-async def test_t2_the_answer_always_has_node_names_and_only_asked_ones():
+async def test_t2_the_answer_always_has_node_names_and_only_asked_ones() -> None:
     async with a_service() as service:
         service.has(a_node("small", cpu="1"), a_node("large"), a_node("not-asked"))
         answer = await service.ask("filter", filter_args(a_pod("p", cpu="2"), "small", "large", "stranger"))
@@ -51,14 +58,14 @@ async def test_t2_the_answer_always_has_node_names_and_only_asked_ones():
         assert none["NodeNames"] == []
 
 
-async def test_t3_what_we_refuse_is_a_200_with_the_reason():
+async def test_t3_what_we_refuse_is_a_200_with_the_reason() -> None:
     async with a_service() as service:
         service.has(a_node("n"))
         answer = await service.ask("bind", bind_args(a_pod("never-seen"), "n"))
         assert answer["Error"] == f"{MEANINGS[Reason.POD_UNKNOWN].text} (pod default/never-seen, node n)"
 
 
-async def test_t4_a_bind_is_answered_before_kube_scheduler_gives_up():
+async def test_t4_a_bind_is_answered_before_kube_scheduler_gives_up() -> None:
     async with a_service(config=DispatcherConfig(bind_seconds=0.2)) as service:
         pod = a_pod("p")
         service.has(a_node("n"), pod)
@@ -69,7 +76,7 @@ async def test_t4_a_bind_is_answered_before_kube_scheduler_gives_up():
         assert service.reserved("n") == (500, 2**30), "the binding may have happened, so it counts"
 
 
-async def test_t5_scores_stay_within_0_and_10_and_keep_the_order():
+async def test_t5_scores_stay_within_0_and_10_and_keep_the_order() -> None:
     async with a_service() as service:
         service.has(a_node("full", cpu="1"), a_node("best"), a_node("big", cpu="64", memory="256Gi"))
         service.has(a_pod("x", on="full", cpu="1"), a_pod("y", on="big", cpu="50", memory="200Gi"))
@@ -79,7 +86,7 @@ async def test_t5_scores_stay_within_0_and_10_and_keep_the_order():
         assert 1 <= scores["best"] < scores["big"] <= 10
 
 
-async def test_t6_a_second_extender_after_us_still_gets_what_we_pass():
+async def test_t6_a_second_extender_after_us_still_gets_what_we_pass() -> None:
     async with a_service() as service:
         service.has(a_node("a"), a_node("b"))
         first = await service.ask("filter", filter_args(a_pod("p"), "a", "b"))
@@ -87,7 +94,7 @@ async def test_t6_a_second_extender_after_us_still_gets_what_we_pass():
         assert again["NodeNames"] == ["a", "b"], "asked again for the same pod, its own hold is no obstacle"
 
 
-async def test_t7_a_pod_bound_behind_our_back_is_counted():
+async def test_t7_a_pod_bound_behind_our_back_is_counted() -> None:
     async with a_service() as service:
         service.has(a_node("n"), a_pod("p"))
         service.has(a_pod("p", on="n"))
@@ -95,14 +102,14 @@ async def test_t7_a_pod_bound_behind_our_back_is_counted():
         assert service.world.tally.adopted == 1
 
 
-async def test_t8_a_repeated_bind_is_one_binding():
+async def test_t8_a_repeated_bind_is_one_binding() -> None:
     async with a_service() as service:
         pod = a_pod("p")
         service.has(a_node("n"), pod)
         service.writer.open_gate = anyio.Event()
-        answers = []
+        answers: list[Any] = []
 
-        async def bind():
+        async def bind() -> None:
             answers.append(await service.ask("bind", bind_args(pod, "n")))
 
         async with anyio.create_task_group() as group:
@@ -118,7 +125,7 @@ async def test_t8_a_repeated_bind_is_one_binding():
         assert service.reserved("n") == (500, 2**30)
 
 
-async def test_t9_preempt_answers_a_subset_adds_victims_and_names_none_that_is_not_there():
+async def test_t9_preempt_answers_a_subset_adds_victims_and_names_none_that_is_not_there() -> None:
     low = a_pod("low", on="a", cpu="1", priority=1)
     async with a_service(Policy(nodes=NodePolicy(system=amounts("1", "0")))) as service:
         service.has(a_node("a"), a_node("b"), a_node("c"), low, a_pod("more", on="a", cpu="2", priority=2))
@@ -140,14 +147,14 @@ async def test_t9_preempt_answers_a_subset_adds_victims_and_names_none_that_is_n
         assert all(victims["Pods"] for victims in kept.values())
 
 
-async def test_t10_accounting_comes_from_the_watch_not_from_being_asked():
+async def test_t10_accounting_comes_from_the_watch_not_from_being_asked() -> None:
     async with a_service() as service:
         service.has(a_node("n", cpu="1"), a_pod("unasked", on="n", cpu="1"))
         answer = await service.ask("filter", filter_args(a_pod("p"), "n"))
         assert answer["FailedNodes"] == {"n": MEANINGS[Reason.NOT_ENOUGH_CPU].text}
 
 
-async def test_t11_full_now_is_resolvable_and_too_large_is_not():
+async def test_t11_full_now_is_resolvable_and_too_large_is_not() -> None:
     async with a_service() as service:
         service.has(a_node("full"), a_node("small", cpu="1"), a_pod("x", on="full", cpu="4"))
         answer = await service.ask("filter", filter_args(a_pod("p", cpu="2"), "full", "small"))
@@ -155,7 +162,7 @@ async def test_t11_full_now_is_resolvable_and_too_large_is_not():
         assert answer["FailedAndUnresolvableNodes"] == {"small": MEANINGS[Reason.CPU_ABOVE_TOTAL].text}
 
 
-async def test_t12_a_starved_sample_is_counted_and_answered_by_a_nomination():
+async def test_t12_a_starved_sample_is_counted_and_answered_by_a_nomination() -> None:
     from slackwater.model.effects import Nominate, Touch
     from slackwater.model.events import Ticked
 
@@ -168,11 +175,11 @@ async def test_t12_a_starved_sample_is_counted_and_answered_by_a_nomination():
         service.now += 1.0
         service.take(Ticked())
         await anyio.wait_all_tasks_blocked()
-        assert service.writer.asked == [Nominate(pod.uid, pod.key, "free"), Touch(pod.uid, pod.key, "nominated")]
+        assert service.writer.asked == [Nominate(pod.uid, pod.key, NodeName("free")), Touch(pod.uid, pod.key, "nominated")]
         assert (await service.ask("filter", filter_args(pod, "free")))["NodeNames"] == ["free"]
 
 
-async def test_t13_transport_security_is_checked_where_the_scheduler_is_configured():
+async def test_t13_transport_security_is_checked_where_the_scheduler_is_configured() -> None:
     from slackwater.app.schedulerconfig import check, generate
     from slackwater.app.settings import Settings
 
@@ -183,12 +190,12 @@ async def test_t13_transport_security_is_checked_where_the_scheduler_is_configur
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["content-length", "chunked"])
-async def test_t14_a_huge_body_is_answered_not_cut(declared):
+async def test_t14_a_huge_body_is_answered_not_cut(declared: bool) -> None:
     async with a_service(max_body_bytes=10_000) as service:
         service.has(a_node("n"))
         body = b'{"Pod": "' + b"x" * 20_000 + b'"}'
 
-        async def chunks():
+        async def chunks() -> AsyncIterator[bytes]:
             for start in range(0, len(body), 1000):
                 yield body[start : start + 1000]
 
@@ -197,7 +204,7 @@ async def test_t14_a_huge_body_is_answered_not_cut(declared):
         assert answer.json() == {"Error": "body: more than 10000 bytes (extender.maxBodyBytes)"}
 
 
-async def test_t15_five_thousand_names_and_five_thousand_whole_nodes():
+async def test_t15_five_thousand_names_and_five_thousand_whole_nodes() -> None:
     names = [f"node-{i}.example.internal" for i in range(5000)]
     pod = a_pod("p", cpu="3")
     async with a_service(max_body_bytes=1 << 26) as service:
@@ -210,7 +217,7 @@ async def test_t15_five_thousand_names_and_five_thousand_whole_nodes():
         assert set(by_name["FailedAndUnresolvableNodes"]) == set(names[1::2])
 
 
-async def test_t16_the_newer_of_the_schedulers_and_the_watchs_pod_counts():
+async def test_t16_the_newer_of_the_schedulers_and_the_watchs_pod_counts() -> None:
     async with a_service() as service:
         service.has(a_node("n"), a_pod("p", cpu="3", version=20))
         stale = await service.ask("filter", filter_args(a_pod("p", cpu="9", version=10), "n"))
@@ -219,7 +226,7 @@ async def test_t16_the_newer_of_the_schedulers_and_the_watchs_pod_counts():
         assert newer["NodeNames"] == []
 
 
-async def test_t17_every_node_that_does_not_pass_is_named():
+async def test_t17_every_node_that_does_not_pass_is_named() -> None:
     async with a_service() as service:
         service.has(a_node("full"), a_node("free"), a_pod("x", on="full", cpu="4"))
         answer = await service.ask("filter", filter_args(a_pod("p"), "full", "free", "unknown"))
@@ -230,7 +237,7 @@ async def test_t17_every_node_that_does_not_pass_is_named():
         )
 
 
-async def test_a_denied_bind_is_remembered_until_room_appears():
+async def test_a_denied_bind_is_remembered_until_room_appears() -> None:
     async with a_service() as service:
         pod, other = a_pod("p", cpu="3"), a_pod("other", on="n", cpu="2")
         service.has(a_node("n"), a_node("m"), pod)
@@ -244,15 +251,17 @@ async def test_a_denied_bind_is_remembered_until_room_appears():
         assert (await service.ask("filter", filter_args(pod, "n", "m")))["NodeNames"] == ["n", "m"]
 
 
-async def test_a_binding_that_the_api_server_refuses_is_remembered_by_time():
+async def test_a_binding_that_the_api_server_refuses_is_remembered_by_time() -> None:
     async with a_service() as service:
         pod = a_pod("p")
         service.has(a_node("n"), a_node("m"), pod)
         service.writer.script = [
-            Outcome("refused", 403, "denied by webhook", event=BindEnded(pod.uid, "n", "refused", "denied by webhook"))
+            Outcome(
+                "refused", 403, "webhook", event=BindEnded(pod.uid, NodeName("n"), "refused", "webhook")
+            )
         ]
         answer = await service.ask("bind", bind_args(pod, "n"))
-        assert answer["Error"] == f"{MEANINGS[Reason.API_REFUSED].text}: denied by webhook (pod default/p, node n)"
+        assert answer["Error"] == f"{MEANINGS[Reason.API_REFUSED].text}: webhook (pod default/p, node n)"
         assert service.reserved("n") == (0, 0)
         assert (await service.ask("filter", filter_args(pod, "n", "m")))["FailedNodes"] == {
             "n": MEANINGS[Reason.BIND_DENIED].text
@@ -261,7 +270,7 @@ async def test_a_binding_that_the_api_server_refuses_is_remembered_by_time():
         assert (await service.ask("filter", filter_args(pod, "n", "m")))["NodeNames"] == ["n", "m"]
 
 
-async def test_room_between_the_only_choice_and_its_bind_is_held():
+async def test_room_between_the_only_choice_and_its_bind_is_held() -> None:
     async with a_service() as service:
         first, second = a_pod("first", cpu="3"), a_pod("second", cpu="3")
         service.has(a_node("n"), first, second)
@@ -272,7 +281,7 @@ async def test_room_between_the_only_choice_and_its_bind_is_held():
         assert await service.ask("bind", bind_args(first, "n")) == {"Error": ""}
 
 
-async def test_where_our_total_is_smaller_two_pods_never_meet_in_the_gap():
+async def test_where_our_total_is_smaller_two_pods_never_meet_in_the_gap() -> None:
     """With system amounts kube-scheduler believes in more room than there is: each row it may still choose is held."""
     policy = Policy(nodes=NodePolicy(system=amounts("1", "0")))
     async with a_service(policy) as service:
@@ -293,7 +302,7 @@ async def test_where_our_total_is_smaller_two_pods_never_meet_in_the_gap():
         ("POST", "/scheduler/filter", b"\xff", 400, "body: "),
         ("POST", "/scheduler/filter", b'{"Pod": {"metadata": {"name": "p"}}}', 400, "NodeNames and Nodes"),
         ("POST", "/scheduler/filter", b'{"Pod": {"metadata": {"name": ""}}, "NodeNames": []}', 400, "Pod.metadata.name"),
-        ("POST", "/scheduler/filter", b'{"Pod": {"metadata": {"name": "p", "uid": "u", "namespace": "n"}}, "NodeNames": [1]}', 400, "NodeNames"),
+        ("POST", "/scheduler/filter", _POD + b', "NodeNames": [1]}', 400, "NodeNames"),
         ("POST", "/scheduler/prioritize", b"nonsense", 400, "body: "),
         ("POST", "/scheduler/bind", b'{"PodName": "p"}', 400, "PodNamespace: missing"),
         ("POST", "/scheduler/preempt", b"{}", 400, "Pod: missing"),
@@ -303,7 +312,9 @@ async def test_where_our_total_is_smaller_two_pods_never_meet_in_the_gap():
         ("POST", "/", b"{}", 404, "/: want one of"),
     ],
 )  # fmt: skip
-async def test_bad_input_gets_a_clear_error_is_counted_and_changes_nothing(method, path, body, want_status, want_error):
+async def test_bad_input_gets_a_clear_error_is_counted_and_changes_nothing(
+    method: str, path: str, body: bytes, want_status: int, want_error: str
+) -> None:
     async with a_service() as service:
         service.has(a_node("n"))
         generation = service.world.generation
@@ -316,7 +327,7 @@ async def test_bad_input_gets_a_clear_error_is_counted_and_changes_nothing(metho
         assert service.registry.get_sample_value("slackwater_extender_requests_total", labels) == 1
 
 
-async def test_until_everything_is_listed_questions_are_answered_503():
+async def test_until_everything_is_listed_questions_are_answered_503() -> None:
     async with a_service() as service:
         service.ready, service.unlisted = False, ["pods"]
         answer = await service.http.post("/scheduler/filter", json=filter_args(a_pod("p"), "n"))
@@ -324,14 +335,14 @@ async def test_until_everything_is_listed_questions_are_answered_503():
         assert answer.json() == {"Error": "not ready: waiting for the first list of pods"}
 
 
-async def test_a_bind_whose_answer_was_lost_is_retried_and_counted_once():
+async def test_a_bind_whose_answer_was_lost_is_retried_and_counted_once() -> None:
     async with a_service() as service:
         pod = a_pod("p")
         service.has(a_node("n"), pod)
         service.writer.script = [
             Outcome("unknown", 0, "reset"),
             Outcome("again", 503, "busy"),
-            bound(Bind(pod.uid, pod.key, "n")),
+            bound(Bind(pod.uid, pod.key, NodeName("n"))),
         ]
         assert await service.ask("bind", bind_args(pod, "n")) == {"Error": ""}
         assert len(service.writer.asked) == 3

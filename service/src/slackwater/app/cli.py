@@ -8,7 +8,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from slackwater import __version__
 from slackwater.app.commands import config, demo, dumpstate, schedulerconfig, serve
@@ -46,7 +46,10 @@ exit codes: 0 done; 1 done, and the answer is no (problems found, service not re
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and where help is."""
+    """Says what is wrong in one line, and where help is. Options are spelled out: a new one must not change old scripts."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"slackwater: {message}\nslackwater: see `{self.prog} --help`\n")
@@ -81,7 +84,6 @@ def _parser() -> argparse.ArgumentParser:
         description=_HELP,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"slackwater {__version__}")
     commands = parser.add_subparsers(prog="slackwater", metavar="COMMAND", required=True, help=argparse.SUPPRESS)

@@ -1,6 +1,7 @@
 """`slackwater demo`: a real control plane on this machine, the service in this process, and a small workload to look at."""
 
 import itertools
+import sys
 from collections.abc import Mapping
 from functools import partial
 from random import Random
@@ -30,9 +31,9 @@ _CHURN_SHARE: Final = 20
 
 async def run_demo(*, nodes: int, pods: int, duration_seconds: float | None) -> None:
     """Until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up."""
-    console = Console(stderr=True)
+    console = Console(file=sys.stderr)
     console.print("Building the control plane (some minutes the first time, then cached)")
-    with shown_on(console.file) as progress:
+    with shown_on(sys.stderr) as progress:
         binaries = await anyio.to_thread.run_sync(partial(build, progress), abandon_on_cancel=True)
     console.print("Starting etcd, kube-apiserver and KWOK")
     async with ControlPlane(binaries) as cp, cp.session() as api, anyio.create_task_group() as group:

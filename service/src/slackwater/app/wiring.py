@@ -6,9 +6,12 @@ group; servers finish what they answer and the dispatcher what it writes, both w
 
 import gc
 import signal
+import socket
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -25,7 +28,8 @@ from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
-from slackwater.edge.kube.writer import KubeWriter
+from slackwater.edge.kube.recorder import Recorder
+from slackwater.edge.kube.writer import ApiWriter
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import SettingsView, ops_app
@@ -103,7 +107,9 @@ class _Service:
         }
         self.world = World(policy_of(settings), seed=rng.getrandbits(63))
         self.intake = Intake(self.world, monotonic, self._reflectors)
-        writer = KubeWriter(client)
+        decoder = PodDecoder(kinds)
+        recorder = Recorder(client, instance=socket.gethostname(), now=_now, clock=time.monotonic)
+        writer = ApiWriter(client, decoder, recorder, stamp=lambda: _now().isoformat())
         self.dispatcher = Dispatcher(writer, self.intake.take, dispatcher_config_of(settings), rng=rng)
         self.intake.connect(self.dispatcher)
         registry = self._registry()
@@ -111,7 +117,7 @@ class _Service:
             world=self.world,
             submitter=self.dispatcher,
             readiness=self.intake,
-            decode_pod=PodDecoder(kinds).decode,
+            decode_pod=decoder.decode,
             clock=monotonic,
             metrics=ExtenderMetrics(registry),
             max_body_bytes=settings.extender.max_body_bytes,
@@ -163,6 +169,10 @@ class _Service:
     def _settings_refused(self, error: SettingsError) -> None:
         self._view.problem = str(error)
         _log.error("settings refused, the old ones stay", problem=str(error))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _report_broken(resource: str, name: str, error: Exception) -> None:

@@ -201,7 +201,7 @@ class Dispatcher:
             return Outcome("unknown", detail=f"{type(error).__name__}: {error}")
 
     def _backoff_seconds(self, attempt: int) -> float:
-        ceiling = min(_FIRST_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
+        ceiling: float = min(_FIRST_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
         return ceiling * (0.5 + self._rng.random() / 2)
 
     def _count(self, effect: Effect, outcome: Outcome) -> None:

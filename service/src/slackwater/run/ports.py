@@ -33,7 +33,8 @@ class Writer(Protocol):
 class Feed(Protocol):
     """Events of one resource type, in order, without gap or double, from the first list on.
 
-    Iterate it within `contextlib.aclosing`, so that its connection ends with the loop. The first batch whose `listed` is true ends the first list; each later relist ends with one too.
+    Iterate it within `contextlib.aclosing`, so that its connection ends with the loop. The first batch whose `listed` is
+    true ends the first list; each later relist ends with one too.
     """
 
     def batches(self) -> AsyncGenerator["Batch", None]: ...

@@ -31,9 +31,10 @@ def _sums(world: World) -> list[str]:
     for column in SCHEMA:
         have = getattr(world.ledger.columns, column.name)[:, : want.n_rows]
         if column.name in {"reserved", "buffer", "capacity_pressure", "held"}:
-            for row in np.flatnonzero((have != getattr(want, column.name)[:, : want.n_rows]).any(axis=0)):
-                wanted = getattr(want, column.name)[:, row].tolist()
-                found.append(f"node {_name(world, int(row))}: {column.name} {have[:, row].tolist()}, want {wanted}")
+            for differing in np.flatnonzero((have != getattr(want, column.name)[:, : want.n_rows]).any(axis=0)):
+                at = int(differing)
+                wanted = getattr(want, column.name)[:, at].tolist()
+                found.append(f"node {_name(world, at)}: {column.name} {have[:, at].tolist()}, want {wanted}")
         if have[:, : len(free)][:, free].any():
             found.append(f"{column.name}: a free row is not zero")
     return found

@@ -110,10 +110,10 @@ async def test_each_bad_content_is_refused(watch: Watch) -> None:
     assert [type(error) for error in watch.refused] == [SettingsError, UnreadableSettings, SettingsError]
 
 
-async def test_a_bad_file_that_is_put_back_changes_nothing(watch: Watch) -> None:
-    await watch.run(nothing, watch.writes(BAD), nothing, watch.writes(START), nothing)
+async def test_a_bad_file_that_is_put_back_is_said_to_be_good_again(watch: Watch) -> None:
+    await watch.run(nothing, watch.writes(BAD), nothing, watch.writes(START), nothing, nothing)
     assert len(watch.refused) == 1
-    assert watch.changes == []
+    assert watch.changes == [("start", "start")]
 
 
 async def test_a_missing_file_is_reported_once(watch: Watch) -> None:

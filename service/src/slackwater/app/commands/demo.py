@@ -5,6 +5,8 @@ import sys
 from functools import partial
 from typing import Final
 
+from slackwater.app.commands.failure import ANSWERED_NO, CommandFailed, messages
+
 _NO_SANDBOX: Final = (
     "slackwater: the embedded sandbox cluster comes with a later version; this is the real control plane, as with "
     "--control-plane"
@@ -28,16 +30,27 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(args: argparse.Namespace) -> int:
+    import logging
+
     import anyio
 
+    from slackwater.app.commands.logs import set_up_logs
+    from slackwater.app.controlplane.errors import ControlPlaneError
     from slackwater.app.demo import run_demo
 
     if not args.control_plane:
         print(_NO_SANDBOX, file=sys.stderr)
-    anyio.run(
-        partial(run_demo, nodes=args.nodes, pods=args.pods, duration_seconds=args.duration),
-        backend_options={"use_uvloop": True},
-    )
+    set_up_logs("console", level=logging.WARNING)
+    failed: list[str] = []
+    try:
+        anyio.run(
+            partial(run_demo, nodes=args.nodes, pods=args.pods, duration_seconds=args.duration),
+            backend_options={"use_uvloop": True},
+        )
+    except* ControlPlaneError as group:
+        failed = messages(group)
+    if failed:
+        raise CommandFailed(failed, code=ANSWERED_NO)
     return 0
 
 

@@ -35,8 +35,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(args: argparse.Namespace) -> int:
-    body = _fetch(args)
-    state = _decoded(args.url, body)
+    url = f"{args.url.rstrip('/')}/dumpstate"
+    body = _fetch(url, args)
+    state = _decoded(url, body)
     if args.output == "json":
         sys.stdout.write(body.decode().rstrip("\n") + "\n")
         return 0
@@ -44,10 +45,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _fetch(args: argparse.Namespace) -> bytes:
+def _fetch(url: str, args: argparse.Namespace) -> bytes:
     import httpx
 
-    url = f"{args.url.rstrip('/')}/dumpstate"
     body = bytearray()
     try:
         # Proxies of the environment are for the world outside, not for a listener on loopback.

@@ -10,6 +10,15 @@ BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 
 
+def messages(group: BaseExceptionGroup[Exception]) -> list[str]:
+    """What each error of a group says: task groups wrap what their tasks raise."""
+    return [
+        line
+        for error in group.exceptions
+        for line in (messages(error) if isinstance(error, BaseExceptionGroup) else [str(error)])
+    ]
+
+
 class CommandFailed(Exception):
     """`lines` go to stderr, each as `slackwater: ...`; `code` is the exit code."""
 

@@ -15,8 +15,9 @@ LogFormat = Literal["json", "console"]
 _QUIET: Final = ("httpx", "httpcore", "kubernetes_asyncio", "uvicorn.access")
 
 
-def set_up_logs(log_format: LogFormat, *, stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
-    """`json`: one object a line, with `event`, `level`, `timestamp` (UTC). `console`: for people."""
+def set_up_logs(log_format: LogFormat, *, stream: TextIO | None = None, level: int = logging.INFO) -> None:
+    """`json`: one object a line, with `event`, `level`, `timestamp` (UTC). `console`: for people. By default on stderr."""
+    stream = stream if stream is not None else sys.stderr
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

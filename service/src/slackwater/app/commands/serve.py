@@ -4,7 +4,7 @@ import argparse
 import sys
 from functools import partial
 
-from slackwater.app.commands.failure import CommandFailed
+from slackwater.app.commands.failure import CommandFailed, messages
 from slackwater.app.commands.sources import settings_from
 
 
@@ -34,10 +34,18 @@ def run(args: argparse.Namespace) -> int:
 
     from slackwater.app.commands.logs import set_up_logs
     from slackwater.app.wiring import serve
+    from slackwater.edge.kube.errors import KubeConfigError
+    from slackwater.edge.web.serving import ListenError
 
     set_up_logs(args.log_format or ("console" if sys.stderr.isatty() else "json"))
-    anyio.run(
-        partial(serve, settings, config_path=args.config, kubeconfig=args.kubeconfig),
-        backend_options={"use_uvloop": True},
-    )
+    refused: list[str] = []
+    try:
+        anyio.run(
+            partial(serve, settings, config_path=args.config, kubeconfig=args.kubeconfig),
+            backend_options={"use_uvloop": True},
+        )
+    except* (KubeConfigError, ListenError) as group:
+        refused = messages(group)
+    if refused:
+        raise CommandFailed(refused)
     return 0

@@ -47,32 +47,29 @@ async def watch_settings(
 ) -> None:
     """Watches until cancelled. `current` are the settings in use, so that a change since they were read is seen.
 
-    `on_change(old, new)` is called when a file that reads differently has been valid and the same for two reads;
-    `on_refused(error)` once for each distinct content that cannot be used, after which the old settings stay. A file
-    whose settings `serve` would refuse (`unsupported`) is refused here too.
+    `on_refused(error)` is called once for each distinct content that cannot be used, after which the old settings stay;
+    settings that `serve` would refuse (`unsupported`) count as such. `on_change(old, new)` is called when a file says
+    something else, and when one that was refused is valid again, even if it says the same as before.
     """
     thread = anyio.CapacityLimiter(1)  # a read that hangs keeps its thread; the next one must not take another
     previous: _Content | None = None
     judged: _Content | None = None
+    is_refused = False
     while True:
         content = await _read(path, thread)
         if content == previous and content != judged:
             judged = content
-            current = await _judge(content, str(path), current, on_change, on_refused)
+            try:
+                new = await anyio.to_thread.run_sync(_usable, content, str(path))
+            except SettingsError as err:
+                is_refused = True
+                on_refused(err)
+            else:
+                if is_refused or new != current:
+                    on_change(current, new)
+                current, is_refused = new, False
         previous = content
         await sleep(interval_seconds)
-
-
-async def _judge(content: _Content, source: str, current: Settings, on_change: OnChange, on_refused: OnRefused) -> Settings:
-    """The settings that hold after `content` has been seen."""
-    try:
-        new = await anyio.to_thread.run_sync(_usable, content, source)
-    except SettingsError as err:
-        on_refused(err)
-        return current
-    if new != current:
-        on_change(current, new)
-    return new
 
 
 def _usable(content: _Content, source: str) -> Settings:

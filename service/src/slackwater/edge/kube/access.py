@@ -152,9 +152,11 @@ def _check_kubeconfig(source: Source) -> None:
     except Exception as error:
         raise KubeConfigError(f"{source}: not a kubeconfig: {_told(error)}") from error
     if not wanted:
-        raise KubeConfigError(f"{source}: it names no current-context; choose one of {', '.join(contexts) or 'none'}")
+        raise KubeConfigError(
+            f"kubeconfig {source.kubeconfig}: it names no current-context; choose one of {', '.join(contexts) or 'none'}"
+        )
     if wanted not in contexts:
-        raise KubeConfigError(f"{source}: no context {wanted!r}; it has {', '.join(contexts) or 'none'}")
+        raise KubeConfigError(f"kubeconfig {source.kubeconfig}: no context {wanted!r}; it has {', '.join(contexts) or 'none'}")
 
 
 def _endpoint(source: Source, configuration: "Configuration") -> Endpoint:

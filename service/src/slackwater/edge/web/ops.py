@@ -20,7 +20,8 @@ from slackwater.world.world import World
 _encode = msgspec.json.Encoder().encode
 #: The page loads nothing from anywhere and runs only its own script.
 _PAGE_HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; base-uri 'none'",
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; "
+    "base-uri 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
@@ -33,7 +34,7 @@ class Status(BaseModel):
 
     version: Annotated[str, Field(description="Version of the service.")]
     ready: Annotated[bool, Field(description="Everything was listed once.")]
-    waitingFor: Annotated[list[str], Field(description="Resource types not listed yet.")]  # noqa: N815 -- wire name
+    waitingFor: Annotated[list[str], Field(description="Resource types not listed yet.")]
     generation: Annotated[int, Field(description="Counts the changes of the picture.")]
     nodes: int
     pods: int
@@ -41,11 +42,11 @@ class Status(BaseModel):
     unconfirmed: Annotated[int, Field(description="Reservations that the watch has not shown yet.")]
     holds: int
     denials: int
-    schedulingAttempts: int  # noqa: N815 -- wire name
-    schedulingFailures: int  # noqa: N815 -- wire name
+    schedulingAttempts: int
+    schedulingFailures: int
     adopted: Annotated[int, Field(description="Pods found bound that this service did not bind.")]
     settings: Annotated[dict[str, Any], Field(description="The configuration in force.")]
-    settingsProblem: Annotated[str | None, Field(description="Why a changed configuration file was refused.")]  # noqa: N815
+    settingsProblem: Annotated[str | None, Field(description="Why a changed configuration file was refused.")]
 
 
 class SettingsView:

@@ -1,0 +1,143 @@
+"""Effects as API calls: `run.ports.Writer` against a real API server, one attempt each.
+
+Every write names the pod's UID as well, so that it never meets a successor of the same name, and every one may be repeated
+without harm; repeating, ordering and width are the dispatcher's. What the server's answers mean is read from the status
+alone, never from a text; where it says less than is to be known, the pod is read (409 on a bind, 409 and 422 on a patch).
+"""
+
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote
+
+import anyio
+import msgspec
+
+from slackwater.edge.kube.answers import outcome_of, words_of
+from slackwater.edge.kube.client import KubeClient, Response
+from slackwater.edge.kube.decode import PodDecoder
+from slackwater.edge.kube.errors import KubeError, NoAnswer
+from slackwater.edge.kube.recorder import Recorder
+from slackwater.model.effects import Announce, Bind, Effect, Nominate, ReadPod, Touch
+from slackwater.model.events import BindEnded, BindOutcome, PodGone, PodRead
+from slackwater.model.ids import PodKey, PodUid
+from slackwater.run.ports import Outcome
+from slackwater_protocol.names import TOUCHED
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+
+_CONFLICT: Final = 409
+_NOT_FOUND: Final = 404
+_UNPROCESSABLE: Final = 422
+
+
+class ApiWriter:
+    """Implements `run.ports.Writer`. `stamp` makes each touch of a pod a change: it answers another text each time."""
+
+    def __init__(self, client: KubeClient, decoder: PodDecoder, recorder: Recorder, *, stamp: Callable[[], str]) -> None:
+        self._client = client
+        self._decoder = decoder
+        self._recorder = recorder
+        self._stamp = stamp
+
+    async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome:
+        """Never raises for what the API server answers, or does not."""
+        try:
+            return await self._carry_out(effect, anyio.current_time() + timeout_seconds)
+        except NoAnswer as error:
+            return Outcome("unknown", detail=str(error))
+        except KubeError as error:
+            return Outcome("again", detail=str(error))
+
+    async def _carry_out(self, effect: Effect, deadline: float) -> Outcome:
+        match effect:
+            case Bind():
+                return await self._bind(effect, deadline)
+            case Touch():
+                annotations = {TOUCHED: f"{effect.why} {self._stamp()}"}
+                patch = {"metadata": {"uid": effect.uid, "annotations": annotations}}
+                return await self._patch(effect, "", patch, deadline)
+            case Nominate():
+                patch = {"metadata": {"uid": effect.uid}, "status": {"nominatedNodeName": effect.node}}
+                return await self._patch(effect, "/status", patch, deadline)
+            case ReadPod():
+                return await self._read(effect.uid, effect.key, deadline)
+            case Announce():
+                return await self._recorder.announce(effect, timeout_seconds=deadline - anyio.current_time())
+
+    async def _bind(self, effect: Bind, deadline: float) -> Outcome:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": effect.key.name, "namespace": effect.key.namespace, "uid": effect.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": effect.node},
+        }
+        answer = await self._send("POST", f"{pod_path(effect.key)}/binding", body, deadline)
+        if answer.status == _NOT_FOUND:
+            return _bind_ended(effect, "gone", answer)
+        if answer.status == _CONFLICT:
+            return await self._why_not_bound(effect, answer, deadline)
+        outcome = outcome_of(answer)
+        if outcome.verdict == "done":
+            return _bind_ended(effect, "bound", answer)
+        return _bind_ended(effect, "refused", answer) if outcome.verdict == "refused" else outcome
+
+    async def _why_not_bound(self, effect: Bind, answer: Response, deadline: float) -> Outcome:
+        """After a 409: bound already (by an attempt that we took for lost, or by another), or not to be bound."""
+        found = await self._read(effect.uid, effect.key, deadline)
+        match found.event:
+            case PodGone():
+                return _bind_ended(effect, "gone", answer)
+            case PodRead(pod) if pod.node == effect.node:
+                return _bind_ended(effect, "bound", answer)
+            case PodRead(pod) if pod.node is not None:
+                return _bind_ended(effect, "elsewhere", answer)
+            case PodRead():
+                return _bind_ended(effect, "refused", answer)
+            case _:
+                return Outcome("again", found.code, found.detail, found.after_seconds)
+
+    async def _patch(self, effect: Touch | Nominate, part: str, patch: object, deadline: float) -> Outcome:
+        answer = await self._send("PATCH", pod_path(effect.key) + part, patch, deadline, content_type=MERGE_PATCH)
+        outcome = outcome_of(answer)
+        if answer.status == _NOT_FOUND:
+            return Outcome("refused", answer.status, outcome.detail, event=PodGone(effect.uid, effect.key))
+        if answer.status not in {_CONFLICT, _UNPROCESSABLE}:
+            return outcome
+        # The UID did not match, the pod is bound by now, or too many wrote at once: the pod itself tells.
+        found = await self._read(effect.uid, effect.key, deadline)
+        crowded = answer.status == _CONFLICT and not isinstance(found.event, PodGone)
+        return Outcome("again" if crowded else "refused", answer.status, outcome.detail, event=found.event)
+
+    async def _read(self, uid: PodUid, key: PodKey, deadline: float) -> Outcome:
+        answer = await self._send("GET", pod_path(key), None, deadline)
+        if answer.status == _NOT_FOUND:
+            return Outcome("done", answer.status, event=PodGone(uid, key))
+        outcome = outcome_of(answer)
+        if outcome.verdict != "done":
+            return outcome
+        try:
+            pod = self._decoder.decode(answer.body)
+        except ValueError as error:
+            return Outcome("refused", answer.status, f"pod {key} cannot be read: {error}")
+        return Outcome("done", answer.status, event=PodRead(pod) if pod.uid == uid else PodGone(uid, key))
+
+    async def _send(
+        self, method: str, path: str, body: object, deadline: float, *, content_type: str = "application/json"
+    ) -> Response:
+        return await self._client.request(
+            method,
+            path,
+            body=None if body is None else msgspec.json.encode(body),
+            content_type=content_type,
+            timeout_seconds=max(deadline - anyio.current_time(), 0.0),
+        )
+
+
+def pod_path(key: PodKey) -> str:
+    return f"/api/v1/namespaces/{quote(key.namespace, safe='')}/pods/{quote(key.name, safe='')}"
+
+
+def _bind_ended(effect: Bind, outcome: BindOutcome, answer: Response) -> Outcome:
+    detail = "" if outcome == "bound" else words_of(answer)
+    event = BindEnded(effect.uid, effect.node, outcome, detail)
+    return Outcome("done" if outcome == "bound" else "refused", answer.status, detail, event=event)
