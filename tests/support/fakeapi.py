@@ -78,6 +78,8 @@ class FakeApi:
         self.revision = 1000
         self.objects: dict[str, dict[Key, Object]] = defaultdict(dict)
         self.asked: list[Asked] = []
+        self.written: list[int] = []  # the version of every object as it was created or changed
+        self.asked_at: list[float] = []  # seconds; of the same index
         self.absent: set[str] = set()
         self.replies: dict[tuple[str, str], deque[Reply]] = defaultdict(deque)
         self.wire = Wire()
@@ -105,6 +107,7 @@ class FakeApi:
             meta["namespace"] = namespace
         made = {"metadata": meta, **parts}
         self.objects[path][namespace, name] = made
+        self.written.append(self.revision)
         self._record(Change(self.revision, path, "MODIFIED" if before else "ADDED", made))
         return made
 
@@ -173,6 +176,7 @@ class FakeApi:
     async def _answer(self, request: web.BaseRequest, transport: asyncio.Transport) -> web.StreamResponse:
         asked = Asked(request.method, request.path, dict(request.query), dict(request.headers), await request.read())
         self.asked.append(asked)
+        self.asked_at.append(anyio.current_time())
         if self.token is not None and asked.headers.get("Authorization") != self.token:
             return _json(401, status(401, "Unauthorized", "Unauthorized"))
         scripted = self.replies["watch" if asked.watch else asked.method, asked.path]
@@ -235,7 +239,8 @@ class FakeApi:
 
     async def _send(self, data: bytes, response: web.StreamResponse, transport: asyncio.Transport) -> None:
         if self.wire.silent:
-            await asyncio.sleep(3600)
+            with anyio.CancelScope(shield=True):  # from the end that timeoutSeconds sets
+                await asyncio.sleep(3600)
         if self.wire.budget is not None:
             data, self.wire.budget = data[: self.wire.budget], self.wire.budget - len(data)
         for part in self.wire.cut(data):

@@ -26,9 +26,9 @@ from slackwater.app.settings import Settings, SettingsError, as_file, live, watc
 from slackwater.app.settings.serving import ListenerTLS
 from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import PodDecoder
+from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
-from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.writer import ApiWriter
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics

@@ -5,11 +5,11 @@ joins it. Every effect ends, by the API server's answer or by its deadline; the 
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 import structlog
@@ -73,10 +73,8 @@ class DispatcherStats:
     waiting: int = 0
 
 
-class OnEvent(Protocol):
-    """Takes an event into the world and hands on what follows from it."""
-
-    def __call__(self, event: Event) -> None: ...
+#: Takes an event into the world and hands on what follows from it.
+OnEvent = Callable[[Event], None]
 
 
 class Dispatcher:

@@ -36,9 +36,9 @@ def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCur
 
 
 def _on_curve(x: npt.NDArray[np.float64], curve: ScoreCurve) -> npt.NDArray[np.float64]:
-    # A peak of 0 or 1 leaves one branch without any x; the guarded divisor only keeps numpy quiet there.
-    rising = curve.min_usage + (1 - curve.min_usage) / (curve.peak or 1.0) * x
-    falling = curve.max_usage + (1 - curve.max_usage) / ((1 - curve.peak) or 1.0) * (1 - x)
+    # Each branch sees only its own x, so that a peak at or next to 0 or 1 divides by nothing small but what is smaller still.
+    rising = curve.min_usage + (1 - curve.min_usage) * (np.minimum(x, curve.peak) / (curve.peak or 1.0))
+    falling = curve.max_usage + (1 - curve.max_usage) * ((1 - np.clip(x, curve.peak, 1.0)) / ((1 - curve.peak) or 1.0))
     return np.where(x < curve.peak, rising, np.where(x > curve.peak, falling, 1.0))
 
 

@@ -8,37 +8,29 @@ from slackwater.run.ports import Outcome
 
 Verdict = Literal["done", "refused", "again", "unknown"]
 
-#: Where the server asks for patience without saying how much.
+#: Where the server is asked too much, and does not say when to come back.
+_TOO_MANY: Final = 429
 _PATIENCE_SECONDS: Final = 1.0
-#: The server's own time was up before it had an answer: it may have happened.
-_GATEWAY_TIMEOUT: Final = 504
-#: Not now: too much to do, or it took too long to read the request.
-_LATER: Final = frozenset({408, 429})
+#: Not now, and nothing happened: it took too long to read the request, there is too much to do, or it is starting or stopping.
+_LATER: Final = frozenset({408, 429, 503})
 
 
 def outcome_of(answer: Response) -> Outcome:
-    """The outcome, by the status alone.
-
-    A 5xx but 504 is "again" although some of them (a 500 from etcd's time-out) may have happened: the repetition finds out.
-    """
+    """The outcome, by the status alone. Of the other 5xx it may have happened: some are time-outs of etcd."""
     verdict = _verdict(answer.status)
     if verdict == "done":
         return Outcome("done", answer.status)
     error = _refusal(answer)
-    patience = error.after_seconds if error.after_seconds is not None else _default_patience(answer.status)
-    return Outcome(verdict, answer.status, _words(error), patience if verdict == "again" else 0.0)
+    patience = _PATIENCE_SECONDS if error.after_seconds is None and answer.status == _TOO_MANY else error.after_seconds
+    return Outcome(verdict, answer.status, _words(error), (patience or 0.0) if verdict == "again" else 0.0)
 
 
 def _verdict(status: int) -> Verdict:
     if 200 <= status < 300:
         return "done"
-    if status == _GATEWAY_TIMEOUT:
-        return "unknown"
-    return "again" if status >= 500 or status in _LATER else "refused"
-
-
-def _default_patience(status: int) -> float:
-    return _PATIENCE_SECONDS if status in _LATER else 0.0
+    if status in _LATER:
+        return "again"
+    return "unknown" if status >= 500 else "refused"
 
 
 def words_of(answer: Response) -> str:

@@ -8,14 +8,16 @@ Malformed ones get 400, 404, 405 or 413 and the same `Error`, and change nothing
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Final, Protocol
 
 import msgspec
+import numpy as np
 import structlog
 
 from slackwater.edge.web import wire
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
-from slackwater.model.columns import Codes
+from slackwater.model.columns import Codes, Mask
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
@@ -156,14 +158,15 @@ class Extender:
         args = wire.placing_args(body)
         pod = self._pod(args.Pod)
         asked = _Asked.of(args)
-        codes = self._world.filter(pod, self._world.nodes.rows_of(asked.names), self._clock())
+        codes = self._world.filter(pod, self._world.nodes.rows_of_utf8(asked.names), self._clock())
         return asked.filtered(codes, _texts_about(pod))
 
     def _prioritize(self, body: bytes) -> bytes:
         args = wire.placing_args(body)
         names = _Asked.of(args).names
-        scores = self._world.prioritize(self._pod(args.Pod), self._world.nodes.rows_of(names))
-        return wire.encode([wire.HostPriority(name, score) for name, score in zip(names, scores.tolist(), strict=True)])
+        scores = self._world.prioritize(self._pod(args.Pod), self._world.nodes.rows_of_utf8(names))
+        scored = zip(names, scores.tolist(), strict=True)
+        return b"[%b]" % b",".join([b'{"Host":"%b","Score":%d}' % item for item in scored])
 
     async def _bind(self, body: bytes) -> bytes:
         args = wire.binding_args(body)
@@ -191,9 +194,12 @@ class Extender:
 
 
 class _Asked:
-    """The nodes of a question, by name or whole; both are answered in kind (`nodeCacheCapable` true and false)."""
+    """The nodes of a question, by name or whole; both are answered in kind (`nodeCacheCapable` true and false).
 
-    def __init__(self, names: list[str], raw_names: bytes | None, items: list[msgspec.Raw]) -> None:
+    Names stay as they stand between their quotes in the question, and go into the answer as they are.
+    """
+
+    def __init__(self, names: list[bytes], raw_names: bytes | None, items: list[msgspec.Raw]) -> None:
         self.names = names
         self._raw_names = raw_names
         self._items = items
@@ -204,36 +210,37 @@ class _Asked:
             raw = bytes(args.NodeNames)
             return cls(wire.names(raw), raw, [])
         items = wire.node_items(args.Nodes)
-        return cls([wire.head(item, "Nodes.items[]").name for item in items], None, items)
+        return cls([wire.encode(wire.head(item, "Nodes.items[]").name)[1:-1] for item in items], None, items)
 
     def filtered(self, codes: Codes, texts: Sequence[str]) -> bytes:
         """The answer to filter: every node that does not pass is named with its reason (trap T17)."""
-        failed: dict[str, str] = {}
-        unresolvable: dict[str, str] = {}
-        if not codes.any():
-            passing = self._passing(None)
-        else:
-            verdicts = codes.tolist()
-            for name, code in zip(self.names, verdicts, strict=True):
-                if code:
-                    (failed if _RESOLVABLE[code] else unresolvable)[name] = texts[code]
-            passing = self._passing([not code for code in verdicts])
-        return b'{%b,"FailedNodes":%b,"FailedAndUnresolvableNodes":%b,"Error":""}' % (
-            passing,
-            wire.encode(failed),
-            wire.encode(unresolvable),
+        failed: list[bytes] = []
+        unresolvable: list[bytes] = []
+        for code in np.unique(codes).tolist():
+            if code != Reason.OK:
+                text = wire.encode(texts[code])
+                names = b'":%b,"' % text
+                entries = b'"%b":%b' % (names.join(compress(self.names, _mask(codes == code))), text)
+                (failed if _RESOLVABLE[code] else unresolvable).append(entries)
+        return b'{%b,"FailedNodes":{%b},"FailedAndUnresolvableNodes":{%b},"Error":""}' % (
+            self._passing(codes),
+            b",".join(failed),
+            b",".join(unresolvable),
         )
 
-    def _passing(self, mask: list[bool] | None) -> bytes:
+    def _passing(self, codes: Codes) -> bytes:
+        mask = _mask(codes == Reason.OK)
         if self._raw_names is None:
-            items = self._items if mask is None else [item for item, passes in zip(self._items, mask, strict=True) if passes]
-            return b'"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null' % b",".join(bytes(item) for item in items)
-        names = (
-            self._raw_names
-            if mask is None
-            else wire.encode([name for name, passes in zip(self.names, mask, strict=True) if passes])
-        )
-        return b'"Nodes":null,"NodeNames":%b' % names
+            return b'"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null' % b",".join(map(bytes, compress(self._items, mask)))
+        if not codes.any():  # the names go back as they came
+            return b'"Nodes":null,"NodeNames":%b' % self._raw_names
+        passing = b'","'.join(compress(self.names, mask))
+        return b'"Nodes":null,"NodeNames":%b' % (b'["%b"]' % passing if passing else b"[]")
+
+
+def _mask(selected: Mask) -> bytes:
+    """Selectors for `compress`: iterating bytes makes no Python object for each row."""
+    return selected.tobytes()
 
 
 def _texts_about(pod: Pod) -> Sequence[str]:

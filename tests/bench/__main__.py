@@ -1,0 +1,94 @@
+"""`python -m tests.bench`: runs the benches, prints a table of each and writes it as JSON to tests/output/bench/.
+
+Exit status: 0, also where a goal was missed; 1 where a run did not do what it is timed for, or a ratio is absurd.
+"""
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio
+from rich.console import Console
+
+from slackwater.app.controlplane.build import build
+from slackwater.app.controlplane.errors import ControlPlaneError
+from slackwater.app.controlplane.progress import shown_on
+from tests.bench import filter_latency, first_sync, publish, scheduler_throughput, show, world_events
+from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell, installed_service
+from tests.bench.report import Report
+
+#: Cheapest first, so that what is broken shows early.
+BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
+    world_events.NAME: world_events.measure,
+    filter_latency.NAME: filter_latency.measure,
+    first_sync.NAME: first_sync.measure,
+    scheduler_throughput.NAME: scheduler_throughput.measure,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See the module's text."""
+    asked = _parser().parse_args(arguments)
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    if asked.write_docs:
+        console.print(f"wrote {publish.write_docs()}")
+        return 0
+    with shown_on(sys.stderr) as progress:
+        build(progress)
+    services = tuple(asked.service) or (installed_service(),)
+    options = Options(quick=asked.quick, rounds=asked.rounds, nodes=asked.nodes, pods=asked.pods, services=services)
+    wrong: list[str] = []
+    for name in asked.only or BENCHES:
+        console.print(f"{name} ...")
+        try:
+            report = anyio.run(BENCHES[name], options, console.print, backend_options={"use_uvloop": True})
+        except (BenchFailed, ControlPlaneError) as error:
+            wrong.append(f"{name}: {error}")
+            continue
+        document = publish.as_document(report)
+        file = publish.write(document)
+        print(publish.as_text(document) if asked.output == "json" else show.as_table(report, width=console.width))
+        console.print(f"written to {file}")
+        wrong += report.absurd()
+    for problem in wrong:
+        console.print(problem, style="red")
+    return 1 if wrong else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, for CI")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="what is printed (default: table)")
+    parser.add_argument("--only", action="append", choices=tuple(BENCHES), metavar="NAME", help=f"of {', '.join(BENCHES)}")
+    parser.add_argument("--rounds", type=_count, metavar="N", help="runs of each contender")
+    parser.add_argument("--nodes", type=_count, metavar="N", help="instead of the bench's own number")
+    parser.add_argument("--pods", type=_count, metavar="N", help="instead of the bench's own number")
+    parser.add_argument(
+        "--service",
+        action="append",
+        default=[],
+        type=_service,
+        metavar="NAME=PROGRAM",
+        help="a service to measure instead of the one of this environment; several are compared in one run",
+    )
+    parser.add_argument("--write-docs", action="store_true", help="runs nothing; puts what was written into docs/benchmarks.md")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"got {text}, want a whole number of at least 1")
+    return int(text)
+
+
+def _service(text: str) -> ServiceCommand:
+    name, _, program = text.partition("=")
+    if not name or not Path(program).is_file():
+        raise argparse.ArgumentTypeError(f"got {text}, want NAME=PROGRAM with a program that exists")
+    return ServiceCommand(name=name, program=Path(program).absolute())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

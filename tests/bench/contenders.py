@@ -1,0 +1,107 @@
+"""Who is compared: extenders as programs to start, all with the same account and the same scheduler configuration."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from slackwater.app.controlplane.component import Launch
+from slackwater.app.controlplane.ports import LOOPBACK
+from slackwater.app.schedulerconfig import generate
+from slackwater.app.settings import Settings, loads
+from tests.bench.options import ServiceCommand
+from tests.bench.stage import Stage
+
+ALONE: Final = "kube-scheduler alone"
+NOTHING: Final = "decides nothing"
+#: In the audit log.
+SCHEDULER_USER: Final = "system:kube-scheduler"
+EXTENDER_USER: Final = "slackwater"
+
+_HERE: Final = Path(__file__).parent
+_TEXT: Final = """
+apiVersion: config.slackwater.dev/v1alpha1
+kind: SlackwaterConfiguration
+listeners:
+  extender: {{address: "{host}:{extender}"}}
+  ops: {{address: "{host}:{ops}"}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrant:
+    """An extender to be started; the scheduler reaches it as `settings` say."""
+
+    launch: Launch
+    settings: Settings
+
+    @property
+    def extender_port(self) -> int:
+        return self.settings.listeners.extender.address.port
+
+
+def decides_nothing(stage: Stage) -> Entrant:
+    """`baseline_extender.py`."""
+    _, settings = _settings(stage)
+    port = settings.listeners.extender.address.port
+    launch = Launch(
+        name="decides-nothing",
+        program=Path(sys.executable),
+        arguments=(
+            str(_HERE / "baseline_extender.py"),
+            f"--kubeconfig={stage.control_plane.kubeconfig('slackwater')}",
+            f"--port={port}",
+        ),
+        url=f"http://{LOOPBACK}:{port}",
+        ready_paths=("/readyz",),
+    )
+    return Entrant(launch=launch, settings=settings)
+
+
+def service(stage: Stage, command: ServiceCommand) -> Entrant:
+    """`slackwater serve` as a process of its own, with the default settings."""
+    text, settings = _settings(stage)
+    file = stage.folder / f"{command.name}.yaml"
+    file.write_text(text)
+    launch = Launch(
+        name=command.name,
+        program=command.program,
+        arguments=(
+            *command.arguments,
+            "serve",
+            f"--config={file}",
+            f"--kubeconfig={stage.control_plane.kubeconfig('slackwater')}",
+        ),
+        url=f"http://{settings.listeners.ops.address}",
+        ready_paths=("/readyz",),
+    )
+    return Entrant(launch=launch, settings=settings)
+
+
+def echo(stage: Stage) -> Launch:
+    """`echo_server.py`."""
+    port = stage.ports.take()
+    return Launch(
+        name="echo",
+        program=Path(sys.executable),
+        arguments=(str(_HERE / "echo_server.py"), f"--port={port}"),
+        url=f"http://{LOOPBACK}:{port}",
+        ready_paths=("/2",),
+    )
+
+
+def scheduler_config(entrant: Entrant | None) -> str:
+    """The configuration that the service writes for a kube-scheduler; without an extender the same less the extender."""
+    text = generate(Settings() if entrant is None else entrant.settings, kubeconfig=None, extender_url=None)
+    if entrant is not None:
+        return text
+    document = yaml.safe_load(text)
+    del document["extenders"]
+    return yaml.safe_dump(document)
+
+
+def _settings(stage: Stage) -> tuple[str, Settings]:
+    text = _TEXT.format(host=LOOPBACK, extender=stage.ports.take(), ops=stage.ports.take())
+    return text, loads(text)

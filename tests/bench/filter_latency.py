@@ -1,0 +1,184 @@
+"""How long filter and prioritize take over 5,000 node names, on a real socket of the running service.
+
+Beside them, in the same run: a server on the same stack that parses nothing and answers as many bytes. All requests go over
+one keep-alive connection each, in short blocks in turn. The pods are in the API server, so the service knows them as it does
+in a cluster; half of the nodes are too small for the large ones.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import anyio.to_thread
+import orjson
+
+from tests.bench import contenders
+from tests.bench.keepalive import KeepAlive, a_request
+from tests.bench.objects import a_node, a_realistic_pod, node_name
+from tests.bench.options import BenchFailed, Options, Tell
+from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
+from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
+
+NAME: Final = "filter-latency"
+
+_PODS: Final = 64
+_BLOCK: Final = 50
+_SMALL, _LARGE = ("500m", "1Gi"), ("16", "32Gi")
+_P50, _P99 = Goal(at_most=1.5), Goal(at_most=10.0)
+_BOUNDS: Final = Bounds(
+    low=0.5,
+    high=60.0,
+    why="below, the answers are not those that were asked for; above, something is done per node that should be done per call",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked again and again, once for each pod in turn. `check` raises BenchFailed for a wrong answer."""
+
+    name: str
+    requests: Sequence[bytes]
+    check: Callable[[Any], None]
+    goals: tuple[Goal | None, Goal | None] = (None, None)
+
+
+async def measure(options: Options, tell: Tell) -> Report:
+    """A round is one block of calls of each question; more rounds only mean more samples."""
+    nodes = options.nodes or 5000
+    rounds = options.rounds or (10 if options.quick else 60)
+    async with a_stage(kwok=False) as stage, AsyncExitStack() as stack:
+        await stage.create(NODES_PATH, (a_node(number, cpu="8" if number % 2 else "32") for number in range(nodes)))
+        pods = {size: await _pods(stage, size, start) for start, size in ((0, _SMALL), (_PODS, _LARGE))}
+        questions = list(_questions([node_name(number) for number in range(nodes)], pods[_SMALL], pods[_LARGE]))
+        echo = await stack.enter_async_context(stage.running(contenders.echo(stage)))
+        ports = {"echo": int(echo.launch.url.rpartition(":")[2])}
+        for command in options.services:
+            entrant = contenders.service(stage, command)
+            await stack.enter_async_context(stage.running(entrant.launch))
+            ports[command.name] = entrant.extender_port
+        tell(f"{NAME}: {rounds} rounds of {_BLOCK} calls for each of {len(questions)} questions")
+        series = await anyio.to_thread.run_sync(partial(_ask_all, ports, questions, rounds))
+    return Report(
+        bench=NAME,
+        quick=options.quick,
+        parameters={
+            "nodes": nodes,
+            "calls of each kind": rounds * _BLOCK,
+            "bytes of a pod": len(orjson.dumps(pods[_SMALL][0])),
+        },
+        measurements=tuple(m for one in series for m in one.measurements()),
+        ratios=tuple(_ratios(series)),
+        notes=(
+            "p50 and p99 of all calls of a kind. The echo answers as many bytes, and reads nothing of the question.",
+            "The ratios are those of the medians of each block.",
+        ),
+    )
+
+
+async def _pods(stage: Stage, size: tuple[str, str], start: int) -> list[dict[str, Any]]:
+    """As kube-scheduler has them: made by the API server, without the managed fields that it drops."""
+    cpu, memory = size
+    made = await stage.create(PODS_PATH, (a_realistic_pod(start + n, cpu=cpu, memory=memory) for n in range(_PODS)))
+    for pod in made:
+        del pod["metadata"]["managedFields"]
+    return made
+
+
+def _questions(names: list[str], small: list[dict[str, Any]], large: list[dict[str, Any]]) -> Iterator[Question]:
+    half = (len(names) + 1) // 2
+
+    def requests(verb: str, pods: list[dict[str, Any]]) -> list[bytes]:
+        bodies = (orjson.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}) for pod in pods)
+        return [a_request(f"/scheduler/{verb}", body) for body in bodies]
+
+    yield Question(
+        name="filter, all pass",
+        requests=requests("filter", small),
+        check=partial(_check_filter, passing=len(names), failing=0),
+        goals=(_P50, _P99),
+    )
+    yield Question(
+        name="filter, half fail",
+        requests=requests("filter", large),
+        check=partial(_check_filter, passing=half, failing=len(names) - half),
+        goals=(_P50, _P99),
+    )
+    yield Question(name="prioritize", requests=requests("prioritize", small), check=partial(_check_scores, want=len(names)))
+
+
+def _check_filter(answer: Any, *, passing: int, failing: int) -> None:
+    seen = len(answer["NodeNames"]), len(answer["FailedNodes"]) + len(answer["FailedAndUnresolvableNodes"])
+    if answer["Error"] or seen != (passing, failing):
+        raise BenchFailed(f"filter: {seen} nodes pass and fail, error {answer['Error']!r}; want {(passing, failing)}, no error")
+
+
+def _check_scores(answer: Any, *, want: int) -> None:
+    if len(answer) != want:
+        raise BenchFailed(f"prioritize: {len(answer)} scores, want {want}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Series:
+    """All calls of one question to one server, in blocks."""
+
+    server: str
+    question: Question
+    answer_bytes: int
+    blocks: list[list[float]]
+
+    def p50s(self) -> list[float]:
+        return [_quantile(block, 0.5) for block in self.blocks]
+
+    def measurements(self) -> Iterator[Measurement]:
+        calls = [seconds for block in self.blocks for seconds in block]
+        subject = f"{self.question.name}: {self.server}"
+        p50, p99 = self.question.goals if self.server != "echo" else (None, None)
+        for quantity, share, goal in (("p50", 0.5, p50), ("p99", 0.99, p99), ("max", 1.0, None)):
+            milliseconds = 1000 * _quantile(calls, share)
+            yield Measurement(subject=subject, quantity=quantity, unit="ms", samples=(milliseconds,), goal=goal)
+        question = (float(len(self.question.requests[0])),)
+        yield Measurement(subject=subject, quantity="question", unit="bytes", samples=question)
+        yield Measurement(subject=subject, quantity="answer", unit="bytes", samples=(float(self.answer_bytes),))
+
+
+def _ask_all(ports: dict[str, int], questions: list[Question], rounds: int) -> list[_Series]:
+    """Blocking; the loop has nothing else to do."""
+    with ExitStack() as stack:
+        connections = {name: stack.enter_context(KeepAlive(port)) for name, port in ports.items()}
+        echo = connections.pop("echo")
+        asked: list[tuple[KeepAlive, Sequence[bytes], _Series]] = []
+        for question in questions:
+            sizes = []
+            for name, service in connections.items():
+                _, body = service.ask(question.requests[0])
+                question.check(orjson.loads(body))
+                sizes.append(len(body))
+                series = _Series(server=name, question=question, answer_bytes=len(body), blocks=[])
+                asked.append((service, question.requests, series))
+            same = _Series(server="echo", question=question, answer_bytes=sizes[0], blocks=[])
+            asked.append((echo, [_to_echo(request, sizes[0]) for request in question.requests], same))
+        for _ in range(rounds):
+            for connection, requests, series in asked:
+                series.blocks.append([connection.ask(requests[n % len(requests)])[0] for n in range(_BLOCK)])
+    return [series for _, _, series in asked]
+
+
+def _to_echo(request: bytes, size: int) -> bytes:
+    _, _, body = request.partition(b"\r\n\r\n")
+    return a_request(f"/{size}", body)
+
+
+def _ratios(series: list[_Series]) -> Iterator[Ratio]:
+    echoes = {one.question.name: one for one in series if one.server == "echo"}
+    for one in series:
+        if one.server != "echo":
+            name = f"{one.question.name}: {one.server} / echo"
+            yield ratio_of(name, one.p50s(), echoes[one.question.name].p50s(), bounds=_BOUNDS)
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least that share of them does not exceed."""
+    return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]

@@ -1,0 +1,90 @@
+"""The stage of one run: a fresh control plane with Slackwater's rights, and everything created on it that the run needs."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import aiohttp
+import anyio
+import orjson
+
+from slackwater.app import rbac
+from slackwater.app.controlplane.build import build
+from slackwater.app.controlplane.component import Component, Launch
+from slackwater.app.controlplane.ports import FreePorts
+from slackwater.app.controlplane.readiness import until_ready
+from slackwater.app.controlplane.stack import ControlPlane
+from tests.bench.objects import NAMESPACE
+from tests.bench.options import BenchFailed
+
+NODES_PATH: Final = "/api/v1/nodes"
+PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+_CONNECTIONS: Final = 30
+_STOP_WITHIN_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One control plane, and a folder for the files of whatever else runs."""
+
+    control_plane: ControlPlane
+    api: aiohttp.ClientSession
+    ports: FreePorts
+    folder: Path
+
+    async def create(self, path: str, objects: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Creates the objects, 30 at a time; what the API server made of them, in the same order. Raises BenchFailed."""
+        waiting = enumerate(objects)
+        created: dict[int, dict[str, Any]] = {}
+
+        async def work() -> None:
+            for number, item in waiting:
+                created[number] = await self._create(path, item)
+
+        try:
+            async with anyio.create_task_group() as group:
+                for _ in range(_CONNECTIONS):
+                    group.start_soon(work)
+        except ExceptionGroup as errors:  # what went wrong first is what there is to say
+            raise errors.exceptions[0] from errors
+        return [created[number] for number in range(len(created))]
+
+    async def _create(self, path: str, item: Mapping[str, Any]) -> dict[str, Any]:
+        async with self.api.post(path, data=orjson.dumps(item), headers={"Content-Type": "application/json"}) as answer:
+            body = await answer.read()
+        if answer.status != 201:
+            raise BenchFailed(f"creating {item['kind']} {item['metadata']['name']}: {answer.status} {body.decode()}, want 201")
+        made: dict[str, Any] = orjson.loads(body)
+        return made
+
+    @asynccontextmanager
+    async def running(self, launch: Launch, *, ready_within_seconds: float = 60.0) -> AsyncIterator[Component]:
+        """The program, from ready until the block is left."""
+        component = Component(launch, log=self.folder / f"{launch.name}.log", home=self.folder)
+        await component.start()
+        try:
+            await until_ready(component, self.api, within_seconds=ready_within_seconds)
+            yield component
+            component.check()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await component.stop(within_seconds=_STOP_WITHIN_SECONDS)
+
+
+@asynccontextmanager
+async def a_stage(*, kwok: bool) -> AsyncIterator[Stage]:
+    """A control plane that nothing was created on but the rights of the account `slackwater`."""
+    # Security: which ports are tried.
+    ports = FreePorts(Random())
+    with tempfile.TemporaryDirectory(prefix="slackwater-bench-") as folder:
+        async with ControlPlane(build(), kwok=kwok, ports=ports) as cp, cp.session(connections=_CONNECTIONS) as api:
+            stage = Stage(control_plane=cp, api=api, ports=ports, folder=Path(folder))
+            await stage.create(f"{_RBAC}/clusterroles", [rbac.cluster_role()])
+            await stage.create(f"{_RBAC}/clusterrolebindings", [rbac.cluster_role_binding(rbac.user("slackwater"))])
+            yield stage

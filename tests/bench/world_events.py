@@ -1,0 +1,185 @@
+"""What the world costs by itself, in this process: an event, a filter, a whole placement; beside each the same on dicts.
+
+The dict reference does the least that could be called the same: the pod under its UID and its requests added to its node;
+for filter, one comparison for each resource and node. No server, no JSON.
+"""
+
+import gc
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+import anyio.to_thread
+
+from slackwater.model.columns import Rows
+from slackwater.model.events import BindEnded, NodeSeen, PodGone, PodSeen, Synced
+from slackwater.model.ids import Instant, NodeName
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from tests.bench.options import BenchFailed, Options, Tell
+from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
+from tests.support.builders import a_node, a_pod
+
+NAME: Final = "world-events"
+
+_NOW: Final = Instant(0.0)
+#: As many as kube-scheduler shows to an extender of 1,000 nodes.
+_SAMPLE: Final = 420
+_FILTERS: Final = 200
+_PLACEMENTS: Final = 1000
+_EVENTS: Final = Bounds(low=0.5, high=100.0, why="an event costs a few dict operations and a few numpy scalars, not a scan")
+_FILTER: Final = Bounds(low=0.0, high=1.0, why="columns that are slower than a Python loop over nodes have no reason to exist")
+
+_T = TypeVar("_T")
+#: Of one round: what was done -> nanoseconds for each.
+_Times = dict[str, float]
+
+
+async def measure(options: Options, tell: Tell) -> Report:
+    """Rounds alternate between the world and the dicts."""
+    nodes = options.nodes or (1000 if options.quick else 5000)
+    pods = options.pods or (5000 if options.quick else 50_000)
+    rounds = options.rounds or (3 if options.quick else 7)
+    world, plain = await anyio.to_thread.run_sync(_measure, nodes, pods, rounds)
+    tell(f"{NAME}: {rounds} rounds done")
+    return Report(
+        bench=NAME,
+        quick=options.quick,
+        parameters={"nodes": nodes, "pods": pods, "rounds": rounds},
+        measurements=(*_measurements("World", world), *_measurements("dicts", plain)),
+        ratios=tuple(_ratios(world, plain)),
+        notes=(
+            f"A placement is filter over {_SAMPLE} rows, prioritize, bind, the end of the bind, and the pod seen bound.",
+            "Below 1 the world is faster than the dicts.",
+        ),
+    )
+
+
+def _measurements(subject: str, rounds: list[_Times]) -> Iterator[Measurement]:
+    for quantity in rounds[0]:
+        samples = tuple(times[quantity] / 1000 for times in rounds)
+        yield Measurement(subject=subject, quantity=quantity, unit="µs", samples=samples)
+
+
+def _ratios(world: list[_Times], plain: list[_Times]) -> Iterator[Ratio]:
+    for quantity in plain[0]:
+        bounds = _FILTER if quantity.startswith("filter") else _EVENTS
+        above, below = ([times[quantity] for times in rounds] for rounds in (world, plain))
+        yield ratio_of(f"{quantity}: World / dicts", above, below, bounds=bounds)
+
+
+def _measure(nodes: int, pods: int, rounds: int) -> tuple[list[_Times], list[_Times]]:
+    world: list[_Times] = []
+    plain: list[_Times] = []
+    for _ in range(rounds):
+        pending = [a_pod(f"p{n}") for n in range(pods)]
+        bound = [a_pod(f"p{n}", on=f"n{n % nodes}") for n in range(pods)]
+        # As in the service, which freezes what it has listed.
+        gc.collect()
+        gc.freeze()
+        world.append(_of_world(nodes, pending, bound))
+        plain.append(_of_dicts(nodes, pending, bound))
+        gc.unfreeze()
+    return world, plain
+
+
+def _each(things: Collection[_T], work: Callable[[_T], object]) -> float:
+    """Nanoseconds of `work` for each of the things; calling it is in the figure."""
+    started = time.perf_counter_ns()
+    for thing in things:
+        work(thing)
+    return (time.perf_counter_ns() - started) / len(things)
+
+
+def _of_world(nodes: int, pending: list[Pod], bound: list[Pod]) -> _Times:
+    world = World(Policy(), seed=1)
+    world.apply(Synced(), _NOW)
+    for number in range(nodes):
+        world.apply(NodeSeen(a_node(f"n{number}", cpu="64", memory="256Gi")), _NOW)
+
+    def take(events: Sequence[PodSeen | PodGone]) -> float:
+        return _each(events, lambda event: world.apply(event, _NOW))
+
+    times = {
+        "pod seen pending": take([PodSeen(pod) for pod in pending]),
+        "pod seen bound": take([PodSeen(pod) for pod in bound]),
+    }
+    rows = world.nodes.rows_of([f"n{number}" for number in range(nodes)])
+    asked = [a_pod("asked")] * _FILTERS
+    times["filter, all nodes"] = _each(asked, lambda pod: world.filter(pod, rows, _NOW))
+    times["pod gone"] = take([PodGone(pod.uid, pod.key) for pod in bound])
+    placed = [a_pod(f"placed{number}") for number in range(_PLACEMENTS)]
+    times["placement"] = _each(placed, lambda pod: _place(world, pod, rows[:_SAMPLE]))
+    _check(world, nodes)
+    return times
+
+
+def _place(world: World, pod: Pod, rows: Rows) -> None:
+    world.apply(PodSeen(pod), _NOW)
+    fitting = rows[world.filter(pod, rows, _NOW) == Reason.OK]
+    scores = world.prioritize(pod, fitting)
+    node = NodeName(f"n{fitting[scores.argmax()]}")  # rows were given in the order of the names
+    world.bind(pod.uid, pod.key, node, _NOW)
+    world.apply(BindEnded(pod.uid, node, "bound", ""), _NOW)
+    world.apply(PodSeen(replace(pod, node=node, resource_version=pod.resource_version + 1)), _NOW)
+
+
+def _check(world: World, nodes: int) -> None:
+    """Nothing is left of the pods that went, and every placement counts."""
+    reserved = int(world.ledger.columns.reserved[0, :nodes].sum())
+    if (world.tally.confirmed, reserved) != (_PLACEMENTS, 500 * _PLACEMENTS):
+        seen = f"{world.tally.confirmed} placements confirmed, {reserved}m CPU reserved"
+        raise BenchFailed(f"{NAME}: {seen}, want {_PLACEMENTS} and {500 * _PLACEMENTS}m")
+
+
+class _Dicts:
+    """The reference."""
+
+    def __init__(self, nodes: int) -> None:
+        self.total = {f"n{number}": (64_000, 256 << 30) for number in range(nodes)}
+        self.reserved = {name: [0, 0] for name in self.total}
+        self.pods: dict[str, Pod] = {}
+        self.on_node: dict[str, set[str]] = defaultdict(set)
+
+    def pending(self, pod: Pod) -> None:
+        self.pods[pod.uid] = pod
+
+    def bound(self, pod: Pod) -> None:
+        assert pod.node is not None
+        self.pods[pod.uid] = pod
+        self.on_node[pod.node].add(pod.uid)
+        reserved = self.reserved[pod.node]
+        reserved[0] += pod.kind.requests.cpu
+        reserved[1] += pod.kind.requests.memory
+
+    def gone(self, uid: str) -> None:
+        pod = self.pods.pop(uid)
+        assert pod.node is not None
+        self.on_node[pod.node].discard(uid)
+        reserved = self.reserved[pod.node]
+        reserved[0] -= pod.kind.requests.cpu
+        reserved[1] -= pod.kind.requests.memory
+
+    def filter(self, pod: Pod) -> list[bool]:
+        cpu, memory = pod.kind.requests
+        reserved = self.reserved
+        verdicts = []
+        for name, (total_cpu, total_memory) in self.total.items():
+            used_cpu, used_memory = reserved[name]
+            verdicts.append(cpu <= total_cpu - used_cpu and memory <= total_memory - used_memory)
+        return verdicts
+
+
+def _of_dicts(nodes: int, pending: list[Pod], bound: list[Pod]) -> _Times:
+    dicts = _Dicts(nodes)
+    times = {"pod seen pending": _each(pending, dicts.pending), "pod seen bound": _each(bound, dicts.bound)}
+    asked = [a_pod("asked")] * _FILTERS
+    if not all(dicts.filter(asked[0])):
+        raise BenchFailed(f"{NAME}: not all nodes pass in the reference")
+    times["filter, all nodes"] = _each(asked, dicts.filter)
+    times["pod gone"] = _each(bound, lambda pod: dicts.gone(pod.uid))
+    return times

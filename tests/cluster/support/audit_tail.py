@@ -1,0 +1,67 @@
+"""What the API server's audit log says since a moment: who asked for what, and what the answer was."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from slackwater.app.controlplane.audit import POLICY
+
+#: Everything that the service asks, reads and Events too; of all others what the control plane keeps anyway.
+SERVICE_TOO: Final[dict[str, Any]] = {**POLICY, "rules": [{"level": "Metadata", "users": ["slackwater"]}, *POLICY["rules"]]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request that was answered."""
+
+    user: str
+    verb: str
+    resource: str  #: with the subresource, as "pods/binding"; empty for what is no resource
+    namespace: str
+    name: str
+    status: int
+
+
+class AuditTail:
+    """Reads on from where it was made; each request is given out once."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._offset = log.stat().st_size if log.exists() else 0
+
+    def read(self) -> list[Request]:
+        """The requests since the last call. The API server writes each before it answers it."""
+        with self._log.open("rb") as file:
+            file.seek(self._offset)
+            lines = file.read().splitlines(keepends=True)
+        if lines and not lines[-1].endswith(b"\n"):
+            lines.pop()
+        self._offset += sum(map(len, lines))
+        return list(_requests(lines))
+
+
+def bound(requests: list[Request], *, user: str, namespace: str) -> list[str]:
+    """Names of the pods that `user` bound in `namespace`, as often as it did."""
+    return [r.name for r in requests if binds(r) and (r.user, r.namespace, r.status) == (user, namespace, 201)]
+
+
+def binds(request: Request) -> bool:
+    return (request.verb, request.resource) == ("create", "pods/binding")
+
+
+def _requests(lines: list[bytes]) -> Iterator[Request]:
+    for line in lines:
+        event = json.loads(line)
+        if event["stage"] not in {"ResponseComplete", "Panic"}:
+            continue
+        target = event.get("objectRef") or {}
+        yield Request(
+            user=event["user"]["username"],
+            verb=event["verb"],
+            resource="/".join(filter(None, (target.get("resource"), target.get("subresource")))),
+            namespace=target.get("namespace", ""),
+            name=target.get("name", ""),
+            status=(event.get("responseStatus") or {}).get("code", 0),
+        )

@@ -1,0 +1,82 @@
+"""The service's picture beside the API server's: /dumpstate against what the pods themselves say."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import anyio
+
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.requests_formula import Asked, counts, quantity, total_by_node
+from tests.cluster.support.slackwater_process import SlackwaterProcess
+from tests.cluster.support.waiting import eventually
+
+_SAMPLE_EVERY_SECONDS: Final = 0.1
+
+
+async def same_picture(service: SlackwaterProcess, ground: Ground, *, within_seconds: float = 5.0) -> dict[str, Any]:
+    """Waits until the dump agrees with the API on everything; the dump. The API's side must have come to rest.
+
+    Reserved of each node is the sum of what its pods ask; the pods that count are those the API shows bound; nothing is
+    waiting for the watch, nothing is held.
+    """
+    nodes, pods = await ground.nodes(), await ground.all_pods()
+    want_reserved = total_by_node(pods, nodes)
+    want_places = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods if counts(pod)}
+
+    def differences(dump: dict[str, Any]) -> list[str]:
+        got_reserved, got_places = reserved(dump), {pod["uid"]: pod["node"] for pod in dump["pods"]}
+        return [
+            *_different("Reserved of", got_reserved, want_reserved),
+            *_different("node of pod", got_places, want_places),
+            *(f"pod {pod['name']} is {pod['state']}, want seen" for pod in dump["pods"] if pod["state"] != "seen"),
+            *(f"room is held for {hold['name']}" for hold in dump["holds"]),
+        ]
+
+    seen: list[dict[str, Any]] = []
+
+    async def look() -> list[str]:
+        seen.append(await service.dumpstate())
+        return differences(seen.pop(0) if len(seen) > 1 else seen[0])[:10]
+
+    await eventually(look, lambda found: not found, within_seconds=within_seconds, wanted="the API's picture")
+    return seen[-1]
+
+
+def reserved(dump: Mapping[str, Any]) -> dict[str, Asked]:
+    """Reserved of each node."""
+    return amounts(dump, "reserved")
+
+
+def amounts(dump: Mapping[str, Any], what: str) -> dict[str, Asked]:
+    """Of each node what /dumpstate calls `what`."""
+    return {node["name"]: Asked(node["cpu"][what], node["memory"][what]) for node in dump["nodes"]}
+
+
+def over_total(dump: Mapping[str, Any]) -> list[str]:
+    """The nodes whose Reserved is above Total, and by how much."""
+    total = amounts(dump, "total")
+    return [
+        f"{name}: Reserved {is_reserved}, Total {total[name]}"
+        for name, is_reserved in reserved(dump).items()
+        if is_reserved.cpu > total[name].cpu or is_reserved.memory > total[name].memory
+    ]
+
+
+async def never_over_total(service: SlackwaterProcess) -> int:
+    """Looks again and again until cancelled; AssertionError at the first node above its Total."""
+    while True:
+        assert not (found := over_total(await service.dumpstate())), found
+        await anyio.sleep(_SAMPLE_EVERY_SECONDS)
+
+
+def allocatable(node: Mapping[str, Any]) -> Asked:
+    """What a node reports."""
+    amounts_of = node["status"]["allocatable"]
+    return Asked(int(quantity(amounts_of["cpu"]) * 1000), int(quantity(amounts_of["memory"])))
+
+
+def _different(what: str, got: Mapping[str, object], want: Mapping[str, object]) -> list[str]:
+    names = sorted(got.keys() | want.keys())
+    return [
+        f"{what} {name}: got {got.get(name)}, want {want.get(name)}" for name in names if got.get(name) != want.get(name)
+    ]

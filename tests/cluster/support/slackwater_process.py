@@ -1,0 +1,143 @@
+"""The service as a user runs it: `slackwater serve` in a process of its own, with a configuration file and free ports.
+
+It can be killed and started again on the same ports with the same log. Deliberately absent: anything that reaches into
+the process; what a test learns of it comes from its listeners, its log and its exit status.
+"""
+
+import ssl
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+from types import TracebackType
+from typing import Any, Final, Self
+
+import aiohttp
+import anyio
+import yaml
+
+from slackwater.app.controlplane.component import Component, Launch
+from slackwater.app.controlplane.ports import FreePorts
+from slackwater.app.controlplane.readiness import until_ready
+from tests.cluster.support.metrics import Samples
+
+#: The entry point that `pip install` makes.
+PROGRAM: Final = Path(sys.executable).with_name("slackwater")
+_READY_WITHIN_SECONDS: Final = 20.0
+_STOP_WITHIN_SECONDS: Final = 12.0
+_ANSWER_WITHIN: Final = aiohttp.ClientTimeout(total=10)
+
+
+class SlackwaterProcess:
+    """An async context manager; `start` first. `config` is the file that it and `scheduler-config` read."""
+
+    def __init__(self, *, folder: Path, kubeconfig: Path, ports: FreePorts, settings: Mapping[str, Any] | None = None) -> None:
+        self.config = folder / "slackwater.yaml"
+        self._addresses = {name: f"127.0.0.1:{ports.take()}" for name in ("extender", "ops", "agents")}
+        self.write_config(settings or {})
+        ops = f"http://{self._addresses['ops']}"
+        launch = Launch(
+            name="slackwater",
+            program=PROGRAM,
+            arguments=("serve", "--config", str(self.config), "--kubeconfig", str(kubeconfig)),
+            url=ops,
+            ready_paths=("/readyz",),
+        )
+        self._component = Component(launch, log=folder / "slackwater.log", home=folder)
+
+    async def __aenter__(self) -> Self:
+        self._http = aiohttp.ClientSession(self._component.launch.url, timeout=_ANSWER_WITHIN)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # Bounded, since both are.
+        with anyio.CancelScope(shield=True):
+            await self._http.close()
+            await self._component.stop(within_seconds=_STOP_WITHIN_SECONDS)
+
+    # Its life
+
+    async def start(self) -> None:
+        """Starts it, for the first time or again; ready on return. ComponentFailed or NotReady with its last words."""
+        await self._component.start()
+        await until_ready(self._component, self._http, within_seconds=_READY_WITHIN_SECONDS)
+
+    async def kill(self) -> None:
+        """SIGKILL; gone on return."""
+        self._component.send(SIGKILL)
+        with anyio.fail_after(_STOP_WITHIN_SECONDS):
+            assert await self._component.ended() == -SIGKILL
+
+    def terminate(self) -> None:
+        """SIGTERM, without waiting for what comes of it."""
+        self._component.send(SIGTERM)
+
+    async def ended(self, *, within_seconds: float) -> int:
+        """Its exit status, negative for a signal; TimeoutError if it still runs after `within_seconds`."""
+        with anyio.fail_after(within_seconds):
+            return await self._component.ended()
+
+    @property
+    def pid(self) -> int:
+        return self._component.pid
+
+    def check_running(self) -> None:
+        """ComponentFailed, with its last words, if it has ended."""
+        self._component.check()
+
+    @property
+    def log(self) -> str:
+        """All it has said."""
+        return self._component.log.read_text() if self._component.log.exists() else ""
+
+    # Its configuration
+
+    def write_config(self, settings: Mapping[str, Any]) -> None:
+        """Writes the whole file anew: `settings` beside its own addresses."""
+        listeners = {name: {"address": address} for name, address in self._addresses.items()}
+        for name, more in settings.get("listeners", {}).items():
+            listeners[name] = {**listeners[name], **more}
+        head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+        self.config.write_text(yaml.safe_dump({**head, **settings, "listeners": listeners}, sort_keys=False))
+
+    async def scheduler_config(self) -> str:
+        """What `slackwater scheduler-config` prints for this configuration."""
+        command = [str(PROGRAM), "scheduler-config", "--config", str(self.config)]
+        with anyio.fail_after(_READY_WITHIN_SECONDS):
+            done = await anyio.run_process(command, stdin=subprocess.DEVNULL, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    # What it says
+
+    async def dumpstate(self) -> dict[str, Any]:
+        """`GET /dumpstate`."""
+        return await self._read("/dumpstate")
+
+    async def statusz(self) -> dict[str, Any]:
+        """`GET /statusz`."""
+        return await self._read("/statusz")
+
+    async def metrics(self) -> Samples:
+        """`GET /metrics`."""
+        async with self._http.get("/metrics") as answer:
+            assert answer.status == 200, await answer.text()
+            return Samples.parse(await answer.text())
+
+    async def ask_extender(self, verb: str, body: Mapping[str, Any], *, tls: ssl.SSLContext | None = None) -> dict[str, Any]:
+        """One call of an extender verb, as kube-scheduler makes it; the answer of a 200."""
+        url = f"{'https' if tls else 'http'}://{self._addresses['extender']}/scheduler/{verb}"
+        async with (
+            aiohttp.ClientSession(timeout=_ANSWER_WITHIN) as http,
+            http.post(url, json=body, ssl=tls if tls is not None else True) as answer,
+        ):
+            assert answer.status == 200, await answer.text()
+            return dict(await answer.json())
+
+    async def _read(self, path: str) -> dict[str, Any]:
+        async with self._http.get(path) as answer:
+            assert answer.status == 200, await answer.text()
+            return dict(await answer.json())

@@ -1,0 +1,153 @@
+"""The vector verdict equals the row-by-row one; more never fits on more; the curve stays in its range; victims suffice."""
+
+from itertools import combinations
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import given
+
+from slackwater.decide.placement.preempt import Victim, sufficient_victims
+from slackwater.decide.placement.scores import ScoreCurve, extender_scores, fractions, percent_scores, randomized
+from slackwater.ledger.ledger import Ledger, NodePolicy, ordinary_account
+from slackwater.model.ids import PodUid, Row
+from slackwater.model.reasons import Reason
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.simulate.predicates.ledger_fit import judge_ledger
+from slackwater_protocol.units import Bytes, MilliCpu
+
+small = st.integers(0, 6)
+sizes = st.builds(lambda cpu, memory: Amounts(MilliCpu(cpu), Bytes(memory)), small, small)
+rows_of_nodes = st.lists(st.tuples(sizes, sizes, sizes), min_size=1, max_size=6)  # total, reserved, held
+
+
+def a_ledger(nodes: list[tuple[Amounts, Amounts, Amounts]]) -> Ledger:
+    ledger = Ledger()
+    for number, (total, reserved, held) in enumerate(nodes):
+        ledger.open_row(Row(number), total, NodePolicy())
+        ledger.admit(Row(number), ordinary_account(reserved))
+        ledger.hold(np.array([number], np.intp), held)
+    return ledger
+
+
+def judge_row(wanted: Amounts, total: Amounts, reserved: Amounts, held: Amounts) -> Reason:
+    """The rule for one node, written as one would say it."""
+    names = (
+        (Reason.CPU_ABOVE_TOTAL, Reason.NOT_ENOUGH_CPU),
+        (Reason.MEMORY_ABOVE_TOTAL, Reason.NOT_ENOUGH_MEMORY),
+    )
+    found = []
+    for want, of, used, kept, (above, full) in zip(wanted, total, reserved, held, names, strict=True):
+        if want and want > of:
+            found.append((3, above))
+        elif want and want > of - used:
+            found.append((2, full))
+        elif want and want > of - used - kept:
+            found.append((1, Reason.HELD_FOR_OTHERS))
+    worst = max((severity for severity, _ in found), default=0)
+    return next((reason for severity, reason in found if severity == worst), Reason.OK)
+
+
+@given(nodes=rows_of_nodes, wanted=sizes)
+def test_the_vector_verdict_equals_the_row_by_row_rule(nodes: list[tuple[Amounts, Amounts, Amounts]], wanted: Amounts) -> None:
+    ledger = a_ledger(nodes)
+    codes = judge_ledger(wanted, ledger.columns, np.arange(len(nodes)))
+    assert codes.tolist() == [judge_row(wanted, *node) for node in nodes]
+    assert [code == Reason.OK for code in codes] == [ledger.fits(Row(row), wanted) for row in range(len(nodes))]
+
+
+@given(nodes=rows_of_nodes, wanted=sizes, more=sizes)
+def test_more_request_never_fits_on_more_nodes(
+    nodes: list[tuple[Amounts, Amounts, Amounts]], wanted: Amounts, more: Amounts
+) -> None:
+    ledger, rows = a_ledger(nodes), np.arange(len(nodes))
+    fits = judge_ledger(wanted, ledger.columns, rows) == Reason.OK
+    fits_more = judge_ledger(wanted.plus(more), ledger.columns, rows) == Reason.OK
+    assert not (fits_more & ~fits).any()
+
+
+fraction = st.floats(0, 1)
+
+
+@given(nodes=rows_of_nodes, wanted=sizes, low=fraction, high=fraction, peak=fraction)
+def test_scores_stay_in_range_and_are_0_exactly_where_nothing_fits(
+    nodes: list[tuple[Amounts, Amounts, Amounts]], wanted: Amounts, low: float, high: float, peak: float
+) -> None:
+    ledger, rows = a_ledger(nodes), np.arange(len(nodes))
+    curve = ScoreCurve(min_usage=low, max_usage=high, peak=peak)
+    exact = fractions(wanted, ledger.columns, rows, curve)
+    scores = extender_scores(wanted, ledger.columns, rows, curve)
+    assert ((exact >= 0) & (exact <= 1 + 1e-12)).all()
+    assert ((scores >= 0) & (scores <= 10)).all()
+    assert ((scores > 0) == (exact > 0)).all()
+    order = np.argsort(exact)
+    assert (np.diff(scores[order]) >= 0).all()
+    shaken = randomized(scores, np.random.default_rng(0))
+    assert ((shaken >= np.minimum(scores, 1)) & (shaken <= scores)).all()
+
+
+def gib(count: int) -> Bytes:
+    return Bytes(count << 30)
+
+
+def test_the_worked_scores_of_the_reference() -> None:
+    """reference/neon-scheduler.md section 2.11, HEAD: n1 10 CPU/40 GiB with 3500/12 GiB, n2 20 CPU/80 GiB empty."""
+    ledger = Ledger()
+    ledger.open_row(Row(0), Amounts(MilliCpu(10_000), gib(40)), NodePolicy())
+    ledger.open_row(Row(1), Amounts(MilliCpu(20_000), gib(80)), NodePolicy())
+    ledger.admit(Row(0), ordinary_account(Amounts(MilliCpu(3_500), gib(12))))
+    rows = np.arange(2)
+    curve = ScoreCurve()
+    assert percent_scores(Amounts(MilliCpu(1_000), gib(4)), ledger.columns, rows, curve).tolist() == [37, 53]
+    assert percent_scores(Amounts(MilliCpu(11_000), gib(44)), ledger.columns, rows, curve).tolist() == [0, 84]
+    assert percent_scores(Amounts(MilliCpu(20_000), gib(80)), ledger.columns, rows, curve).tolist() == [0, 0]
+
+
+priorities = st.integers(0, 3)
+victims = st.lists(st.tuples(sizes, priorities, st.booleans(), st.booleans()), max_size=5).map(
+    lambda rows: [
+        Victim(
+            uid=PodUid(str(number)),
+            priority=priority,
+            started_at="",
+            deleting=deleting,
+            violates_budget=violates,
+            reserved=reserved,
+        )
+        for number, (reserved, priority, deleting, violates) in enumerate(rows)
+    ]
+)
+
+
+@given(wanted=sizes, free=sizes, over=sizes, chosen=victims, others=victims)
+def test_added_victims_suffice_none_is_needless_and_none_missing_where_some_set_would_do(
+    wanted: Amounts, free: Amounts, over: Amounts, chosen: list[Victim], others: list[Victim]
+) -> None:
+    free = free.minus(over)  # negative where the node is over Total
+
+    def fits(taken: list[Victim]) -> bool:
+        room = free
+        for victim in taken:
+            room = room.plus(victim.reserved)
+        return all(want == 0 or want <= have for want, have in zip(wanted, room, strict=True))
+
+    answer = sufficient_victims(wanted, free, chosen, others)
+    possible = any(fits([*chosen, *some]) for n in range(len(others) + 1) for some in combinations(others, n))
+    assert (answer is not None) == possible
+    if answer is not None:
+        assert list(answer[: len(chosen)]) == chosen
+        added = list(answer[len(chosen) :])
+        assert fits([*chosen, *added])
+        for victim in added:
+            assert not fits([*chosen, *(other for other in added if other is not victim)])
+
+
+@given(reserved=sizes, buffer=sizes, total=sizes)
+def test_what_is_admitted_and_released_leaves_the_ledger_as_it_was(reserved: Amounts, buffer: Amounts, total: Amounts) -> None:
+    ledger = a_ledger([(total, NOTHING, NOTHING)])
+    before = ledger.columns.copy()
+    rows = np.array([0], np.intp)
+    ledger.admit(Row(0), ordinary_account(reserved))
+    ledger.hold(rows, buffer)
+    ledger.release(Row(0), ordinary_account(reserved))
+    ledger.unhold(rows, buffer)
+    assert ledger.columns.same_as(before)

@@ -1,0 +1,26 @@
+"""A fake API server and a client of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from slackwater.edge.kube.client import KubeClient, open_client
+from tests.support.fakeapi import FakeApi, fake_api, write_kubeconfig
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def api(anyio_backend: str) -> AsyncIterator[FakeApi]:
+    async with fake_api() as api:
+        yield api
+
+
+@pytest.fixture
+async def client(api: FakeApi, tmp_path: Path) -> AsyncIterator[KubeClient]:
+    async with open_client(kubeconfig=write_kubeconfig(tmp_path / "kubeconfig", api.url)) as client:
+        yield client

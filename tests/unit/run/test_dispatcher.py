@@ -1,0 +1,183 @@
+"""Every effect ends, in order for each pod, within its time; equal ones are one; stopping is bounded."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+
+import anyio
+import pytest
+
+from slackwater.model.effects import Announce, Bind, Effect, Nominate, ReadPod, Touch
+from slackwater.model.events import BindEnded, Event
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
+from slackwater.run.ports import Outcome
+from tests.support.service import DONE, ScriptedWriter, bound
+
+pytestmark = pytest.mark.anyio
+
+KEY, UID = PodKey("default", "p"), PodUid("uid-p")
+BIND = Bind(UID, KEY, NodeName("n"))
+TOUCH = Touch(UID, KEY, "why")
+
+
+def other(number: int) -> Touch:
+    return Touch(PodUid(f"uid-{number}"), PodKey("default", f"p{number}"), "why")
+
+
+@asynccontextmanager
+async def running(
+    writer: ScriptedWriter, config: DispatcherConfig | None = None, on_event: Callable[[Event], None] = lambda _: None
+) -> AsyncIterator[Dispatcher]:
+    dispatcher = Dispatcher(writer, on_event, config or DispatcherConfig(), rng=Random(1))
+    async with anyio.create_task_group() as group:
+        await group.start(dispatcher.run)
+        yield dispatcher
+        group.cancel_scope.cancel()
+
+
+async def test_effects_on_one_pod_run_one_after_another_in_order() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    nominate = Nominate(UID, KEY, NodeName("n"))
+    async with running(writer) as dispatcher:
+        tickets = [dispatcher.submit(effect) for effect in (nominate, TOUCH, ReadPod(UID, KEY))]
+        await anyio.wait_all_tasks_blocked()
+        assert writer.asked == [nominate]
+        assert writer.open_gate is not None
+        writer.open_gate.set()
+        for ticket in tickets:
+            assert (await ticket.ended()).verdict == "done"
+    assert writer.asked == [nominate, TOUCH, ReadPod(UID, KEY)]
+
+
+async def test_a_waiting_equal_effect_is_joined_and_a_running_bind_too_but_not_a_running_touch() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    async with running(writer) as dispatcher:
+        first = dispatcher.submit(BIND)
+        await anyio.wait_all_tasks_blocked()
+        assert dispatcher.submit(BIND) is first
+        waiting = dispatcher.submit(TOUCH)
+        assert dispatcher.submit(TOUCH) is waiting
+        assert writer.open_gate is not None
+        writer.open_gate.set()
+        await waiting.ended()
+        writer.open_gate = anyio.Event()
+        running_touch = dispatcher.submit(TOUCH)
+        await anyio.wait_all_tasks_blocked()
+        # The running one may have been read by the API server before what the new one is about.
+        assert dispatcher.submit(TOUCH) is not running_touch
+        writer.open_gate.set()
+
+
+async def test_again_is_tried_again_and_refused_is_not() -> None:
+    writer = ScriptedWriter(script=[Outcome("again", 503), Outcome("again", 429, after_seconds=0.05), Outcome("refused", 422)])
+    async with running(writer) as dispatcher:
+        started = anyio.current_time()
+        assert (await dispatcher.submit(TOUCH).ended()).code == 422
+        assert anyio.current_time() - started >= 0.05
+    assert writer.asked == [TOUCH] * 3
+
+
+@pytest.mark.parametrize(
+    ("script", "want"),
+    [
+        ([Outcome("again", 503)] * 100, "unreachable"),
+        ([Outcome("unknown", 0), *[Outcome("again", 503)] * 100], "unknown"),
+        ([Outcome("refused", 403, "no")], "refused"),
+        ([Outcome("done", 201)], "bound"),
+    ],
+    ids=["never-reached", "lost-then-unreachable", "refused", "done"],
+)
+async def test_a_bind_always_ends_as_an_event_that_says_what_is_known(script: list[Outcome], want: str) -> None:
+    events: list[Event] = []
+    async with running(ScriptedWriter(script=script), DispatcherConfig(bind_seconds=0.3), events.append) as dispatcher:
+        await dispatcher.submit(BIND).ended()
+    assert [event.outcome for event in events if isinstance(event, BindEnded)] == [want]
+
+
+async def test_a_call_that_never_answers_ends_at_the_deadline_as_unknown() -> None:
+    events: list[Event] = []
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    async with running(writer, DispatcherConfig(bind_seconds=0.1), events.append) as dispatcher:
+        with anyio.fail_after(2):
+            assert (await dispatcher.submit(BIND).ended()).verdict == "unknown"
+    assert events == [BindEnded(UID, NodeName("n"), "unknown", "no answer in time")]
+
+
+async def test_the_world_is_told_before_whoever_waits() -> None:
+    order: list[str] = []
+    async with running(ScriptedWriter(), on_event=lambda _: order.append("world")) as dispatcher:
+        await dispatcher.submit(BIND).ended()
+        order.append("handler")
+    assert order == ["world", "handler"]
+
+
+async def test_a_writer_that_raises_ends_only_its_own_effect() -> None:
+    class Broken(ScriptedWriter):
+        async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome:
+            if effect == TOUCH:
+                raise KeyError("bug")
+            return await super().perform(effect, timeout_seconds=timeout_seconds)
+
+    async with running(Broken(), DispatcherConfig(write_seconds=0.2)) as dispatcher:
+        broken, fine = dispatcher.submit(TOUCH), dispatcher.submit(other(1))
+        assert (await fine.ended()).verdict == "done"
+        assert (await broken.ended()).verdict == "unknown"
+        assert (await dispatcher.submit(ReadPod(UID, KEY)).ended()).verdict == "done"
+
+
+async def test_writes_are_bounded_and_never_hold_up_a_bind() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    async with running(writer, DispatcherConfig(max_writes=2)) as dispatcher:
+        for number in range(5):
+            dispatcher.submit(other(number))
+        dispatcher.submit(BIND)
+        await anyio.wait_all_tasks_blocked()
+        assert sorted(type(effect).__name__ for effect in writer.asked) == ["Bind", "Touch", "Touch"]
+        assert writer.open_gate is not None
+        writer.open_gate.set()
+
+
+async def test_stopping_lets_what_is_under_way_end_and_refuses_what_is_new() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    dispatcher = Dispatcher(writer, lambda _: None, DispatcherConfig(), rng=Random(1))
+    async with anyio.create_task_group() as outer, anyio.create_task_group() as group:
+        await group.start(dispatcher.run)
+        ticket = dispatcher.submit(BIND)
+        await anyio.wait_all_tasks_blocked()
+        outer.start_soon(_open_soon, writer)
+        group.cancel_scope.cancel()
+    assert ticket.latest == bound(BIND)
+    assert dispatcher.submit(TOUCH).latest.verdict == "again"
+
+
+async def _open_soon(writer: ScriptedWriter) -> None:
+    await anyio.sleep(0.05)
+    assert writer.open_gate is not None
+    writer.open_gate.set()
+
+
+async def test_stopping_is_bounded() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    with anyio.fail_after(3):
+        async with running(writer, DispatcherConfig(flush_seconds=0.1)) as dispatcher:
+            ticket = dispatcher.submit(BIND)
+            await anyio.wait_all_tasks_blocked()
+    assert (await ticket.ended()).verdict == "unknown"
+
+
+async def test_announcements_are_dropped_under_load_and_counted() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    async with running(writer) as dispatcher:
+        for number in range(1001):
+            dispatcher.submit(Announce(UID, KEY, "Warning", "R", str(number)))
+        assert dispatcher.stats.dropped_announcements == 1
+        assert writer.open_gate is not None
+        writer.open_gate.set()
+
+
+async def test_nothing_is_left_in_the_dispatcher_once_all_ended() -> None:
+    async with running(ScriptedWriter(script=[DONE] * 50)) as dispatcher:
+        for ticket in [dispatcher.submit(other(number)) for number in range(50)]:
+            await ticket.ended()
+        assert dispatcher.stats.waiting == 0
