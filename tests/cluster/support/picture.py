@@ -10,7 +10,7 @@ from tests.cluster.support.requests_formula import Asked, counts, quantity, tota
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.waiting import eventually
 
-_SAMPLE_EVERY_SECONDS: Final = 0.1
+_LOOK_EVERY_SECONDS: Final = 0.1
 
 
 async def same_picture(service: SlackwaterProcess, ground: Ground, *, within_seconds: float = 5.0) -> dict[str, Any]:
@@ -32,14 +32,11 @@ async def same_picture(service: SlackwaterProcess, ground: Ground, *, within_sec
             *(f"room is held for {hold['name']}" for hold in dump["holds"]),
         ]
 
-    seen: list[dict[str, Any]] = []
-
     async def look() -> list[str]:
-        seen.append(await service.dumpstate())
-        return differences(seen.pop(0) if len(seen) > 1 else seen[0])[:10]
+        return differences(await service.dumpstate())[:10]
 
     await eventually(look, lambda found: not found, within_seconds=within_seconds, wanted="the API's picture")
-    return seen[-1]
+    return await service.dumpstate()
 
 
 def reserved(dump: Mapping[str, Any]) -> dict[str, Asked]:
@@ -62,11 +59,19 @@ def over_total(dump: Mapping[str, Any]) -> list[str]:
     ]
 
 
-async def never_over_total(service: SlackwaterProcess) -> int:
-    """Looks again and again until cancelled; AssertionError at the first node above its Total."""
-    while True:
-        assert not (found := over_total(await service.dumpstate())), found
-        await anyio.sleep(_SAMPLE_EVERY_SECONDS)
+class TotalGuard:
+    """Looks at /dumpstate again and again. `looks` says how often it did: a guard that never looked proves nothing."""
+
+    def __init__(self, service: SlackwaterProcess) -> None:
+        self._service = service
+        self.looks = 0
+
+    async def run(self) -> None:
+        """Until cancelled; AssertionError at the first node above its Total."""
+        while True:
+            assert not (found := over_total(await self._service.dumpstate())), found
+            self.looks += 1
+            await anyio.sleep(_LOOK_EVERY_SECONDS)
 
 
 def allocatable(node: Mapping[str, Any]) -> Asked:

@@ -1,0 +1,91 @@
+"""Fixtures of the tests that drive the service through a real control plane and a real kube-scheduler."""
+
+import random
+import re
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from slackwater.app import rbac
+from slackwater.app.controlplane.build import Binaries
+from slackwater.app.controlplane.ports import FreePorts
+from slackwater.app.controlplane.stack import ControlPlane
+from tests.cluster.support.audit_tail import SERVICE_TOO
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.stage import Stage
+from tests.controlplane.plugin import anyio_backend, binaries, pytest_collection_finish
+from tests.controlplane.talk import create
+
+__all__ = ["anyio_backend", "binaries", "pytest_collection_finish"]
+
+_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+_LONGEST_NAME: Final = 30
+#: It looks back on what all others did.
+_LAST: Final = "test_rights.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the test of rights behind all others."""
+    items.sort(key=lambda item: item.path.name == _LAST)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Adds the ends of the logs to the report of a test that failed."""
+    report = yield
+    stage = item.funcargs.get("stage") if isinstance(item, pytest.Function) else None
+    if isinstance(stage, Stage) and report.failed:
+        report.sections += stage.logs()
+    return report
+
+
+@pytest.fixture(scope="session")
+async def control_plane(
+    anyio_backend: str, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ControlPlane]:
+    """One for all tests of this folder. The service's account has the service's role, and no other; its requests are audited."""
+    folder = tmp_path_factory.mktemp("cluster")
+    policy = folder / "audit-policy-of-tests.yaml"
+    policy.write_text(yaml.safe_dump(SERVICE_TOO))
+    # Of a flag that is given twice the last counts.
+    arguments = {"kube-apiserver": [f"--audit-policy-file={policy}"]}
+    async with ControlPlane(binaries, directory=folder / "control-plane", arguments=arguments) as cp:
+        async with cp.session() as api:
+            await create(api, f"{_RBAC}/clusterroles", rbac.cluster_role())
+            await create(api, f"{_RBAC}/clusterrolebindings", rbac.cluster_role_binding(rbac.user("slackwater")))
+        yield cp
+
+
+@pytest.fixture(scope="session")
+def grounds() -> Iterator[int]:
+    """Numbers, so that no two tests of the session share a name."""
+    return count(1)
+
+
+@pytest.fixture(scope="session")
+def free_ports() -> FreePorts:
+    return FreePorts(random.Random())
+
+
+@pytest.fixture
+async def ground(control_plane: ControlPlane, grounds: Iterator[int], request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
+    """A namespace and nodes of this test alone; both empty afterwards."""
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:_LONGEST_NAME].strip("-")
+    async with control_plane.session() as api:
+        ground = Ground(api, f"t{next(grounds)}-{words}")
+        await ground.open()
+        yield ground
+        await ground.clear()
+
+
+@pytest.fixture
+async def stage(
+    control_plane: ControlPlane, ground: Ground, free_ports: FreePorts, tmp_path: Path
+) -> AsyncIterator[Stage]:
+    """Nothing runs on it yet: `await stage.up(...)`."""
+    async with Stage(control_plane, ground, folder=tmp_path, ports=free_ports) as stage:
+        yield stage

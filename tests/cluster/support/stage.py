@@ -1,0 +1,97 @@
+"""What nearly every test needs: the service and a real kube-scheduler that asks it, over a corner of the cluster."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import anyio
+import yaml
+
+from slackwater.app.controlplane.ports import FreePorts
+from slackwater.app.controlplane.stack import ControlPlane
+from tests.cluster.support.audit_tail import AuditTail, bound
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.slackwater_process import SlackwaterProcess
+
+SCHEDULER: Final = "kube-scheduler"
+_TAIL_LINES: Final = 40
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+class Stage:
+    """An async context manager. Inside, `up` brings the service and kube-scheduler to life; all end with the block.
+
+    The service is stopped by SIGTERM and must take it well: a test also fails when it does not exit with 0.
+    """
+
+    def __init__(self, control_plane: ControlPlane, ground: Ground, *, folder: Path, ports: FreePorts) -> None:
+        self.control_plane = control_plane
+        self.ground = ground
+        self.audit = AuditTail(control_plane.audit_log)
+        self._folder = folder
+        self._ports = ports
+        self._service: SlackwaterProcess | None = None
+        self._schedulers: list[str] = []
+        self._cleanup = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            for name in self._schedulers:
+                await self.control_plane.stop(name)
+            await self._cleanup.aclose()
+
+    @property
+    def service(self) -> SlackwaterProcess:
+        assert self._service is not None, "up or up_service comes first"
+        return self._service
+
+    async def up(self, settings: Mapping[str, Any] | None = None, *, edit: Edit | None = None) -> SlackwaterProcess:
+        """Starts the service, and a kube-scheduler with the configuration that `slackwater scheduler-config` prints.
+
+        `settings` is the configuration file without addresses; `edit` may change the scheduler's document.
+        """
+        service = await self.up_service(settings)
+        await self.up_scheduler(edit=edit)
+        return service
+
+    async def up_service(self, settings: Mapping[str, Any] | None = None) -> SlackwaterProcess:
+        """Starts the service alone."""
+        kubeconfig = self.control_plane.kubeconfig("slackwater")
+        process = SlackwaterProcess(folder=self._folder, kubeconfig=kubeconfig, ports=self._ports, settings=settings)
+        self._service = await self._cleanup.enter_async_context(process)
+        await process.start()
+        return process
+
+    async def up_scheduler(self, *, edit: Edit | None = None) -> None:
+        """Starts a kube-scheduler with the printed configuration."""
+        text = await self.service.scheduler_config()
+        if edit is not None:
+            document = yaml.safe_load(text)
+            edit(document)
+            text = yaml.safe_dump(document, sort_keys=False)
+        await self.start_scheduler(text, name=SCHEDULER)
+
+    async def start_scheduler(self, text: str, *, name: str) -> None:
+        """Starts a kube-scheduler with this configuration; it ends with the stage."""
+        await self.control_plane.start_scheduler(text, name=name)
+        self._schedulers.append(name)
+
+    def bound_by_service(self) -> list[str]:
+        """Pods of this ground that the service has bound since the last call, from the API server's audit log."""
+        return bound(self.audit.read(), user="slackwater", namespace=self.ground.name)
+
+    def logs(self) -> list[tuple[str, str]]:
+        """The end of each log, for the report of a failed test."""
+        files = {name: self.control_plane.logs / f"{name}.log" for name in self._schedulers}
+        texts = {name: file.read_text(errors="replace") for name, file in files.items()}
+        if self._service is not None:
+            texts["slackwater"] = self._service.log
+        return [(f"end of the log of {name}", "\n".join(text.splitlines()[-_TAIL_LINES:])) for name, text in texts.items()]
