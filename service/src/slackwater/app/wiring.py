@@ -18,12 +18,18 @@ from typing import Any, Final
 
 import anyio
 import structlog
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from slackwater.app.policy import dispatcher_config_of, policy_of
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
-from slackwater.app.settings.serving import ListenerTLS
+from slackwater.app.settings.serving import ExtenderListener, OpsListener
 from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.recorder import Recorder
@@ -33,7 +39,7 @@ from slackwater.edge.kube.writer import ApiWriter
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import SettingsView, ops_app
-from slackwater.edge.web.serving import Tls, listen, serve_app
+from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.kinds import KindInterner
 from slackwater.run.clock import monotonic
@@ -69,20 +75,17 @@ async def serve(
     # Security: jitter only.
     rng = Random()
     async with AsyncExitStack() as stack:
-        sockets = {
-            name: stack.enter_context(listen(name, listener.address.host, listener.address.port))
-            for name, listener in (("ops", settings.listeners.ops), ("extender", settings.listeners.extender))
-        }
+        ops = _opened("ops", settings.listeners.ops, stack)
+        extender = _opened("extender", settings.listeners.extender, stack)
         writes = settings.kube.max_concurrent_binds + settings.kube.max_concurrent_writes
         client = await stack.enter_async_context(open_client(kubeconfig=kubeconfig, max_calls=writes))
         service = _Service(settings, client, rng)
         async with anyio.create_task_group() as root:
             root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
-            await root.start(serve_app, service.ops, sockets["ops"], _tls(settings.listeners.ops.tls), name="ops listener")
+            await root.start(serve_app, service.ops, *ops, name="ops listener")
             await root.start(service.dispatcher.run, name="dispatcher")
             root.start_soon(service.intake.run, name="intake")
-            tls = _tls(settings.listeners.extender.tls)
-            await root.start(serve_app, service.extender, sockets["extender"], tls, name="extender listener")
+            await root.start(serve_app, service.extender, *extender, name="extender listener")
             if config_path is not None:
                 root.start_soon(service.watch_settings, Path(config_path), name="settings")
             await service.intake.synced()
@@ -125,6 +128,7 @@ class _Service:
         self.ops = ops_app(world=self.world, readiness=self.intake, registry=registry, settings=self._view, clock=monotonic)
 
     def _registry(self) -> CollectorRegistry:
+        disable_created_metrics()  # one more series for each, which nobody reads
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -179,8 +183,14 @@ def _report_broken(resource: str, name: str, error: Exception) -> None:
     _log.error("object skipped: it cannot be read", resource=resource, name=name, error=str(error))
 
 
-def _tls(tls: ListenerTLS | None) -> Tls | None:
-    return None if tls is None else Tls(cert_file=tls.cert_file, key_file=tls.key_file, client_ca_file=tls.client_ca_file)
+def _opened(name: str, listener: OpsListener | ExtenderListener, stack: AsyncExitStack) -> tuple[socket.socket, Tls | None]:
+    """The listener's socket, closed with the stack, and its TLS files, which could be loaded."""
+    tls = listener.tls and Tls(
+        cert_file=listener.tls.cert_file, key_file=listener.tls.key_file, client_ca_file=listener.tls.client_ca_file
+    )
+    if tls is not None:
+        check_tls(name, tls)
+    return stack.enter_context(listen(name, listener.address.host, listener.address.port)), tls
 
 
 def _settle_garbage_collector() -> None:

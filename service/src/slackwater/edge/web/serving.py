@@ -27,7 +27,7 @@ class Tls:
 
 
 class ListenError(Exception):
-    """The address cannot be listened on; the message names listener, address and cause."""
+    """A listener cannot be opened: its address, or its TLS files; the message names listener, what was seen and the cause."""
 
 
 def listen(name: str, host: str, port: int) -> socket.socket:
@@ -40,6 +40,23 @@ def listen(name: str, host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise ListenError(f"listeners.{name}.address: cannot listen on {host}:{port}: {error.strerror or error}") from error
+
+
+def check_tls(name: str, tls: Tls) -> None:
+    """Loads the files once, before anything is started.
+
+    :raises ListenError: a file is missing, or is not what it should be.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(tls.cert_file, tls.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ListenError(f"listeners.{name}.tls: cannot load {tls.cert_file} with {tls.key_file}: {error}") from error
+    if tls.client_ca_file is not None:
+        try:
+            context.load_verify_locations(tls.client_ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise ListenError(f"listeners.{name}.tls.clientCAFile: cannot load {tls.client_ca_file}: {error}") from error
 
 
 class _Server(uvicorn.Server):

@@ -1,6 +1,6 @@
 """Metrics of the world, read from its state when they are scraped, so that they can never differ from it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -45,7 +45,9 @@ class WorldCollector(Collector):
         failures.add_metric(["in_tree"], tally.failures_in_tree)
         yield failures
         yield _by_reason("slackwater_filter_verdicts", "Verdicts of filter on nodes, by reason.", tally.verdicts.tolist())
-        yield _by_reason("slackwater_bind_refusals", "Refused binds, by reason.", tally.bind_refusals.tolist())
+        yield _by_reason(
+            "slackwater_bind_refusals", "Refused binds, by reason.", tally.bind_refusals.tolist(), without=[Reason.OK]
+        )
         yield from self._gauges()
         yield from self._dispatched()
         yield from self._feeds()
@@ -76,8 +78,8 @@ class WorldCollector(Collector):
         )
 
 
-def _by_reason(name: str, meaning: str, counts: list[int]) -> Metric:
+def _by_reason(name: str, meaning: str, counts: list[int], *, without: Collection[Reason] = ()) -> Metric:
     family = CounterMetricFamily(name, meaning, labels=["reason"])
-    for reason in Reason:
+    for reason in [reason for reason in Reason if reason not in without]:
         family.add_metric([MEANINGS[reason].label], counts[reason])
     return family
