@@ -128,7 +128,7 @@ class _Service:
         self.ops = ops_app(world=self.world, readiness=self.intake, registry=registry, settings=self._view, clock=monotonic)
 
     def _registry(self) -> CollectorRegistry:
-        disable_created_metrics()  # one more series for each, which nobody reads
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # else one more series for each, which nobody reads
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -185,10 +185,9 @@ def _report_broken(resource: str, name: str, error: Exception) -> None:
 
 def _opened(name: str, listener: OpsListener | ExtenderListener, stack: AsyncExitStack) -> tuple[socket.socket, Tls | None]:
     """The listener's socket, closed with the stack, and its TLS files, which could be loaded."""
-    tls = listener.tls and Tls(
-        cert_file=listener.tls.cert_file, key_file=listener.tls.key_file, client_ca_file=listener.tls.client_ca_file
-    )
-    if tls is not None:
+    tls = None
+    if files := listener.tls:
+        tls = Tls(cert_file=files.cert_file, key_file=files.key_file, client_ca_file=files.client_ca_file)
         check_tls(name, tls)
     return stack.enter_context(listen(name, listener.address.host, listener.address.port)), tls
 
