@@ -184,8 +184,7 @@ class Dispatcher:
             # What is true if the deadline strikes before the answer.
             ticket.latest, before = Outcome("unknown", detail="no answer in time"), ticket.latest
             outcome = await self._attempt(ticket.effect)
-            maybe_done = before.verdict == "unknown" and outcome.verdict == "again"
-            ticket.latest = replace(outcome, verdict="unknown") if maybe_done else outcome
+            ticket.latest = _all_told(before, outcome)
             self._count(ticket.effect, outcome)
             if outcome.verdict in {"done", "refused"}:
                 return
@@ -219,3 +218,13 @@ class Dispatcher:
         if event is not None:
             self._on_event(event)
         ticket.finish()
+
+
+def _all_told(before: Outcome, outcome: Outcome) -> Outcome:
+    """What is known after an attempt. An earlier one without an answer may have bound the pod, and that a later one is refused
+    says nothing of it: an API server that has just started answers 403 until it knows its roles."""
+    event = outcome.event
+    no_news = outcome.verdict == "refused" and (event is None or (isinstance(event, BindEnded) and event.outcome == "refused"))
+    if before.verdict == "unknown" and (outcome.verdict == "again" or no_news):
+        return replace(outcome, verdict="unknown", event=None)
+    return outcome

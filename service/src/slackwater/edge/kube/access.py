@@ -11,6 +11,7 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -64,7 +65,8 @@ class Access:
         self._configuration = configuration
         self._loader = loader  # kubernetes-asyncio's KubeConfigLoader; None in the cluster
         self._clock = clock
-        self._looked_at = self._reloaded_at = clock()
+        self._looked_at = clock()
+        self._reloaded_at = -inf
         self._lock = anyio.Lock()
 
     async def authorization(self) -> str | None:
@@ -78,7 +80,7 @@ class Access:
         """After a 401 for `rejected`: whether there are other credentials now. Raises `KubeConfigError`."""
         async with self._lock:
             if self._header() == rejected and self._clock() - self._reloaded_at >= RELOAD_SECONDS:
-                self._reloaded_at = self._clock()
+                self._reloaded_at = self._looked_at = self._clock()
                 self._configuration, self._loader = await _load(self.source)
             return self._header() != rejected
 

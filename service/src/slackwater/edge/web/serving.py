@@ -80,6 +80,8 @@ async def serve_app(
     config = uvicorn.Config(
         app,
         http="httptools",
+        ws="none",
+        proxy_headers=False,  # nobody forwards to us, and the middleware costs each call a little
         loop="none",
         lifespan="off",
         log_config=None,

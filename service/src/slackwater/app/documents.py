@@ -1,0 +1,236 @@
+"""`python -m slackwater.app.documents docs deploy`: renews what in those files is generated from the code.
+
+Flows through: metrics, configuration keys, reasons, the service's role and the scheduler's configuration -> Markdown tables
+and manifests. A generated part stands between two marks, `generated: NAME` and `end`, each a comment on a line of its own; what
+is around it is written by people and stays. Deliberately absent: any text that is not in the code.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final, cast
+
+import yaml
+from prometheus_client.core import Metric
+
+from slackwater.app import rbac, wiring
+from slackwater.app.schedulerconfig import generate
+from slackwater.app.settings import API_VERSION, KIND, Settings, loads, notes, schema
+from slackwater.app.settings.changes import Needs, needs
+from slackwater.app.settings.problems import Steps
+from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.web.extender_metrics import ExtenderMetrics
+from slackwater.model.reasons import MEANINGS, Reason
+
+Json = Mapping[str, Any]
+
+_HEADER: Final = {"apiVersion": API_VERSION, "kind": KIND}
+_LATER: Final = ": has no effect in this build: "
+_WHEN: Final[dict[Needs, str]] = {
+    "live": "at once",
+    "restart": "restart",
+    "scheduler": "restart; kube-scheduler's file too",
+}
+
+
+class MarksMissing(Exception):
+    """A file lacks the marks of a part that is generated into it."""
+
+
+def renewed(name: str, text: str) -> str:
+    """The text of the file called `name`, its generated parts as the code has them now.
+
+    :raises MarksMissing: a part's marks are not there. :raises KeyError: nothing is generated into a file of that name.
+    """
+    if name == "rbac.yaml":
+        return rbac.manifest()
+    for part, made in _PARTS[name].items():
+        text = _with_part(name, text, part, made(text))
+    return text
+
+
+def _with_part(name: str, text: str, part: str, made: str) -> str:
+    marks = re.compile(rf"(^(?:<!-- |# )generated: {part}(?: -->)?\n).*?(^(?:<!-- |# )end(?: -->)?$)", re.DOTALL | re.MULTILINE)
+    found, count = marks.subn(lambda marked: f"{marked[1]}{made}{marked[2]}", text)
+    if count != 1:
+        raise MarksMissing(f"{name}: the marks `generated: {part}` and `end` are there {count} times, want once")
+    return found
+
+
+def _table(*rows: Sequence[str]) -> str:
+    """A Markdown table; the first row is its head."""
+    head, *others = ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
+    return "".join([head, "|" + "---|" * len(rows[0]) + "\n", *others])
+
+
+# --- metrics --------------------------------------------------------------------------------------------------------------
+
+
+def metrics(_text: str = "") -> str:
+    """Every metric of the service by name, with its labels and what it means."""
+    families = sorted((family for family in _families() if family.name.startswith("slackwater_")), key=lambda f: f.name)
+    rows = [(f"`{_exposed(f)}`", f.type, ", ".join(f"`{label}`" for label in _labels(f)), f.documentation) for f in families]
+    return _table(("metric", "type", "labels", "meaning"), *rows)
+
+
+def _families() -> list[Metric]:
+    # Wired as `serve` does it; nothing is connected and nothing runs.
+    service = wiring._Service(Settings(), cast("KubeClient", None), Random(0))
+    registry = service._registry()
+    ExtenderMetrics(registry)
+    return list(registry.collect())
+
+
+def _exposed(family: Metric) -> str:
+    return f"{family.name}_total" if family.type == "counter" else family.name
+
+
+def _labels(family: Metric) -> list[str]:
+    """A family that has no series yet knows its labels only in a field that the library keeps to itself."""
+    names = family.samples[0].labels if family.samples else getattr(family, "_labelnames", ())
+    return [name for name in names if name != "le"]
+
+
+# --- reasons --------------------------------------------------------------------------------------------------------------
+
+
+def reasons(_text: str = "") -> str:
+    """Every verdict, and where kube-scheduler is told of it."""
+    rows = [
+        (str(int(reason)), f"`{meaning.label}`", meaning.text, "yes" if meaning.resolvable else "no")
+        for reason, meaning in ((reason, MEANINGS[reason]) for reason in Reason)
+    ]
+    return _table(("number", "label", "text", "may evicting pods help?"), *rows)
+
+
+# --- configuration --------------------------------------------------------------------------------------------------------
+
+
+def settings(_text: str = "") -> str:
+    """Every key of the configuration file, section by section, in the file's order."""
+    whole = schema()
+    return "\n".join(_section((), {**whole, "description": "The keys that are in no section."}, whole["$defs"]))
+
+
+def _section(at: Steps, section: Json, definitions: Json, inherited: str | None = None) -> Iterator[str]:
+    """`inherited` is why the section as a whole has no effect yet, where its keys cannot be asked one by one."""
+    keys = {(*at, key): part for key, part in section["properties"].items()}
+    later = {steps: _later(steps, part) if inherited is None else inherited for steps, part in keys.items()}
+    common = set(later.values())
+    path = ".".join(map(str, at))
+    yield f"### {f'`{path}`' if at else 'Top'}\n"
+    yield section["description"] + "\n"
+    if len(common) == 1 and "" not in common:
+        yield f"**No effect in this version**: {next(iter(common))}.\n"
+    needed = section.get("required", ())
+    rows = [
+        _row(steps, part, needed=steps[-1] in needed, later=later[steps] if len(common) > 1 else "")
+        for steps, part in keys.items()
+        if "$ref" not in part
+    ]
+    if rows:
+        yield _table(("key", "default", "values", "a change takes effect", "meaning"), *rows)
+    for steps, part in keys.items():
+        if target := _target(part):
+            # A file cannot set one key of a list's entry, or of a section that has needed keys.
+            whole = inherited if "$ref" in part else later[steps]
+            entry = f"{steps[-1]}[]" if part.get("type") == "array" else steps[-1]
+            yield from _section((*at, entry), definitions[target], definitions, whole)
+
+
+def _target(part: Json) -> str | None:
+    """The section that a key holds, or a list of which it holds."""
+    options = (part, part.get("items", {}), *part.get("anyOf", ()))
+    found = next((option["$ref"] for option in options if "$ref" in option), None)
+    return None if found is None else str(found).rpartition("/")[2]
+
+
+def _row(steps: Steps, part: Json, *, needed: bool, later: str) -> Sequence[str]:
+    meaning = str(part["description"]) + (f" *No effect in this version: {later}.*" if later else "")
+    default = "needed" if needed else _default(part["default"])
+    return f"`{steps[-1]}`", default, _values(part), _WHEN[needs(_keys(steps))], meaning
+
+
+def _default(value: object) -> str:
+    return "not set" if value is None else f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def _values(part: Json) -> str:
+    if "const" in part:
+        return f"`{part['const']}`"
+    if words := part.get("enum") or part.get("items", {}).get("enum"):
+        return ", ".join(f"`{word}`" for word in words)
+    if part.get("type") == "boolean":
+        return "`true`, `false`"
+    bounds = (("> ", "exclusiveMinimum"), (">= ", "minimum"), ("<= ", "maximum"))
+    return ", ".join(f"{sign}{part[key]}" for sign, key in bounds if key in part)
+
+
+def _later(steps: Steps, part: Json) -> str:
+    """Why a key has no effect yet, as `config check` notes of a file that sets it to its default; empty where it has one."""
+    tree = part["default"]
+    for key in reversed(steps):
+        tree = {key: tree}
+    found = (note.partition(_LATER) for note in notes(loads(json.dumps({**_HEADER, **tree}))))
+    return next((why for _, later, why in found if later), "")
+
+
+def _keys(steps: Steps) -> Steps:
+    """Without the marks of lists."""
+    return tuple(str(step).removesuffix("[]") for step in steps)
+
+
+# --- deploy ---------------------------------------------------------------------------------------------------------------
+
+
+def scheduler_config(text: str) -> str:
+    """The ConfigMap of kube-scheduler's configuration, for the service's own configuration in the same manifest."""
+    items = [item for item in yaml.safe_load_all(text) if item and item["kind"] == "ConfigMap"]
+    ours = next(item for item in items if item["metadata"]["name"] == "slackwater")
+    configuration = generate(loads(ours["data"]["slackwater.yaml"]), kubeconfig=None, extender_url=None)
+    indented = "".join(f"    {line}" for line in configuration.splitlines(keepends=True))
+    return f"""\
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: slackwater-kube-scheduler
+  namespace: kube-system
+data:
+  scheduler.yaml: |
+{indented}"""
+
+
+_PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
+    "operations.md": {"metrics": metrics},
+    "reasons.md": {"reasons": reasons},
+    "configuration.md": {"settings": settings},
+    "slackwater.yaml": {"scheduler-config": scheduler_config},
+}
+#: The names of the files that something is generated into; rbac.yaml is generated as a whole.
+FILES: Final = (*_PARTS, "rbac.yaml")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Renews the files that are there. Exit status 0, or 1 where there are none or marks are missing."""
+    parser = argparse.ArgumentParser(prog="python -m slackwater.app.documents", description="Renews generated documentation.")
+    parser.add_argument("directories", metavar="DIR", nargs="+", type=Path)
+    directories: list[Path] = parser.parse_args(argv).directories
+    found = [path for directory in directories for name in FILES if (path := directory / name).exists()]
+    try:
+        texts = {path: renewed(path.name, path.read_text(encoding="utf-8")) for path in found}
+    except MarksMissing as error:
+        print(error, file=sys.stderr)
+        return 1
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+        print(path)
+    return 0 if found else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

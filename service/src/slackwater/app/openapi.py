@@ -1,0 +1,372 @@
+"""`python -m slackwater.app.openapi DIR`: writes the two OpenAPI documents of the service, `extender.yaml` and `ops.yaml`.
+
+Flows through: the protocol's models of the extender's messages, and the ops listener's own application -> OpenAPI 3.1 as
+YAML, sorted, the same on every run. Deliberately absent: the examples' bodies. They are recorded from a real kube-scheduler
+and kept as files in `DIR/examples`; the documents point at them.
+"""
+
+import argparse
+import copy
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+import yaml
+from prometheus_client import CollectorRegistry
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from slackwater import __version__
+from slackwater.app.settings import Settings, as_file
+from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.edge.web.wire import ErrorAnswer
+from slackwater.run.clock import monotonic
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from slackwater_protocol.extender import (
+    ExtenderArgs,
+    ExtenderBindingArgs,
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+    ExtenderPreemptionArgs,
+    ExtenderPreemptionResult,
+    HostPriorityList,
+)
+
+Json = dict[str, Any]
+
+_SCHEMAS: Final = "#/components/schemas/"
+_JSON: Final = "application/json"
+_LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A recorded exchange: `examples/NAME.request.json` and `examples/NAME.200.json`."""
+
+    name: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """One of the extender's four calls."""
+
+    name: str
+    summary: str
+    description: str
+    request: type[BaseModel]
+    answer: type[BaseModel]
+    answered: str
+    examples: tuple[Example, ...]
+
+
+VERBS: Final = (
+    Verb(
+        name="filter",
+        summary="Which of these nodes may the pod go to?",
+        description="Nodes come by name (`nodeCacheCapable: true`) or whole, and are answered in the same form. Room for the "
+        "pod is held on the nodes that pass, until its bind, its next filter call, or `extender.holdTimeout`.",
+        request=ExtenderArgs,
+        answer=ExtenderFilterResult,
+        answered="The nodes that pass, in the order asked, and every other node with its reason.",
+        examples=(
+            Example(name="filter-by-name", summary="One node passes, one is full now, one is too small for the pod"),
+            Example(name="filter-whole-nodes", summary="The same with whole Nodes"),
+        ),
+    ),
+    Verb(
+        name="prioritize",
+        summary="How good is each of these nodes for the pod?",
+        description="Called for pods with more than one node left. It changes nothing.",
+        request=ExtenderArgs,
+        answer=HostPriorityList,
+        answered="A score from 0 to 10 for each node, in the order asked.",
+        examples=(
+            Example(name="prioritize-by-name", summary="Three nodes; the smallest one scores least"),
+            Example(name="prioritize-whole-nodes", summary="The same with whole Nodes"),
+        ),
+    ),
+    Verb(
+        name="bind",
+        summary="Bind the pod to the node.",
+        description="Room is reserved first, then the Binding is sent to the API server. A call may be repeated: the same "
+        "pod (by UID) and node are bound once.",
+        request=ExtenderBindingArgs,
+        answer=ExtenderBindingResult,
+        answered="An empty `Error`: the pod is bound. Anything else says why it is not.",
+        examples=(
+            Example(name="bind-granted", summary="Bound"),
+            Example(name="bind-refused", summary="Somebody else took the room between filter and bind"),
+        ),
+    ),
+    Verb(
+        name="preempt",
+        summary="On which of these nodes do these victims make room for the pod?",
+        description="Called with the victims that kube-scheduler's own filters found. It changes nothing.",
+        request=ExtenderPreemptionArgs,
+        answer=ExtenderPreemptionResult,
+        answered="The nodes where the victims make room in Slackwater's accounting, with more victims where these do not "
+        "suffice. Nodes where nothing helps are left out.",
+        examples=(
+            Example(name="preempt-by-uid", summary="On node-2 a third victim is needed"),
+            Example(name="preempt-whole-pods", summary="Victims as whole Pods, answered by UID"),
+        ),
+    ),
+)
+
+#: Status -> (what it means, whether an example was recorded). Each body is an `ErrorAnswer`; nothing has changed.
+ERRORS: Final = {
+    400: ("The body is not what the verb takes.", True),
+    404: ("The path is none of the four.", True),
+    405: ("The method is not POST.", True),
+    413: ("The body is larger than `extender.maxBodyBytes`.", True),
+    500: ("A fault of the service; its log has the details.", False),
+    503: ("The service has not listed everything once; ask again.", True),
+}
+
+_ABOUT_EXTENDER: Final = """\
+What kube-scheduler asks Slackwater: `k8s.io/kube-scheduler/extender/v1`, as of Kubernetes 1.36.
+
+The Go types have no JSON names, so keys are Go's. Keys are read in any case and written as here.
+A question that is well formed is answered with 200. What is refused stands in `Error` of that answer, since
+kube-scheduler shows nothing of an answer with another status."""
+
+_ABOUT_OPS: Final = """\
+For people, probes and Prometheus: health, metrics, state and the dashboard. All of it is read-only.
+The listener also serves this description as `/openapi.json`."""
+
+
+def documents() -> dict[str, str]:
+    """The text of each file by its name."""
+    return {"extender.yaml": _text(extender_document()), "ops.yaml": _text(ops_document())}
+
+
+def _text(document: Json) -> str:
+    # Through JSON, since YAML would write a part that is used twice as an anchor and an alias.
+    return yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=True, allow_unicode=True, width=120)
+
+
+# --- the extender listener ------------------------------------------------------------------------------------------------
+
+
+def extender_document() -> Json:
+    """What the extender listener answers."""
+    address = Settings().listeners.extender.address
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Slackwater extender",
+            "version": __version__,
+            "description": _ABOUT_EXTENDER,
+            "license": _LICENSE,
+        },
+        "servers": [{"url": f"http://{address}", "description": "The default of `listeners.extender.address`."}],
+        "paths": {f"/scheduler/{verb.name}": {"post": _operation(verb)} for verb in VERBS},
+        "components": {"schemas": _message_schemas(), "responses": {_name_of(status): _error(status) for status in ERRORS}},
+    }
+
+
+def _operation(verb: Verb) -> Json:
+    answer = {
+        "description": verb.answered,
+        "content": {_JSON: {"schema": _ref(verb.answer), "examples": _examples(verb, "200")}},
+    }
+    request = {"required": True, "content": {_JSON: {"schema": _ref(verb.request), "examples": _examples(verb, "request")}}}
+    errors = {str(status): {"$ref": f"#/components/responses/{_name_of(status)}"} for status in ERRORS}
+    return {
+        "operationId": verb.name,
+        "summary": verb.summary,
+        "description": verb.description,
+        "requestBody": request,
+        "responses": {"200": answer, **errors},
+    }
+
+
+def _ref(model: type[BaseModel]) -> Json:
+    return {"$ref": _SCHEMAS + model.__name__}
+
+
+def _examples(verb: Verb, part: str) -> Json:
+    return {
+        example.name: {"summary": example.summary, "externalValue": f"examples/{example.name}.{part}.json"}
+        for example in verb.examples
+    }
+
+
+def _name_of(status: int) -> str:
+    return f"Error{status}"
+
+
+def _error(status: int) -> Json:
+    meaning, recorded = ERRORS[status]
+    content: Json = {"schema": {"$ref": f"{_SCHEMAS}{ErrorAnswer.__name__}"}}
+    if recorded:
+        content["examples"] = {"recorded": {"externalValue": f"examples/error.{status}.json"}}
+    answer: Json = {"description": meaning, "content": {_JSON: content}}
+    if status == 405:
+        answer["headers"] = {"Allow": {"description": "POST", "schema": {"const": "POST"}}}
+    return answer
+
+
+def _message_schemas() -> Json:
+    requests = _distinct(verb.request for verb in VERBS)
+    answers = _distinct(verb.answer for verb in VERBS)
+    modes: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = [
+        *((model, "validation") for model in requests),
+        *((model, "serialization") for model in answers),
+    ]
+    _, whole = models_json_schema(modes, ref_template=_SCHEMAS + "{model}")
+    schemas: Json = {name: _plain(schema, _go_names(whole["$defs"])) for name, schema in whole["$defs"].items()}
+    written = {model.__name__ for model in answers}
+    for name, schema in schemas.items():
+        if properties := schema.get("properties"):
+            # Ours are always written whole; Go writes null for an empty map or list.
+            schema.update({"required": sorted(properties)} if name in written else _with_nulls(schema))
+    _, errors = msgspec.json.schema_components([ErrorAnswer], ref_template=_SCHEMAS + "{name}")
+    schemas[ErrorAnswer.__name__] = {"description": "Why the call failed.", **_plain(errors[ErrorAnswer.__name__], {})}
+    return schemas
+
+
+def _distinct(models: Iterable[type[BaseModel]]) -> list[type[BaseModel]]:
+    return list(dict.fromkeys(models))
+
+
+def _go_names(schemas: Json) -> dict[str, str]:
+    """Python's names of the fields, in the back-ticks of docstrings, and their names on the wire."""
+    names = {name for schema in schemas.values() for name in schema.get("properties", ())}
+    return {f"`{re.sub('(?<=[a-z])(?=[A-Z])', '_', name).lower()}`": f"`{name}`" for name in names}
+
+
+def _plain(schema: Json, go_names: dict[str, str]) -> Json:
+    """Without made-up titles; docstrings on one line, in the wire's words."""
+    schema = {key: value for key, value in schema.items() if key != "title"}
+    if "description" in schema:
+        words = " ".join(schema["description"].split())
+        schema["description"] = re.sub("`[a-z_]+`", lambda name: go_names.get(name[0], name[0]), words)
+    if "properties" in schema:
+        schema["properties"] = {name: _plain(part, go_names) for name, part in schema["properties"].items()}
+    return schema
+
+
+def _with_nulls(schema: Json) -> Json:
+    required = schema.get("required", ())
+    properties = {name: part if name in required else _nullable(part) for name, part in schema["properties"].items()}
+    return {"properties": properties}
+
+
+def _nullable(part: Json) -> Json:
+    return {**part, "type": [part["type"], "null"]} if part.get("type") in {"array", "object"} else part
+
+
+# --- the ops listener -----------------------------------------------------------------------------------------------------
+
+
+class _Ready:
+    """Stands for the intake: nothing is asked of the application that is built only to be described."""
+
+    ready = True
+    unlisted: Sequence[str] = ()
+
+
+def ops_document() -> Json:
+    """What the ops listener answers: FastAPI's own description, and what FastAPI cannot know."""
+    settings = Settings()
+    app = ops_app(
+        world=World(Policy()),
+        readiness=_Ready(),
+        registry=CollectorRegistry(),
+        settings=SettingsView(as_file(settings)),
+        clock=monotonic,
+    )
+    document = copy.deepcopy(app.openapi())
+    document["info"] = {**document["info"], "description": _ABOUT_OPS, "license": _LICENSE}
+    address = settings.listeners.ops.address
+    document["servers"] = [{"url": f"http://{address}", "description": "The default of `listeners.ops.address`."}]
+    for name, schema in document["components"]["schemas"].items():
+        document["components"]["schemas"][name] = _plain(schema, {})
+    document["components"]["schemas"]["State"] = {
+        "description": "The whole state; quantities are milliCPU and bytes.",
+        **_STATE,
+    }
+    answers = {path: operations["get"]["responses"] for path, operations in document["paths"].items()}
+    for path in ("/readyz", "/healthz"):
+        waiting = {"text/plain": {"schema": {"type": "string"}}}
+        answers[path]["503"] = {"description": "What has not been listed once.", "content": waiting}
+    answers["/dumpstate"]["200"]["content"] = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}State"}}}
+    answers["/dashboard.js"]["200"]["content"] = {"text/javascript": {"schema": {"type": "string"}}}
+    return document
+
+
+def _object(**properties: Json) -> Json:
+    return {"type": "object", "required": sorted(properties), "properties": properties}
+
+
+def _list(description: str, items: Json | None = None) -> Json:
+    return {"type": "array", "description": description, "items": items if items is not None else {}}
+
+
+_TEXT: Final[Json] = {"type": "string"}
+_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
+_WHOLE: Final[Json] = {"type": "integer"}
+_YES_NO: Final[Json] = {"type": "boolean"}
+_SECONDS: Final[Json] = {"type": "number"}
+_POD: Final = {"namespace": _TEXT, "name": _TEXT, "uid": _TEXT}
+_AMOUNTS: Final = _object(cpu=_WHOLE, memory=_WHOLE)
+_NODE_NUMBERS: Final = _object(
+    total=_WHOLE,
+    watermark=_WHOLE,
+    reserved=_WHOLE,
+    buffer=_WHOLE,
+    capacityPressure=_WHOLE,
+    pressureAccountedFor=_WHOLE,
+    held=_WHOLE,
+)
+_POD_NUMBERS: Final = _object(reserved=_WHOLE, buffer=_WHOLE, capacityPressure=_WHOLE, min=_WHOLE, max=_WHOLE)
+_CLAIM_STATE: Final[Json] = {"enum": ["binding", "bound", "unsure", "doubted", "seen"]}
+
+#: What `world.dump.document` gives, with the configuration; keys may be added without a new version.
+_STATE: Final = _object(
+    version=_TEXT,
+    generation=_WHOLE,
+    synced=_YES_NO,
+    nodes=_list("Nodes.", _object(name=_TEXT, cpu=_NODE_NUMBERS, memory=_NODE_NUMBERS, ready=_YES_NO, unschedulable=_YES_NO)),
+    pods=_list(
+        "Pods that count on a node.",
+        _object(**_POD, node=_TEXT, state=_CLAIM_STATE, priority=_WHOLE, cpu=_POD_NUMBERS, memory=_POD_NUMBERS),
+    ),
+    pending=_list(
+        "Pods without a node.",
+        _object(**_POD, schedulerName=_TEXT, priority=_WHOLE, requests=_AMOUNTS, message=_TEXT_OR_NULL),
+    ),
+    holds=_list(
+        "Room kept between filter and bind. `node` is null where several nodes may still be chosen.",
+        _object(**_POD, nodes=_WHOLE, node=_TEXT_OR_NULL, amounts=_AMOUNTS, endsInSeconds=_SECONDS),
+    ),
+    nominations=_list("Nominations under way.", _object(**_POD, node=_TEXT, tried=_list("Nodes tried so far.", _TEXT))),
+    denials=_list("Denied binds that are remembered.", _object(uid=_TEXT, node=_TEXT, endsInSeconds=_SECONDS)),
+    migrationQueue=_list("Empty in this version."),
+    gates=_list("Empty in this version."),
+    migrations=_list("Empty in this version."),
+    configuration={"type": "object", "description": "The configuration in force."},
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes the files into DIR, which must exist. Exit status 0."""
+    parser = argparse.ArgumentParser(prog="python -m slackwater.app.openapi", description="Writes extender.yaml and ops.yaml.")
+    parser.add_argument("directory", metavar="DIR", type=Path)
+    directory: Path = parser.parse_args(argv).directory
+    for name, text in documents().items():
+        (directory / name).write_text(text, encoding="utf-8")
+        print(directory / name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
