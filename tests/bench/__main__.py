@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             report = anyio.run(BENCHES[name], options, console.print, backend_options={"use_uvloop": True})
         except (BenchFailed, ControlPlaneError) as error:
-            wrong.append(f"{name}: {error}")
+            wrong.append("\n".join((f"{name}: {error}", *getattr(error, "__notes__", ()))))
             continue
         document = publish.as_document(report)
         file = publish.write(document)

@@ -2,7 +2,7 @@
 
 It accepts every node, gives all the same score and binds through the binding subresource; it lists and watches nodes and
 pods, decodes every line and keeps what it says. Raw ASGI on uvicorn (httptools, uvloop), orjson, aiohttp. Deliberately
-absent: decisions, metrics, retries, and going on after a broken watch: a run in which that happens is to fail.
+absent: decisions, metrics, retries, and whatever a lost history needs: a run in which that happens is to fail.
 """
 
 import argparse
@@ -54,20 +54,21 @@ class Cache:
                 return
 
     async def follow(self, api: aiohttp.ClientSession) -> None:
-        """Watches until it ends, which it does not within a run."""
-        params = {"watch": "1", "resourceVersion": self.version, "allowWatchBookmarks": "true", "timeoutSeconds": "3600"}
+        """Watches; where the API server ends a watch (its reader was too slow for it), goes on from the last line."""
         timeout = aiohttp.ClientTimeout(total=None)
-        async with api.get(self.path, params=params, timeout=timeout) as answer:
-            answer.raise_for_status()
-            rest = b""
-            async for chunk in answer.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    self._take(orjson.loads(line))
-        raise RuntimeError(f"the watch of {self.path} ended, want it open for the whole run")
+        while True:
+            params = {"watch": "1", "resourceVersion": self.version, "allowWatchBookmarks": "true", "timeoutSeconds": "3600"}
+            async with api.get(self.path, params=params, timeout=timeout) as answer:
+                answer.raise_for_status()
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        self._take(orjson.loads(line))
 
     def _take(self, change: dict[str, Any]) -> None:
         item = change["object"]
+        self.version = item["metadata"]["resourceVersion"]
         match change["type"]:
             case "ADDED" | "MODIFIED":
                 self.objects[item["metadata"]["uid"]] = item

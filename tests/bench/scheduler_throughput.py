@@ -13,6 +13,7 @@ from typing import Final
 
 import anyio
 
+from slackwater.app.controlplane.component import Component
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import ALONE, EXTENDER_USER, NOTHING, SCHEDULER_USER, Entrant
@@ -95,12 +96,13 @@ async def _run(subject: str, command: ServiceCommand | None, *, nodes: int, pods
         await stage.create(PODS_PATH, (a_plain_pod(number) for number in range(pods)))
         entrant = _entrant(subject, command, stage)
         pids = {name: stage.control_plane.pid(name) for name in stage.control_plane.running()}
-        if entrant is not None:
-            pids["extender"] = (await stack.enter_async_context(stage.running(entrant.launch))).pid
+        extender = None if entrant is None else await stack.enter_async_context(stage.running(entrant.launch))
+        if extender is not None:
+            pids["extender"] = extender.pid
         before = {name: cpu_seconds(pid) for name, pid in pids.items()}
         await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
         pids["kube-scheduler"], before["kube-scheduler"] = stage.control_plane.pid("kube-scheduler"), 0.0
-        log = await _all_bound(stage, pods)
+        log = await _all_bound(stage, extender, pods)
         spent = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
         _check(subject, log, pods)
         refused = sum(bind.status != 201 for bind in log.binds)
@@ -113,7 +115,7 @@ def _entrant(subject: str, command: ServiceCommand | None, stage: Stage) -> Entr
     return contenders.decides_nothing(stage) if subject == NOTHING else None
 
 
-async def _all_bound(stage: Stage, pods: int) -> BindLog:
+async def _all_bound(stage: Stage, extender: Component | None, pods: int) -> BindLog:
     log = BindLog(stage.control_plane.audit_log)
     bound = 0
     with anyio.move_on_after(_START_SECONDS + pods / _LEAST_PODS_PER_SECOND):
@@ -121,6 +123,8 @@ async def _all_bound(stage: Stage, pods: int) -> BindLog:
             bound = log.read_on()
             if bound >= pods:
                 return log
+            if extender is not None:
+                extender.check()
             await anyio.sleep(_LOOK_EVERY_SECONDS)
     raise BenchFailed(f"{NAME}: {bound} pods bound in time, want {pods}")
 

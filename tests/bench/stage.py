@@ -1,6 +1,5 @@
 """The stage of one run: a fresh control plane with Slackwater's rights, and everything created on it that the run needs."""
 
-import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -82,9 +81,9 @@ async def a_stage(*, kwok: bool) -> AsyncIterator[Stage]:
     """A control plane that nothing was created on but the rights of the account `slackwater`."""
     # Security: which ports are tried.
     ports = FreePorts(Random())
-    with tempfile.TemporaryDirectory(prefix="slackwater-bench-") as folder:
-        async with ControlPlane(build(), kwok=kwok, ports=ports) as cp, cp.session(connections=_CONNECTIONS) as api:
-            stage = Stage(control_plane=cp, api=api, ports=ports, folder=Path(folder))
-            await stage.create(f"{_RBAC}/clusterroles", [rbac.cluster_role()])
-            await stage.create(f"{_RBAC}/clusterrolebindings", [rbac.cluster_role_binding(rbac.user("slackwater"))])
-            yield stage
+    async with ControlPlane(build(), kwok=kwok, ports=ports) as cp, cp.session(connections=_CONNECTIONS) as api:
+        # The logs of what we start lie beside the control plane's, which are kept where a run failed.
+        stage = Stage(control_plane=cp, api=api, ports=ports, folder=cp.logs)
+        await stage.create(f"{_RBAC}/clusterroles", [rbac.cluster_role()])
+        await stage.create(f"{_RBAC}/clusterrolebindings", [rbac.cluster_role_binding(rbac.user("slackwater"))])
+        yield stage

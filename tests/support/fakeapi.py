@@ -7,11 +7,13 @@ restarts. Deliberately absent: every rule of Kubernetes about what may be writte
 
 import asyncio
 import json
+import ssl
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
@@ -86,12 +88,14 @@ class FakeApi:
         self.expired_as: Literal["status", "event"] = "status"
         self.token: str | None = None
         self.port = 0
+        self.tls: ssl.SSLContext | None = None
         self._history: list[Change] = []
         self._compacted = 0
         self._bookmarks: list[bytes] = []
         self._pages: dict[str, tuple[int, list[Object]]] = {}
         self._uids = count(1)
         self._changed = asyncio.Event()
+        self._came = anyio.Event()  # a request
         self._open: set[asyncio.Transport] = set()
         self._runner: web.ServerRunner | None = None
 
@@ -141,16 +145,22 @@ class FakeApi:
         for transport in list(self._open):
             transport.abort()
 
+    async def was_asked(self, times: int, *, seconds: float = 10.0) -> None:
+        """Waits until so many requests have come."""
+        with anyio.fail_after(seconds):
+            while len(self.asked) < times:
+                await self._came.wait()
+
     # Start and stop.
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
         runner = web.ServerRunner(web.Server(self._handle, access_log=None, handler_cancellation=True), shutdown_timeout=0.01)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", self.port, reuse_address=True)
+        site = web.TCPSite(runner, "127.0.0.1", self.port, reuse_address=True, ssl_context=self.tls)
         await site.start()
         self.port = runner.addresses[0][1]
         self._runner = runner
@@ -170,6 +180,8 @@ class FakeApi:
         self._open.add(transport)
         try:
             return await self._answer(request, transport)
+        except ConnectionError:
+            return web.Response()  # nobody is there to read it
         finally:
             self._open.discard(transport)
 
@@ -177,6 +189,8 @@ class FakeApi:
         asked = Asked(request.method, request.path, dict(request.query), dict(request.headers), await request.read())
         self.asked.append(asked)
         self.asked_at.append(anyio.current_time())
+        self._came.set()
+        self._came = anyio.Event()
         if self.token is not None and asked.headers.get("Authorization") != self.token:
             return _json(401, status(401, "Unauthorized", "Unauthorized"))
         scripted = self.replies["watch" if asked.watch else asked.method, asked.path]
@@ -265,8 +279,9 @@ class FakeApi:
 
 
 @asynccontextmanager
-async def fake_api() -> AsyncIterator[FakeApi]:
+async def fake_api(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeApi]:
     api = FakeApi()
+    api.tls = tls
     await api.start()
     try:
         yield api
@@ -275,14 +290,13 @@ async def fake_api() -> AsyncIterator[FakeApi]:
             await api.stop()
 
 
-def write_kubeconfig(path: Any, url: str, *, token: str | None = None) -> str:
-    user = {"token": token} if token else {}
+def write_kubeconfig(path: Path, url: str, *, user: Object | None = None, cluster: Object | None = None) -> str:
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "fake",
-        "clusters": [{"name": "fake", "cluster": {"server": url}}],
-        "users": [{"name": "tester", "user": user}],
+        "clusters": [{"name": "fake", "cluster": {"server": url, **(cluster or {})}}],
+        "users": [{"name": "tester", "user": user or {}}],
         "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "tester"}}],
     }
     path.write_text(json.dumps(config))

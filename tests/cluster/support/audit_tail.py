@@ -21,15 +21,15 @@ class Request:
     resource: str  #: with the subresource, as "pods/binding"; empty for what is no resource
     namespace: str
     name: str
-    status: int
+    status: int  #: 504 also where the one who asked was gone before the answer: then it may have happened
 
 
 class AuditTail:
-    """Reads on from where it was made; each request is given out once."""
+    """Reads on from where it was made, or from the log's beginning; each request is given out once."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, *, from_beginning: bool = False) -> None:
         self._log = log
-        self._offset = log.stat().st_size if log.exists() else 0
+        self._offset = 0 if from_beginning or not log.exists() else log.stat().st_size
 
     def read(self) -> list[Request]:
         """The requests since the last call. The API server writes each before it answers it."""
@@ -40,11 +40,6 @@ class AuditTail:
             lines.pop()
         self._offset += sum(map(len, lines))
         return list(_requests(lines))
-
-
-def bound(requests: list[Request], *, user: str, namespace: str) -> list[str]:
-    """Names of the pods that `user` bound in `namespace`, as often as it did."""
-    return [r.name for r in requests if binds(r) and (r.user, r.namespace, r.status) == (user, namespace, 201)]
 
 
 def binds(request: Request) -> bool:

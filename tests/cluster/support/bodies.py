@@ -6,6 +6,7 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 SCHEDULER: Final = "slackwater"  #: the default of `schedulerName`
+N_SHAPES: Final = 8
 
 
 def a_node(
@@ -62,33 +63,26 @@ def a_pod(
 
 
 def of_every_shape(number: int, *, overhead: str) -> Json:
-    """The `number`-th of pods that ask for room in each way Kubernetes has; `overhead` names a RuntimeClass.
+    """The `number`-th of pods that ask for room in each of the `N_SHAPES` ways Kubernetes has; `overhead`: a RuntimeClass.
 
-    Requests are chosen so that each rule of the formula decides for some pod: the largest init container, the sidecars
-    before it, the sum of containers, the pod's own level.
+    Each rule of the formula decides for some of them: the largest init container, the sidecars before it, the sum of
+    containers, the pod's own level.
     """
-    name = f"p-{number:04}"
-    match number % 8:
-        case 0:
-            return a_pod(name, cpu="100m", memory="128Mi")
-        case 1:
-            return a_pod(name, cpu="250m", memory="100M", also=[a_container("second", "0.05", "64Mi")])
-        case 2:
-            return a_pod(name, cpu="50m", memory="64Mi", inits=[a_container("large", "400m", "256Mi")])
-        case 3:
-            return a_pod(name, cpu="100m", memory="32Mi", inits=[a_sidecar("beside", "150m", "96Mi")])
-        case 4:
-            sidecar, large, late = (
-                a_sidecar("beside", "100m", "64Mi"),
-                a_container("large", "300m", "16Mi"),
-                a_sidecar("late", "20m", "256Mi"),
-            )
-            return a_pod(name, cpu="100m", memory="64Mi", inits=[sidecar, large, late])
-        case 5:
-            return a_pod(name, cpu="110m", memory="48Mi", runtimeClassName=overhead)
-        case 6:
-            return a_pod(name, cpu="50m", memory="64Mi", resources={"requests": {"cpu": "350m", "memory": "512Mi"}})
-        case _:
-            # Only CPU is said for the pod as a whole: memory stays the sum of its containers.
-            also = [a_container("second", "1m", "1234567")]
-            return a_pod(name, cpu="1m", memory="128974848", also=also, resources={"requests": {"cpu": "0.3335"}})
+    mixed = [a_sidecar("beside", "100m", "64Mi"), a_container("large", "300m", "16Mi"), a_sidecar("late", "20m", "256Mi")]
+    shapes: tuple[Json, ...] = (
+        {"cpu": "100m", "memory": "128Mi"},
+        {"cpu": "250m", "memory": "100M", "also": [a_container("second", "0.05", "64Mi")]},
+        {"cpu": "50m", "memory": "64Mi", "inits": [a_container("large", "400m", "256Mi")]},
+        {"cpu": "100m", "memory": "32Mi", "inits": [a_sidecar("beside", "150m", "96Mi")]},
+        {"cpu": "100m", "memory": "64Mi", "inits": mixed},
+        {"cpu": "110m", "memory": "48Mi", "runtimeClassName": overhead},
+        {"cpu": "50m", "memory": "64Mi", "resources": {"requests": {"cpu": "350m", "memory": "512Mi"}}},
+        # Only CPU is said for the pod as a whole: memory stays the sum of its containers.
+        {
+            "cpu": "1m",
+            "memory": "128974848",
+            "also": [a_container("second", "1m", "1234567")],
+            "resources": {"requests": {"cpu": "0.3335"}},
+        },
+    )
+    return a_pod(f"p-{number:04}", **shapes[number % N_SHAPES])

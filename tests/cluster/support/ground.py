@@ -17,7 +17,7 @@ from tests.cluster.support.waiting import eventually
 _WIDTH: Final = 40
 _LABEL: Final = "slackwater.test/ground"
 #: Metadata alone is a tenth of a pod.
-_METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1"}
+_METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
 _ASK_EVERY_SECONDS: Final = 0.1
 _GONE_WITHIN_SECONDS: Final = 60.0
 MERGE_PATCH: Final = {"Content-Type": "application/merge-patch+json"}
@@ -109,7 +109,9 @@ class Ground:
         AssertionError at the deadline, with how many are pending and kube-scheduler's words about them.
         """
         deadline = anyio.current_time() + within_seconds
-        while await self.pending() and anyio.current_time() < deadline:
+        while anyio.current_time() < deadline:
+            if not await self.pending():
+                break
             await anyio.sleep(_ASK_EVERY_SECONDS)
         pods = await self.pods()
         waiting = [pod for pod in pods.values() if not pod["spec"].get("nodeName")]
@@ -147,7 +149,7 @@ class Ground:
 
     async def _names(self, path: str, **selectors: str) -> list[str]:
         found = await self._send("GET", path, params=selectors, headers=_METADATA)
-        return [item["metadata"]["name"] for item in found["items"]]
+        return [item["metadata"]["name"] for item in found["items"] or ()]
 
     async def _each(self, items: Sequence[Any], do: Callable[[Any], Awaitable[object]]) -> None:
         """Does it for each of the items in their order, 40 at a time."""

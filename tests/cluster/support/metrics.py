@@ -29,6 +29,7 @@ class Samples:
         assert found, f"no metric {name}"
         return int(sum(found))
 
-    def by(self, name: str, label: str) -> dict[str, int]:
-        """Of one metric, the samples other than 0 by the value of a label."""
-        return {dict(labels)[label]: int(value) for (sample, labels), value in self._samples.items() if sample == name and value}
+    def by(self, name: str, label: str, **where: str) -> dict[str, int]:
+        """Of one metric, the samples other than 0 by the value of a label, of those that have the labels `where`."""
+        found = {labels: value for (sample, labels), value in self._samples.items() if sample == name and value}
+        return {dict(labels)[label]: int(value) for labels, value in found.items() if where.items() <= labels}

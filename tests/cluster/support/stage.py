@@ -11,9 +11,10 @@ import yaml
 
 from slackwater.app.controlplane.ports import FreePorts
 from slackwater.app.controlplane.stack import ControlPlane
-from tests.cluster.support.audit_tail import AuditTail, bound
+from tests.cluster.support.audit_tail import AuditTail, Request, binds
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
+from tests.cluster.support.waiting import eventually
 
 SCHEDULER: Final = "kube-scheduler"
 _TAIL_LINES: Final = 40
@@ -30,7 +31,8 @@ class Stage:
     def __init__(self, control_plane: ControlPlane, ground: Ground, *, folder: Path, ports: FreePorts) -> None:
         self.control_plane = control_plane
         self.ground = ground
-        self.audit = AuditTail(control_plane.audit_log)
+        self._audit = AuditTail(control_plane.audit_log)
+        self._binds: list[Request] = []
         self._folder = folder
         self._ports = ports
         self._service: SlackwaterProcess | None = None
@@ -84,9 +86,24 @@ class Stage:
         await self.control_plane.start_scheduler(text, name=name)
         self._schedulers.append(name)
 
+    def binds(self) -> list[Request]:
+        """All requests to bind a pod of this ground so far, from the API server's audit log."""
+        new = self._audit.read()
+        self._binds += [request for request in new if binds(request) and request.namespace == self.ground.name]
+        return self._binds
+
     def bound_by_service(self) -> list[str]:
-        """Pods of this ground that the service has bound since the last call, from the API server's audit log."""
-        return bound(self.audit.read(), user="slackwater", namespace=self.ground.name)
+        """The pods of this ground that the service has bound so far, each as often as it was."""
+        return [request.name for request in self.binds() if (request.user, request.status) == ("slackwater", 201)]
+
+    async def until_bound_by_service(self, count: int, *, within_seconds: float) -> None:
+        """Waits until the service has bound `count` pods of this ground in all. Quick to notice, and cheap for the API."""
+
+        async def look() -> int:
+            return len(self.bound_by_service())
+
+        wanted = f"{count} pods bound"
+        await eventually(look, lambda n: n >= count, within_seconds=within_seconds, wanted=wanted, every_seconds=0.01)
 
     def logs(self) -> list[tuple[str, str]]:
         """The end of each log, for the report of a failed test."""

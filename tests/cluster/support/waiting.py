@@ -11,7 +11,12 @@ _ASK_EVERY_SECONDS: Final = 0.05
 
 
 async def eventually(
-    look: Callable[[], Awaitable[_T]], holds: Callable[[_T], bool], *, within_seconds: float, wanted: str
+    look: Callable[[], Awaitable[_T]],
+    holds: Callable[[_T], bool],
+    *,
+    within_seconds: float,
+    wanted: str,
+    every_seconds: float = _ASK_EVERY_SECONDS,
 ) -> _T:
     """What `look` sees as soon as `holds` says yes of it; AssertionError with what it saw last after `within_seconds`.
 
@@ -24,5 +29,5 @@ async def eventually(
         seen = await look()
         if holds(seen):
             return seen
-        await anyio.sleep(_ASK_EVERY_SECONDS)
+        await anyio.sleep(every_seconds)
     raise AssertionError(f"after {within_seconds:g} s: got {seen}, want {wanted}")

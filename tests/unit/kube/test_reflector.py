@@ -49,7 +49,7 @@ class Story:
 
     async def asked(self, condition: Callable[[], bool]) -> None:
         with anyio.fail_after(10):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 - no event tells of it
                 await anyio.sleep(0.001)
 
     def watched_from(self) -> list[str]:
@@ -373,9 +373,8 @@ async def test_selectors_go_with_every_request(api: FakeApi, client: KubeClient)
     reader = FeedReader()
     async with anyio.create_task_group() as group:
         group.start_soon(reader.run, Reflector(client, resource, rng=Random(1), config=FAST))
-        with anyio.fail_after(5):
-            while len(api.asked) < 2:
-                await anyio.sleep(0.001)
+        await reader.until(lambda: reader.lists == 1)
+        await api.was_asked(2)
         group.cancel_scope.cancel()
     for asked in api.asked:
         assert asked.query["fieldSelector"] == "spec.unschedulable=false"

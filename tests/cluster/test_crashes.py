@@ -1,0 +1,70 @@
+"""The service or the API server dies in the middle of the work: nothing is lost, nothing is done twice."""
+
+import random
+from collections import Counter
+from http import HTTPStatus
+from signal import SIGKILL
+
+import anyio
+import pytest
+
+from tests.cluster.support.bodies import a_pod
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.picture import same_picture
+from tests.cluster.support.stage import Stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+#: kube-scheduler waits up to 10 s before it tries a pod again that failed several times.
+BOUND_WITHIN_SECONDS = 90.0
+
+
+async def test_a_service_killed_while_1000_pods_are_placed_loses_none_and_doubles_none(stage: Stage, ground: Ground) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed={seed}")
+    rng = random.Random(seed)
+    await ground.make_nodes(50)
+    service = await stage.up()
+    names = await ground.make_pods(a_pod(f"p-{number:04}", cpu="500m", memory="1Gi") for number in range(1000))
+
+    for first, last in ((50, 250), (300, 500), (550, 850)):
+        await stage.until_bound_by_service(rng.randint(first, last), within_seconds=BOUND_WITHIN_SECONDS)
+        await anyio.sleep(rng.uniform(0.0, 0.02))  # anywhere within a bind
+        await service.kill()
+        assert await ground.pending(), "it was killed after its work was done"
+        await service.start()
+    await ground.until_bound(1000, within_seconds=BOUND_WITHIN_SECONDS)
+
+    bound = Counter(stage.bound_by_service())
+    assert max(bound.values()) == 1
+    # What was asked by a process that was gone before the answer.
+    assert set(names) - set(bound) <= {
+        request.name for request in stage.binds() if request.status == HTTPStatus.GATEWAY_TIMEOUT
+    }
+    await same_picture(service, ground)
+
+
+async def test_an_api_server_killed_under_load_leaves_no_gap(stage: Stage, ground: Ground) -> None:
+    await ground.make_nodes(20)
+    service = await stage.up()
+    pid = service.pid
+    names = await ground.make_pods(a_pod(f"before-{number}") for number in range(300))
+    await stage.until_bound_by_service(60, within_seconds=BOUND_WITHIN_SECONDS)
+
+    stage.control_plane.kill("kube-apiserver", SIGKILL)
+    await stage.control_plane.ended("kube-apiserver")
+    await stage.control_plane.restart("kube-apiserver")
+    going = names[:30]
+    await ground.delete_pods(going)
+    after = await ground.make_pods(a_pod(f"after-{number}") for number in range(300))
+    await ground.until_bound(570, within_seconds=BOUND_WITHIN_SECONDS)
+
+    await same_picture(service, ground)
+    service.check_running()
+    assert service.pid == pid
+    bound = Counter(stage.bound_by_service())
+    # Of the requests that the killed server did not answer none is in its log.
+    assert max(bound.values()) == 1
+    assert set(after) <= set(bound) <= {*names, *after}
+    metrics = await service.metrics()
+    assert metrics.by("slackwater_feed_breaks_total", "resource").keys() >= {"nodes", "pods"}

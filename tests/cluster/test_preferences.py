@@ -1,0 +1,58 @@
+"""Our score has a say, and not the last word: preferred affinity and soft taints go before it at the default weight."""
+
+import pytest
+
+from tests.cluster.support.bodies import Json, a_pod
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.picture import same_picture
+from tests.cluster.support.stage import Stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+#: So steep that the extender gives the busy node 10 and the idle one 1, which outweighs in-tree spreading.
+STEEP = {"nodes": {"score": {"minUsage": 0.0, "peak": 0.75}}}
+SOFT_TAINT = {"key": "avoid", "value": "me", "effect": "PreferNoSchedule"}
+
+
+async def test_our_score_alone_decides_between_nodes_that_nobody_prefers(stage: Stage, ground: Ground) -> None:
+    busy, _ = await a_busy_and_an_idle_node(ground)
+    service = await stage.up(STEEP)
+    await ground.make_pods([a_pod("p", cpu="500m", memory="2Gi")])
+
+    assert await ground.until_placed("p", within_seconds=30) == busy
+    await same_picture(service, ground)
+
+
+async def test_preferred_node_affinity_goes_before_our_score(stage: Stage, ground: Ground) -> None:
+    _, idle = await a_busy_and_an_idle_node(ground)
+    service = await stage.up(STEEP)
+    await ground.make_pods([a_pod("p", cpu="500m", memory="2Gi", affinity=preferring("kubernetes.io/hostname", idle))])
+
+    assert await ground.until_placed("p", within_seconds=30) == idle
+    assert (await service.metrics()).value("slackwater_extender_requests_total", verb="prioritize", code="200") == 1
+
+
+async def test_a_soft_taint_goes_before_our_score(stage: Stage, ground: Ground) -> None:
+    busy, idle = await a_busy_and_an_idle_node(ground)
+    await ground.patch_node(busy, {"spec": {"taints": [SOFT_TAINT]}})
+    service = await stage.up(STEEP)
+    tolerates = [{"key": "avoid", "operator": "Exists"}]
+    await ground.make_pods([a_pod("minds", cpu="500m", memory="2Gi")])
+    assert await ground.until_placed("minds", within_seconds=30) == idle
+    await ground.make_pods([a_pod("tolerates", cpu="500m", memory="2Gi", tolerations=tolerates)])
+
+    assert await ground.until_placed("tolerates", within_seconds=30) == busy
+    assert (await service.metrics()).value("slackwater_extender_requests_total", verb="prioritize", code="200") == 2
+
+
+async def a_busy_and_an_idle_node(ground: Ground) -> tuple[str, str]:
+    """Of 16 CPUs and 64 GiB the busy one has 11.5 and 46 in use, by a pod that was put there."""
+    (busy,) = await ground.make_nodes(1, tag="busy")
+    (idle,) = await ground.make_nodes(1, tag="idle")
+    await ground.make_pods([a_pod("load", cpu="11500m", memory="46Gi", on=busy)])
+    return busy, idle
+
+
+def preferring(key: str, value: str) -> Json:
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}}

@@ -1,0 +1,170 @@
+"""Our reflectors under a real API server that is killed, restarted and paused while objects change all the time."""
+
+import random
+from collections.abc import AsyncIterator, Hashable
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+
+from slackwater.app.controlplane.build import Binaries
+from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.edge.kube.client import KubeClient, open_client
+from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
+from slackwater.edge.kube.resource_type import nodes, pods
+from slackwater.model.kinds import KindInterner
+from tests.support.feedreader import FeedReader
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+PODS = "/api/v1/namespaces/default/pods"
+NODES = "/api/v1/nodes"
+CONFIG = ReflectorConfig(page_size=20, watch_seconds=(2.0, 4.0), grace_seconds=1.0)
+
+State = dict[Hashable, tuple[str, int]]
+
+
+class Feeds:
+    """Both feeds, each with its reader."""
+
+    def __init__(self, client: KubeClient, rng: random.Random) -> None:
+        self.broken: list[str] = []
+        self.reflectors: dict[str, Reflector[Any]] = {
+            NODES: Reflector(client, nodes(self._note), rng=rng, config=CONFIG),
+            "/api/v1/pods": Reflector(client, pods(KindInterner(), self._note), rng=rng, config=CONFIG),
+        }
+        self.readers = {path: FeedReader() for path in self.reflectors}
+
+    def _note(self, kind: str, name: str, error: Exception) -> None:
+        self.broken.append(f"{kind} {name}: {error}")
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as group:
+            for path, reflector in self.reflectors.items():
+                group.start_soon(self.readers[path].run, reflector)
+
+    async def listed(self) -> None:
+        for reader in self.readers.values():
+            await reader.until(lambda reader=reader: reader.lists > 0)  # type: ignore[misc]
+
+    async def agree_with(self, api: aiohttp.ClientSession) -> None:
+        """Waits until each reader has what a fresh list shows; nothing may be doubled or out of order on the way."""
+        for path, reader in self.readers.items():
+            want = await fresh_list(api, path)
+            await reader.until(lambda reader=reader, want=want: reader.state == want, seconds=30)  # type: ignore[misc]
+            assert not reader.complaints
+        assert not self.broken
+
+
+async def fresh_list(api: aiohttp.ClientSession, path: str) -> State:
+    async with api.get(path) as answer:
+        assert answer.status == 200, await answer.text()
+        metas = [item["metadata"] for item in (await answer.json())["items"]]
+    return {
+        (meta["namespace"], meta["name"]) if "namespace" in meta else meta["name"]: (
+            meta["uid"],
+            int(meta["resourceVersion"]),
+        )
+        for meta in metas
+    }
+
+
+class Meddler:
+    """Creates, changes and deletes objects, some of them again and again under the same name. Failures do not stop it."""
+
+    def __init__(self, api: aiohttp.ClientSession, rng: random.Random) -> None:
+        self._api = api
+        self._rng = rng
+        self.done = 0
+
+    async def run(self) -> None:
+        while True:
+            path, body = self._target()
+            name = body["metadata"]["name"]
+            try:
+                match self._rng.randrange(4):
+                    case 0:
+                        answer = await self._api.delete(f"{path}/{name}", params={"gracePeriodSeconds": "0"})
+                    case 1:
+                        answer = await self._api.post(path, json=body)
+                    case _:
+                        patch = {"metadata": {"annotations": {"touched": str(self.done)}}}
+                        kind = {"Content-Type": "application/merge-patch+json"}
+                        answer = await self._api.patch(f"{path}/{name}", json=patch, headers=kind)
+                self.done += answer.ok
+                answer.release()
+            except (aiohttp.ClientError, OSError):
+                await anyio.sleep(0.02)
+
+    def _target(self) -> tuple[str, dict[str, Any]]:
+        number = self._rng.randrange(100)
+        if self._rng.random() < 0.3:
+            return NODES, {"metadata": {"name": f"reflected-{number}"}, "status": {"capacity": {"cpu": "4"}}}
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+        return PODS, {"metadata": {"name": f"reflected-{number}"}, "spec": {"containers": [container]}}
+
+
+@pytest.fixture
+async def own(anyio_backend: str, binaries: Binaries, tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    """A control plane of this test's own: it kills the API server."""
+    async with ControlPlane(binaries, directory=tmp_path / "control-plane", kwok=False) as cp:
+        yield cp
+
+
+async def until_done(meddler: Meddler, changes: int) -> None:
+    want = meddler.done + changes
+    with anyio.fail_after(60):
+        while meddler.done < want:  # noqa: ASYNC110 - the meddler tells nobody
+            await anyio.sleep(0.01)
+
+
+async def test_the_api_server_killed_twice_under_load_leaves_no_gap_and_doubles_nothing(own: ControlPlane) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed={seed}")
+    rng = random.Random(seed)
+    async with open_client(kubeconfig=str(own.kubeconfig("admin"))) as client, own.session() as api:
+        feeds, meddler = Feeds(client, rng), Meddler(api, rng)
+        async with anyio.create_task_group() as everything:
+            everything.start_soon(feeds.run)
+            async with anyio.create_task_group() as meddling:
+                for _ in range(4):
+                    meddling.start_soon(meddler.run)
+                await until_done(meddler, 200)
+                await feeds.listed()
+                for _ in range(2):
+                    await until_done(meddler, 300)
+                    own.kill("kube-apiserver", SIGKILL)
+                    await own.ended("kube-apiserver")
+                    await own.start("kube-apiserver")
+                await until_done(meddler, 300)
+                meddling.cancel_scope.cancel()
+            await feeds.agree_with(api)
+            for path, reflector in feeds.reflectors.items():
+                print(path, reflector.stats())
+                assert sum(reflector.stats().breaks.values()) >= 2
+                assert reflector.stats().alive
+            everything.cancel_scope.cancel()
+    assert meddler.done >= 1100
+
+
+async def test_an_api_server_that_hangs_is_left_and_found_again(own: ControlPlane) -> None:
+    rng = random.Random(1)
+    async with open_client(kubeconfig=str(own.kubeconfig("admin"))) as client, own.session() as api:
+        feeds, meddler = Feeds(client, rng), Meddler(api, rng)
+        async with anyio.create_task_group() as everything:
+            everything.start_soon(feeds.run)
+            await feeds.listed()
+            own.pause("kube-apiserver")
+            with anyio.fail_after(30):
+                while not all("silent" in r.stats().breaks for r in feeds.reflectors.values()):  # noqa: ASYNC110 - nothing tells
+                    await anyio.sleep(0.05)
+            own.resume("kube-apiserver")
+            async with anyio.create_task_group() as meddling:
+                meddling.start_soon(meddler.run)
+                await until_done(meddler, 100)
+                meddling.cancel_scope.cancel()
+            await feeds.agree_with(api)
+            everything.cancel_scope.cancel()

@@ -1,0 +1,44 @@
+"""kube-scheduler shows us a sample of the nodes; where our accounting refuses all of it, we name a node that fits."""
+
+from typing import Any
+
+import pytest
+
+from tests.cluster.support.bodies import a_pod
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.picture import same_picture
+from tests.cluster.support.stage import Stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+#: kube-scheduler never looks for fewer than 100 nodes; it begins with the first by name.
+FULL, ROOMY = 250, 3
+
+
+async def test_a_pod_whose_whole_sample_we_refuse_is_nominated_to_a_node_that_fits(stage: Stage, ground: Ground) -> None:
+    """Of 253 nodes 250 are full in our accounting alone: 2 of 4 CPUs are set aside, 2 are used."""
+
+    def small_sample(document: dict[str, Any]) -> None:
+        document["profiles"][0]["percentageOfNodesToScore"] = 1
+        # One after another, so that the first sample is the first 100 nodes and no other.
+        document["parallelism"] = 1
+
+    full = await ground.make_nodes(FULL, tag="full", cpu="4")
+    roomy = await ground.make_nodes(ROOMY, tag="roomy", cpu="4")
+    await ground.make_pods(a_pod(f"on-{number}", cpu="2", on=name) for number, name in enumerate(full))
+    service = await stage.up({"nodes": {"system": {"cpu": "2"}}}, edit=small_sample)
+
+    await ground.make_pods([a_pod("first", cpu="2")])
+    assert await ground.until_placed("first", within_seconds=20) in roomy
+
+    metrics = await service.metrics()
+    assert metrics.total("slackwater_sample_starvations_total") == 1
+    assert metrics.total("slackwater_nominations_total") == 1
+    assert metrics.total("slackwater_nominations_met_total") == 1
+
+    # Wherever the sample begins now: in the end each gets one of the roomy nodes.
+    await ground.make_pods(a_pod(f"more-{number}", cpu="2") for number in range(ROOMY - 1))
+    await ground.until_bound(FULL + ROOMY, within_seconds=30)
+    placed = await ground.placed()
+    assert sorted(placed[name] for name in ("first", *(f"more-{n}" for n in range(ROOMY - 1)))) == sorted(roomy)
+    await same_picture(service, ground)

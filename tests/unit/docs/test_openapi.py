@@ -1,0 +1,364 @@
+"""The OpenAPI documents say what the listeners do: same paths, same statuses, same bodies; and they are up to date."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import msgspec
+import pytest
+import yaml
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from prometheus_client import CollectorRegistry
+from pydantic import BaseModel
+
+from slackwater.app.openapi import ERRORS, VERBS, documents, extender_document, main, ops_document
+from slackwater.app.settings import Settings, as_file
+from slackwater.edge.kube.decode import NodeDecoder
+from slackwater.edge.web import wire
+from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.ledger.ledger import NodePolicy
+from slackwater.model.events import NodeSeen, PodGone, PodSeen, Synced, Ticked
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
+from slackwater.model.objects import Node, Pod
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from slackwater_protocol import extender
+from tests.support.builders import a_node, a_pod, amounts
+from tests.support.service import Service, a_service
+
+OPENAPI = Path("openapi")
+EXAMPLES = OPENAPI / "examples"
+EXTENDER = extender_document()
+OPS = ops_document()
+
+DOCUMENTED = [(verb, example) for verb in VERBS for example in verb.examples]
+MAP = "NodeNameToMetaVictims"
+IDS = [example.name for _, example in DOCUMENTED]
+
+
+def body_of(name: str) -> bytes:
+    return (EXAMPLES / f"{name}.json").read_bytes()
+
+
+def validator(document: dict[str, Any], schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator({**schema, "components": document["components"]})
+
+
+def content(document: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """The media types of an answer, also where it is a reference."""
+    if "$ref" in answer:
+        answer = document["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+    return dict(answer["content"])
+
+
+# --- the files ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_are_what_the_generator_writes(tmp_path: Path) -> None:
+    main([str(tmp_path)])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in OPENAPI.glob("*.yaml"))
+    for name in documents():
+        assert (OPENAPI / name).read_text() == (tmp_path / name).read_text(), f"{name} is out of date: run `make openapi`"
+
+
+def test_the_files_are_sorted_and_without_anchors() -> None:
+    for name, text in documents().items():
+        assert yaml.safe_dump(yaml.safe_load(text), sort_keys=True, allow_unicode=True, width=120) == text, name
+        assert not re.search(r"[:-] [&*]id\d", text), name
+
+
+@pytest.mark.parametrize("document", [EXTENDER, OPS], ids=["extender", "ops"])
+def test_every_schema_is_a_valid_2020_12_schema_whose_references_exist(document: dict[str, Any]) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        assert jsonschema_rs.meta.is_valid(schema), name
+    references = set(re.findall(r'"#/components/(\w+)/(\w+)"', json.dumps(document)))
+    assert references
+    assert [reference for reference in references if reference[1] not in document["components"][reference[0]]] == []
+
+
+# --- the extender ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_are_the_files_that_are_there() -> None:
+    named = {path.removeprefix("examples/") for path in re.findall(r'"externalValue": "([^"]+)"', json.dumps(EXTENDER))}
+    assert named == {path.name for path in EXAMPLES.iterdir()}
+
+
+@pytest.mark.parametrize(("verb", "example"), DOCUMENTED, ids=IDS)
+def test_each_recorded_body_validates_against_the_schema_and_the_model(verb: Any, example: Any) -> None:
+    operation = EXTENDER["paths"][f"/scheduler/{verb.name}"]["post"]
+    parts = {
+        "request": (operation["requestBody"]["content"], verb.request),
+        "200": (operation["responses"]["200"]["content"], verb.answer),
+    }
+    for part, (media, model) in parts.items():
+        body = body_of(f"{example.name}.{part}")
+        validator(EXTENDER, media["application/json"]["schema"]).validate(json.loads(body))
+        assert issubclass(model, BaseModel)
+        model.model_validate_json(body)
+
+
+@pytest.mark.parametrize("name", ["filter-by-name", "filter-whole-nodes", "prioritize-by-name", "prioritize-whole-nodes"])
+def test_the_wire_reads_recorded_questions_of_filter_and_prioritize_as_the_model_does(name: str) -> None:
+    body = body_of(f"{name}.request")
+    model, args = extender.ExtenderArgs.model_validate_json(body), wire.placing_args(body)
+    assert wire.head(args.Pod, "Pod").name == model.pod["metadata"]["name"]
+    assert (args.NodeNames == wire.NULL, args.Nodes == wire.NULL) == (model.node_names is None, model.nodes is None)
+    if model.node_names is not None:
+        assert [name.decode() for name in wire.names(bytes(args.NodeNames))] == model.node_names
+    if model.nodes is not None:
+        items = wire.node_items(args.Nodes)
+        assert [json.loads(bytes(item)) for item in items] == model.nodes["items"]
+        assert all(wire.head(item, "Nodes.items[]").name for item in items)
+
+
+@pytest.mark.parametrize("name", ["bind-granted", "bind-refused"])
+def test_the_wire_reads_recorded_binds_as_the_model_does(name: str) -> None:
+    body = body_of(f"{name}.request")
+    model, args = extender.ExtenderBindingArgs.model_validate_json(body), wire.binding_args(body)
+    assert msgspec.to_builtins(args) == model.model_dump()
+    answer = body_of(f"{name}.200")
+    assert msgspec.json.decode(answer, type=wire.ErrorAnswer).Error == json.loads(answer)["Error"]
+
+
+@pytest.mark.parametrize("name", ["preempt-by-uid", "preempt-whole-pods"])
+def test_the_wire_reads_recorded_preemptions_as_the_model_does(name: str) -> None:
+    body = body_of(f"{name}.request")
+    model, args = extender.ExtenderPreemptionArgs.model_validate_json(body), wire.preemption_args(body)
+    assert wire.head(args.Pod, "Pod").uid == model.pod["metadata"]["uid"]
+    by_uid = {
+        node: [pod.UID for pod in (victims.Pods if victims else None) or ()]
+        for node, victims in (args.NodeNameToMetaVictims or {}).items()
+    }
+    whole = {
+        node: [pod.metadata.uid for pod in (victims.Pods if victims else None) or ()]
+        for node, victims in (args.NodeNameToVictims or {}).items()
+    }
+    assert by_uid == {node: [pod.uid for pod in victims.pods] for node, victims in model.node_name_to_meta_victims.items()}
+    assert whole == {
+        node: [pod["metadata"]["uid"] for pod in victims.pods] for node, victims in model.node_name_to_victims.items()
+    }
+    answer = body_of(f"{name}.200")
+    read = msgspec.json.decode(answer, type=wire.PreemptionResult)
+    assert msgspec.to_builtins(read) == extender.ExtenderPreemptionResult.model_validate_json(answer).model_dump()
+
+
+@pytest.mark.parametrize(
+    ("struct", "model"),
+    [
+        (wire.PlacingArgs, extender.ExtenderArgs),
+        (wire.BindingArgs, extender.ExtenderBindingArgs),
+        (wire.PreemptionArgs, extender.ExtenderPreemptionArgs),
+        (wire.Victims, extender.Victims),
+        (wire.MetaVictims, extender.MetaVictims),
+        (wire.MetaPod, extender.MetaPod),
+        (wire.PreemptionResult, extender.ExtenderPreemptionResult),
+        (wire.ErrorAnswer, extender.ExtenderBindingResult),
+    ],
+    ids=lambda described: described.__name__,
+)
+def test_both_descriptions_of_the_wire_name_the_same_fields(struct: type[msgspec.Struct], model: type[BaseModel]) -> None:
+    assert set(struct.__struct_fields__) == set(model.model_json_schema()["properties"])
+
+
+@asynccontextmanager
+async def the_recorded_cluster() -> AsyncIterator[Service]:
+    """The service as it was when the questions of filter and prioritize were recorded: the same nodes, and what ran there."""
+    policy = Policy(nodes=NodePolicy(system=amounts("500m", "512Mi")))
+    question = json.loads(body_of("filter-whole-nodes.request"))
+    async with a_service(policy) as service:
+        for node in question["Nodes"]["items"]:
+            service.take(NodeSeen(NodeDecoder().decode(json.dumps(node).encode())))
+        service.has(a_pod("base", on="node-2", cpu="2", memory="1Gi"))
+        yield service
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", [name for name in IDS if not name.startswith(("bind-refused", "preempt"))])
+async def test_the_recorded_questions_get_the_recorded_answers(name: str) -> None:
+    async with the_recorded_cluster() as service:
+        if name == "prioritize-by-name":
+            service.take(PodGone(PodUid("uid-base"), PodKey("default", "base")))
+        if name == "prioritize-whole-nodes":
+            service.has(a_pod("web-1", on="node-1", cpu="2", memory="1Gi"))
+        pod = json.loads(body_of("prioritize-by-name.request"))
+        if name == "bind-granted":
+            await service.ask("filter", pod)
+        answer = await service.ask(name.partition("-")[0], json.loads(body_of(f"{name}.request")))
+    assert answer == json.loads(body_of(f"{name}.200"))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", [name for name in IDS if name.startswith("preempt")])
+async def test_the_recorded_preemptions_get_answers_of_the_documented_form(name: str) -> None:
+    question = json.loads(body_of(f"{name}.request"))
+    victims = question["NodeNameToVictims"] or question["NodeNameToMetaVictims"]
+    uid_of = {node: [pod.get("UID") or pod["metadata"]["uid"] for pod in found["Pods"]] for node, found in victims.items()}
+    async with the_recorded_cluster() as service:
+        for node, uids in uid_of.items():
+            for uid in uids:
+                service.has(a_pod(uid, uid=uid, on=node, cpu="1500m"))
+        answer = await service.ask("preempt", question)
+    media = EXTENDER["paths"]["/scheduler/preempt"]["post"]["responses"]["200"]["content"]
+    validator(EXTENDER, media["application/json"]["schema"]).validate(answer)
+    assert {node: [pod["UID"] for pod in found["Pods"]][: len(uid_of[node])] for node, found in answer[MAP].items()} == uid_of
+
+
+async def a_404(http: httpx.AsyncClient) -> str:
+    return str((await http.post("/scheduler/none")).json()["Error"])
+
+
+@pytest.mark.anyio
+async def test_the_documented_paths_are_those_that_the_extender_answers() -> None:
+    async with a_service() as service:
+        routed = set(re.findall(r"/scheduler/\w+", (await a_404(service.http)).partition("want one of")[2]))
+        assert routed == set(EXTENDER["paths"])
+        for path in routed:
+            assert (await service.http.post(path, content=b"{}")).status_code == 400
+
+
+class Fault(Exception):
+    pass
+
+
+@asynccontextmanager
+async def answers() -> AsyncIterator[dict[int, httpx.Response]]:
+    """The extender's answer with each status that it has, by status."""
+    body, pod = json.dumps({"Pod": {}}).encode(), json.loads(body_of("filter-by-name.request"))
+    async with a_service(max_body_bytes=10_000) as service:
+        http, path = service.http, "/scheduler/filter"
+        service.has(a_node("node-1"), a_node("node-3"))
+        found = [
+            await http.post(path, json=pod),
+            await http.post(path, content=body),
+            await http.post("/scheduler/unbind", content=body),
+            await http.get(path),
+            await http.post(path, content=b" " * 10_001),
+        ]
+
+        def broken(*_: object) -> object:
+            raise Fault
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.world, "filter", broken)
+            found.append(await http.post(path, json=pod))
+        service.ready, service.unlisted = False, ["pods"]
+        found.append(await http.post(path, json=pod))
+        yield {answer.status_code: answer for answer in found}
+
+
+@pytest.mark.anyio
+async def test_the_documented_statuses_are_those_that_the_extender_answers_and_so_are_their_bodies() -> None:
+    async with answers() as by_status:
+        assert set(by_status) == {200, *ERRORS}
+        responses = EXTENDER["paths"]["/scheduler/filter"]["post"]["responses"]
+        assert {int(status) for status in responses} == set(by_status)
+        for status, answer in by_status.items():
+            media = content(EXTENDER, responses[str(status)])
+            assert list(media) == [answer.headers["content-type"]]
+            validator(EXTENDER, media["application/json"]["schema"]).validate(answer.json())
+        assert by_status[405].headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize("status", [status for status, (_, recorded) in ERRORS.items() if recorded])
+def test_each_recorded_error_is_one(status: int) -> None:
+    body = json.loads(body_of(f"error.{status}"))
+    schema = content(EXTENDER, {"$ref": f"#/components/responses/Error{status}"})["application/json"]["schema"]
+    validator(EXTENDER, schema).validate(body)
+    assert body["Error"]
+
+
+# --- ops ------------------------------------------------------------------------------------------------------------------
+
+
+class Readiness:
+    def __init__(self, *, unlisted: list[str]) -> None:
+        self.unlisted = unlisted
+
+    @property
+    def ready(self) -> bool:
+        return not self.unlisted
+
+
+def a_world_with_everything() -> World:
+    """A world in which each list of a dump that this version fills has an entry."""
+    world = World(Policy())
+
+    def has(*objects: Node | Pod) -> None:
+        for item in objects:
+            world.apply(NodeSeen(item) if isinstance(item, Node) else PodSeen(item), Instant(0.0))
+
+    full, free = a_node("full", cpu="1"), a_node("free")
+    held, starved, denied = a_pod("held"), a_pod("starved"), a_pod("denied", cpu="3")
+    has(full, free, a_pod("runs", on="full", cpu="1"), held, starved, denied)
+    world.apply(Synced(), Instant(0.0))
+    world.filter(held, world.nodes.rows_of(["full", "free"]), Instant(0.0))
+    world.filter(starved, world.nodes.rows_of(["full"]), Instant(0.0))
+    world.apply(Ticked(), Instant(1.0))
+    world.bind(denied.uid, denied.key, NodeName("full"), Instant(1.0))
+    return world
+
+
+def an_ops_app(world: World, *, unlisted: list[str]) -> FastAPI:
+    settings = SettingsView(as_file(Settings()))
+    return ops_app(
+        world=world,
+        readiness=Readiness(unlisted=unlisted),
+        registry=CollectorRegistry(),
+        settings=settings,
+        clock=lambda: Instant(1.0),
+    )
+
+
+def test_the_documented_paths_are_those_that_the_ops_listener_routes() -> None:
+    app = an_ops_app(World(Policy()), unlisted=[])
+    routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    routed = {(route.path, method.lower()) for route in routes for method in route.methods or ()}
+    assert routed == {(path, method) for path, methods in OPS["paths"].items() for method in methods}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("unlisted", [[], ["pods"]], ids=["ready", "waiting"])
+@pytest.mark.parametrize("path", sorted(OPS["paths"]))
+async def test_what_the_ops_listener_answers_is_documented(path: str, unlisted: list[str]) -> None:
+    transport = httpx.ASGITransport(app=an_ops_app(a_world_with_everything(), unlisted=unlisted))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
+        answer = await http.get(path)
+    responses = OPS["paths"][path]["get"]["responses"]
+    assert str(answer.status_code) in responses
+    media_type = answer.headers["content-type"].partition(";")[0]
+    schema = content(OPS, responses[str(answer.status_code)])[media_type]["schema"]
+    body = answer.json() if media_type == "application/json" else answer.text
+    validator(OPS, schema).validate(body)
+    assert undescribed(body, schema) == []
+
+
+def undescribed(value: Any, schema: dict[str, Any], at: str = "") -> list[str]:
+    """Keys that are there and that the schema does not name. What the schema calls an object and no more, or lists of
+    anything, are not looked into."""
+    if "$ref" in schema:
+        schema = OPS["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [key for entry in value for key in undescribed(entry, items, f"{at}[]")] if items else []
+    properties = schema.get("properties")
+    if not isinstance(value, dict) or properties is None:
+        return []
+    inner = [key for name in value.keys() & properties for key in undescribed(value[name], properties[name], f"{at}.{name}")]
+    return [*inner, *(f"{at}.{name}" for name in value.keys() - properties)]
+
+
+@pytest.mark.anyio
+async def test_the_lists_of_the_state_that_are_said_to_be_empty_are_the_only_ones() -> None:
+    transport = httpx.ASGITransport(app=an_ops_app(a_world_with_everything(), unlisted=[]))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
+        state = (await http.get("/dumpstate")).json()
+    described = OPS["components"]["schemas"]["State"]["properties"]
+    empty = {name for name, part in described.items() if part.get("description") == "Empty in this version."}
+    assert {name for name, part in state.items() if part == []} == empty

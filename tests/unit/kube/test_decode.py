@@ -1,0 +1,279 @@
+"""The API's JSON into values: what is read, what an absent field means, what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta, version_number
+from slackwater.edge.kube.shared import Shared
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.kinds import Kind, KindInterner, NodeSelectorTerm, Requirement, Toleration
+from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
+from tests.support.builders import amounts
+
+
+def raw(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def pod_json(**parts: Any) -> bytes:
+    meta = {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7", **parts.pop("metadata", {})}
+    return raw({"kind": "Pod", "metadata": meta, **parts})
+
+
+@pytest.fixture
+def pods() -> PodDecoder:
+    return PodDecoder(KindInterner())
+
+
+def test_a_pod_is_read_whole(pods: PodDecoder) -> None:
+    requirement = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+    affinity = {
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]},
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}],
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [requirement], "matchFields": [{"key": "metadata.name", "operator": "Exists"}]},
+                    {},
+                ]
+            },
+        },
+    }
+    found = pods.decode(
+        pod_json(
+            metadata={"labels": {"b": "2", "a": "1"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            spec={
+                "containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}, "image": "x"}],
+                "nodeName": "n1",
+                "nodeSelector": {"z": "1", "disk": "ssd"},
+                "affinity": affinity,
+                "tolerations": [{"operator": "Exists"}, {"key": "k", "value": "v", "effect": "NoSchedule"}],
+                "schedulerName": "slackwater",
+                "preemptionPolicy": "Never",
+                "priority": -5,
+            },
+            status={
+                "phase": "Running",
+                "startTime": "2026-01-01T00:00:01Z",
+                "nominatedNodeName": "n2",
+                "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes"}],
+            },
+        )
+    )
+    want_kind = Kind(
+        namespace="ns",
+        requests=amounts(cpu="500m"),
+        node_selector=(("disk", "ssd"), ("z", "1")),
+        node_affinity=(
+            NodeSelectorTerm(
+                (Requirement("zone", "In", ("a", "b")),),
+                (Requirement("metadata.name", "Exists", ()),),
+            ),
+            NodeSelectorTerm((), ()),
+        ),
+        tolerations=(Toleration("", "Exists", "", ""), Toleration("k", "Equal", "v", "NoSchedule")),
+        scheduler_name="slackwater",
+        preempts=False,
+        missing_request="app: memory",
+    )
+    assert found == Pod(
+        uid=PodUid("u"),
+        key=PodKey("ns", "p"),
+        resource_version=7,
+        labels=(("a", "1"), ("b", "2")),
+        kind=want_kind,
+        node=NodeName("n1"),
+        ended=False,
+        deleting=False,
+        priority=-5,
+        created_at="2026-01-01T00:00:00Z",
+        started_at="2026-01-01T00:00:01Z",
+        nominated_node=NodeName("n2"),
+        unschedulable_message="0/5 nodes",
+    )
+
+
+def test_what_a_pod_leaves_out_has_the_meaning_that_kubernetes_gives_it(pods: PodDecoder) -> None:
+    assert pods.decode(pod_json()) == Pod(
+        uid=PodUid("u"),
+        key=PodKey("ns", "p"),
+        resource_version=7,
+        labels=(),
+        kind=Kind(namespace="ns", requests=amounts()),
+        node=None,
+        ended=False,
+        deleting=False,
+        priority=0,
+        created_at="",
+        started_at="",
+        nominated_node=None,
+        unschedulable_message=None,
+    )
+
+
+def test_null_is_the_same_as_left_out(pods: PodDecoder) -> None:
+    nulls = pod_json(
+        metadata={"labels": None, "creationTimestamp": None, "deletionTimestamp": None},
+        spec={
+            "containers": None,
+            "initContainers": None,
+            "affinity": None,
+            "tolerations": None,
+            "nodeSelector": None,
+            "overhead": None,
+            "resources": None,
+            "priority": None,
+        },
+        status={"conditions": None, "containerStatuses": None, "startTime": None, "resources": None},
+    )
+    assert pods.decode(nulls) == pods.decode(pod_json())
+
+
+@pytest.mark.parametrize(
+    ("phase", "want"), [("Pending", False), ("Running", False), ("Unknown", False), ("Succeeded", True), ("Failed", True)]
+)
+def test_a_pod_has_ended_when_its_phase_says_so(pods: PodDecoder, phase: str, want: bool) -> None:
+    assert pods.decode(pod_json(status={"phase": phase})).ended is want
+
+
+def test_a_pod_with_a_deletion_timestamp_is_being_deleted(pods: PodDecoder) -> None:
+    assert pods.decode(pod_json(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})).deleting
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"type": "PodScheduled", "status": "True", "message": "m"},
+        {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "m"},
+        {"type": "Ready", "status": "False", "reason": "Unschedulable", "message": "m"},
+    ],
+    ids=["scheduled", "gated", "another condition"],
+)
+def test_only_the_schedulers_own_word_counts_as_unschedulable(pods: PodDecoder, condition: dict[str, str]) -> None:
+    assert pods.decode(pod_json(status={"conditions": [condition]})).unschedulable_message is None
+
+
+def test_node_affinity_without_terms_matches_nothing_and_is_not_the_same_as_none(pods: PodDecoder) -> None:
+    required: Any = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+    assert pods.decode(pod_json(spec={"affinity": {"nodeAffinity": required}})).kind.node_affinity == ()
+    assert pods.decode(pod_json(spec={"affinity": {"nodeAffinity": {}}})).kind.node_affinity is None
+
+
+def test_pods_alike_share_their_kind_labels_and_texts(pods: PodDecoder) -> None:
+    spec = {
+        "containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}],
+        "nodeName": "n1",
+        "nodeSelector": {"a": "b"},
+    }
+    meta = {"labels": {"app": "web"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    one = pods.decode(pod_json(metadata={**meta, "name": "p1", "uid": "u1"}, spec=spec))
+    two = pods.decode(pod_json(metadata={**meta, "name": "p2", "uid": "u2"}, spec=spec))
+    assert one.kind is two.kind
+    assert one.labels is two.labels
+    assert one.node is two.node
+    assert one.key.namespace is two.key.namespace
+    assert one.created_at is two.created_at
+    assert len(pods.kinds) == 1
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"{",
+        raw({"metadata": {"name": "p"}}),
+        raw({"metadata": {"uid": "u"}}),
+        pod_json(spec={"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}),
+        pod_json(spec={"containers": {}}),
+        pod_json(spec={"tolerations": [7]}),
+        pod_json(spec={"affinity": "none"}),
+    ],
+    ids=["cut short", "no uid", "no name", "no quantity", "no list", "odd toleration", "odd affinity"],
+)
+def test_a_pod_that_cannot_be_read_is_refused(pods: PodDecoder, broken: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - msgspec's, units' and ours alike
+        pods.decode(broken)
+
+
+def node_json(**parts: Any) -> bytes:
+    return raw({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9", **parts.pop("metadata", {})}, **parts})
+
+
+def test_a_node_is_read_whole() -> None:
+    taint = {"key": "k", "value": "v", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
+    found = NodeDecoder().decode(
+        node_json(
+            metadata={"labels": {"zone": "a"}},
+            spec={"unschedulable": True, "taints": [taint, {"key": "bare", "effect": "NoExecute"}]},
+            status={
+                "allocatable": {"cpu": "3900m", "memory": "15Gi", "pods": "110"},
+                "capacity": {"cpu": "4", "memory": "16Gi"},
+                "conditions": [{"type": "MemoryPressure", "status": "True"}, {"type": "Ready", "status": "True"}],
+            },
+        )
+    )
+    assert found == Node(
+        name=NodeName("n1"),
+        uid="u",
+        resource_version=9,
+        allocatable=amounts("3900m", "15Gi"),
+        labels={"zone": "a"},
+        taints=(Taint("k", "v", "NoSchedule"), Taint("bare", "", "NoExecute")),
+        unschedulable=True,
+        ready=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "want_cpu", "want_ready"),
+    [
+        ({}, "0", False),
+        ({"capacity": {"cpu": "4"}}, "4", False),
+        ({"allocatable": {"cpu": "3"}, "capacity": {"cpu": "4"}}, "3", False),
+        ({"conditions": [{"type": "Ready", "status": "Unknown"}]}, "0", False),
+    ],
+    ids=["nothing", "capacity alone", "allocatable first", "readiness unknown"],
+)
+def test_what_a_node_leaves_out(status: dict[str, Any], want_cpu: str, want_ready: bool) -> None:
+    found = NodeDecoder().decode(node_json(status=status))
+    assert found.allocatable.cpu == amounts(cpu=want_cpu).cpu
+    assert found.ready is want_ready
+    assert found.labels == {}
+
+
+@pytest.mark.parametrize(
+    ("selector", "want"),
+    [
+        (None, None),
+        ({}, ()),
+        (
+            {"matchLabels": {"b": "2", "a": "1"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]},
+            (Requirement("a", "In", ("1",)), Requirement("b", "In", ("2",)), Requirement("c", "Exists", ())),
+        ),
+    ],
+    ids=["none", "empty", "both forms"],
+)
+def test_a_disruption_budget_is_read(selector: Any, want: tuple[Requirement, ...] | None) -> None:
+    meta = {"name": "b", "namespace": "ns", "uid": "u", "resourceVersion": "3"}
+    found = decode_budget(raw({"metadata": meta, "spec": {"selector": selector}, "status": {"disruptionsAllowed": 2}}))
+    assert found == DisruptionBudget(
+        namespace="ns", name="b", uid="u", resource_version=3, selector=want, disruptions_allowed=2
+    )
+
+
+def test_of_a_bookmark_only_the_version_is_read() -> None:
+    assert read_meta(raw({"kind": "Pod", "metadata": {"resourceVersion": "12"}, "spec": 7})).resource_version == "12"
+
+
+@pytest.mark.parametrize(("text", "want"), [("12", 12), ("", 0), ("v12", 0), ("-1", 0), ("٣", 0)])
+def test_a_version_that_is_no_number_is_older_than_every_other(text: str, want: int) -> None:
+    assert version_number(text) == want
+
+
+def test_sharing_is_bounded() -> None:
+    shared: Shared[str] = Shared(most=2)
+    for number in range(5):
+        text = shared.share(f"text {number}")
+        assert shared.share("".join(["text ", str(number)])) is text
+        assert len(shared) <= 2

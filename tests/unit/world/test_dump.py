@@ -1,0 +1,82 @@
+"""The dump is complete, sorted, made of integers, and a copy."""
+
+import json
+from typing import Any
+
+from slackwater.model.events import NodeSeen, PodSeen
+from slackwater.model.ids import Instant, NodeName
+from slackwater.world.dump import document, take
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from tests.support.builders import a_node, a_pod
+
+
+def a_world(*, backwards: bool = False) -> World:
+    world = World(Policy())
+    events = [
+        NodeSeen(a_node("b")),
+        NodeSeen(a_node("a", cpu="2")),
+        PodSeen(a_pod("placed", on="a", cpu="1")),
+        PodSeen(a_pod("bound-to-an-unknown-node", on="gone")),
+        PodSeen(a_pod("ended", on="a", ended=True)),
+        PodSeen(a_pod("waiting", message="0/2 nodes are available")),
+    ]
+    for event in reversed(events) if backwards else events:
+        world.apply(event, Instant(0))
+    return world
+
+
+def dumped(world: World, now: float = 0.0) -> dict[str, Any]:
+    return document(take(world, Instant(now)))
+
+
+def test_the_dump_says_what_the_design_promises() -> None:
+    world = a_world()
+    pod = a_pod("held", cpu="1")
+    world.filter(pod, world.nodes.rows_of(["b"]), Instant(0))
+    world.bind(a_pod("waiting").uid, a_pod("waiting").key, NodeName("b"), Instant(0))
+    dump = dumped(world, now=4.0)
+    assert [node["name"] for node in dump["nodes"]] == ["a", "b"]
+    assert dump["nodes"][0]["cpu"] == {
+        "total": 2000,
+        "watermark": 1800,
+        "reserved": 1000,
+        "buffer": 0,
+        "capacityPressure": 0,
+        "pressureAccountedFor": 0,
+        "held": 0,
+    }
+    assert [(pod["name"], pod["node"], pod["state"]) for pod in dump["pods"]] == [
+        ("bound-to-an-unknown-node", "gone", "seen"),
+        ("placed", "a", "seen"),
+        ("waiting", "b", "binding"),
+    ]
+    assert dump["pods"][1]["cpu"] == {"reserved": 1000, "buffer": 0, "capacityPressure": 0, "min": 1000, "max": 1000}
+    assert [hold | {"amounts": None} for hold in dump["holds"]] == [
+        {
+            "namespace": "default",
+            "name": "held",
+            "uid": "uid-held",
+            "nodes": 1,
+            "node": "b",
+            "amounts": None,
+            "endsInSeconds": 6.0,
+        }
+    ]
+    for key in ("migrationQueue", "nominations", "gates", "migrations"):
+        assert dump[key] == []
+
+
+def test_equal_states_give_equal_dumps_whatever_the_order_they_came_in() -> None:
+    one, other = dumped(a_world()), dumped(a_world(backwards=True))
+    assert one == other
+    assert json.loads(json.dumps(one)) == one
+
+
+def test_a_taken_dump_does_not_change_with_the_world() -> None:
+    world = a_world()
+    taken = take(world, Instant(0))
+    before = document(taken)
+    world.apply(PodSeen(a_pod("late", on="a")), Instant(1))
+    assert document(taken) == before
+    assert dumped(world) != before
