@@ -55,6 +55,10 @@ bench-quick: controlplane ## The benchmarks at a size that fits CI
 openapi: $(STAMP) ## Writes openapi/ from the code
 	$(BIN)/python -m slackwater.app.openapi openapi
 
+.PHONY: docs
+docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
+	$(BIN)/python -m slackwater.app.documents docs deploy
+
 .PHONY: lock
 lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)
 	$(BIN)/uv lock --upgrade

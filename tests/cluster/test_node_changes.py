@@ -59,7 +59,7 @@ async def test_a_cordoned_node_gets_no_pods_until_it_is_uncordoned(stage: Stage,
     await ground.patch_node(only, {"spec": {"unschedulable": True}})
     await until_picture(service, lambda dump: dump["nodes"][0]["unschedulable"], wanted="an unschedulable node")
     await ground.make_pods([a_pod("waits")])
-    await until_refused(ground, "waits")
+    await ground.until_refused("waits")
     assert await ground.pending() == ["waits"]
 
     await ground.patch_node(only, {"spec": {"unschedulable": False}})
@@ -76,7 +76,7 @@ async def test_the_room_of_a_pod_that_ended_is_free_though_the_pod_is_still_ther
     await ground.make_pods([a_pod("job", cpu="2")])
     await ground.until_bound(1, within_seconds=30)
     await ground.make_pods([a_pod("next", cpu="1500m")])
-    await until_refused(ground, "next")
+    await ground.until_refused("next")
 
     await ground.finish_pod("job", phase=phase)
 
@@ -87,13 +87,3 @@ async def test_the_room_of_a_pod_that_ended_is_free_though_the_pod_is_still_ther
 
 async def until_picture(service: SlackwaterProcess, holds: Any, *, wanted: str) -> None:
     await eventually(service.dumpstate, holds, within_seconds=SOON, wanted=wanted)
-
-
-async def until_refused(ground: Ground, name: str) -> None:
-    """Waits until kube-scheduler has said that the pod fits nowhere."""
-
-    async def conditions() -> list[str]:
-        pod = await ground.read(f"{ground.pods_path}/{name}")
-        return [f"{c['type']}={c['status']}" for c in pod["status"].get("conditions", [])]
-
-    await eventually(conditions, lambda seen: "PodScheduled=False" in seen, within_seconds=30, wanted=f"{name} refused")

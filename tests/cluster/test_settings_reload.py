@@ -31,10 +31,9 @@ async def test_a_changed_file_takes_effect_without_a_restart(stage: Stage, groun
     await eventually(total_and_watermark, lambda got: got == want, within_seconds=WITHIN_SECONDS, wanted=f"{want}")
 
     # kube-scheduler still sees 10 CPUs: it is our new Total that decides.
-    await ground.make_pods(a_pod(f"p-{number}", cpu="5", memory="1Gi") for number in range(2))
+    await ground.make_pods(a_pod(f"p-{number}", cpu="4500m", memory="1Gi") for number in range(2))
     await eventually(ground.pending, lambda pending: len(pending) == 1, within_seconds=30, wanted="one of two pods bound")
-    service.write_config({})
-    await ground.until_bound(2, within_seconds=30)
+    await ground.until_refused((await ground.pending())[0])
     assert (await service.statusz())["settingsProblem"] is None
     assert service.pid == pid
     await same_picture(service, ground)

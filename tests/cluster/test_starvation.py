@@ -8,32 +8,44 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.picture import same_picture
 from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
-#: kube-scheduler never looks for fewer than 100 nodes; it begins with the first by name.
-FULL, ROOMY = 250, 3
+#: kube-scheduler never looks for fewer than 100 nodes.
+FULL, ROOMY = 300, 3
 
 
 async def test_a_pod_whose_whole_sample_we_refuse_is_nominated_to_a_node_that_fits(stage: Stage, ground: Ground) -> None:
-    """Of 253 nodes 250 are full in our accounting alone: 2 of 4 CPUs are set aside, 2 are used."""
+    """Of 303 nodes 300 are full in our accounting alone: 2 of 4 CPUs are set aside, 2 are used."""
 
     def small_sample(document: dict[str, Any]) -> None:
         document["profiles"][0]["percentageOfNodesToScore"] = 1
-        # One after another, so that the first sample is the first 100 nodes and no other.
+        # One after another, so that the first sample is the first 100 nodes of its list.
         document["parallelism"] = 1
 
     full = await ground.make_nodes(FULL, tag="full", cpu="4")
-    roomy = await ground.make_nodes(ROOMY, tag="roomy", cpu="4")
     await ground.make_pods(a_pod(f"on-{number}", cpu="2", on=name) for number, name in enumerate(full))
     service = await stage.up({"nodes": {"system": {"cpu": "2"}}}, edit=small_sample)
+
+    async def n_nodes() -> int:
+        return int((await service.statusz())["nodes"])
+
+    async def n_running() -> int:
+        return [pod["status"]["phase"] for pod in (await ground.pods()).values()].count("Running")
+
+    # Last, so that kube-scheduler has them at the end of its list.
+    roomy = await ground.make_nodes(ROOMY, tag="roomy", cpu="4")
+    await eventually(n_nodes, lambda n: n == FULL + ROOMY, within_seconds=10, wanted="all nodes in the picture")
+
+    # Whatever happens in the cluster makes kube-scheduler try refused pods again, and look at other nodes.
+    await eventually(n_running, lambda n: n == FULL, within_seconds=60, wanted="all pods running", every_seconds=0.5)
 
     await ground.make_pods([a_pod("first", cpu="2")])
     assert await ground.until_placed("first", within_seconds=20) in roomy
 
     metrics = await service.metrics()
-    assert metrics.total("slackwater_sample_starvations_total") == 1
-    assert metrics.total("slackwater_nominations_total") == 1
+    assert metrics.total("slackwater_sample_starvations_total") >= 1
     assert metrics.total("slackwater_nominations_met_total") == 1
 
     # Wherever the sample begins now: in the end each gets one of the roomy nodes.

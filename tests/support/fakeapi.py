@@ -169,6 +169,10 @@ class FakeApi:
         """As kill -9 does it: connections are cut, none is taken."""
         runner, self._runner = self._runner, None
         assert runner is not None
+        for site in list(runner.sites):
+            await site.stop()
+        for _ in range(3):  # a connection that was being accepted becomes one that can be cut
+            await asyncio.sleep(0)
         self.drop()
         await runner.cleanup()
 

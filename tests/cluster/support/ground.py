@@ -129,6 +129,16 @@ class Ground:
             assert anyio.current_time() < deadline, f"{name} still pending after {within_seconds:g} s: {_why([pod])}"
             await anyio.sleep(_ASK_EVERY_SECONDS)
 
+    async def until_refused(self, name: str) -> None:
+        """Waits until kube-scheduler has said that the pod fits nowhere."""
+
+        async def conditions() -> list[str]:
+            pod = await self.read(f"{self.pods_path}/{name}")
+            return [f"{c['type']}={c['status']}" for c in pod["status"].get("conditions", [])]
+
+        wanted = f"{name} refused"
+        await eventually(conditions, lambda seen: "PodScheduled=False" in seen, within_seconds=30, wanted=wanted)
+
     # Anything
 
     async def create(self, path: str, body: Json) -> None:

@@ -55,18 +55,23 @@ class Stage:
         assert self._service is not None, "up or up_service comes first"
         return self._service
 
-    async def up(self, settings: Mapping[str, Any] | None = None, *, edit: Edit | None = None) -> SlackwaterProcess:
+    async def up(
+        self, settings: Mapping[str, Any] | None = None, *, edit: Edit | None = None, kubeconfig: Path | None = None
+    ) -> SlackwaterProcess:
         """Starts the service, and a kube-scheduler with the configuration that `slackwater scheduler-config` prints.
 
-        `settings` is the configuration file without addresses; `edit` may change the scheduler's document.
+        `settings` is the configuration file without addresses; `edit` may change the scheduler's document;
+        `kubeconfig` is another way to the API server for the service.
         """
-        service = await self.up_service(settings)
+        service = await self.up_service(settings, kubeconfig=kubeconfig)
         await self.up_scheduler(edit=edit)
         return service
 
-    async def up_service(self, settings: Mapping[str, Any] | None = None) -> SlackwaterProcess:
+    async def up_service(
+        self, settings: Mapping[str, Any] | None = None, *, kubeconfig: Path | None = None
+    ) -> SlackwaterProcess:
         """Starts the service alone."""
-        kubeconfig = self.control_plane.kubeconfig("slackwater")
+        kubeconfig = kubeconfig or self.control_plane.kubeconfig("slackwater")
         process = SlackwaterProcess(folder=self._folder, kubeconfig=kubeconfig, ports=self._ports, settings=settings)
         self._service = await self._cleanup.enter_async_context(process)
         await process.start()

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import httpx
 import jsonschema_rs
 import msgspec
 import pytest
+import schemathesis
 import yaml
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -34,7 +36,7 @@ from tests.support.service import Service, a_service
 
 OPENAPI = Path("openapi")
 EXAMPLES = OPENAPI / "examples"
-EXTENDER = extender_document()
+EXTENDER = extender_document(EXAMPLES)
 OPS = ops_document()
 
 DOCUMENTED = [(verb, example) for verb in VERBS for example in verb.examples]
@@ -61,14 +63,27 @@ def content(document: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_files_are_what_the_generator_writes(tmp_path: Path) -> None:
-    main([str(tmp_path)])
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in OPENAPI.glob("*.yaml"))
-    for name in documents():
-        assert (OPENAPI / name).read_text() == (tmp_path / name).read_text(), f"{name} is out of date: run `make openapi`"
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    assert main([str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in OPENAPI.iterdir())
+    for path in OPENAPI.glob("*.yaml"):
+        assert path.read_text() == (tmp_path / path.name).read_text(), f"{path} is out of date: run `make openapi`"
+
+
+def test_without_the_recorded_bodies_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 1
+    assert "examples" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("document", [EXTENDER, OPS], ids=["extender", "ops"])
+def test_each_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
+    assert document["openapi"] == "3.1.0"
+    schemathesis.openapi.from_dict(document).validate()
 
 
 def test_the_files_are_sorted_and_without_anchors() -> None:
-    for name, text in documents().items():
+    for name, text in documents(EXAMPLES).items():
         assert yaml.safe_dump(yaml.safe_load(text), sort_keys=True, allow_unicode=True, width=120) == text, name
         assert not re.search(r"[:-] [&*]id\d", text), name
 
@@ -85,9 +100,10 @@ def test_every_schema_is_a_valid_2020_12_schema_whose_references_exist(document:
 # --- the extender ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_examples_are_the_files_that_are_there() -> None:
-    named = {path.removeprefix("examples/") for path in re.findall(r'"externalValue": "([^"]+)"', json.dumps(EXTENDER))}
-    assert named == {path.name for path in EXAMPLES.iterdir()}
+def test_every_recorded_body_is_an_example() -> None:
+    exchanges = {f"{name}.{part}.json" for name in IDS for part in ("request", "200")}
+    errors = {f"error.{status}.json" for status, (_, recorded) in ERRORS.items() if recorded}
+    assert {path.name for path in EXAMPLES.iterdir()} == exchanges | errors
 
 
 @pytest.mark.parametrize(("verb", "example"), DOCUMENTED, ids=IDS)

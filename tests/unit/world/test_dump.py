@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from slackwater.model.events import NodeSeen, PodSeen
+from slackwater.model.events import Event, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
 from slackwater.world.dump import document, take
 from slackwater.world.policy import Policy
@@ -13,7 +13,7 @@ from tests.support.builders import a_node, a_pod
 
 def a_world(*, backwards: bool = False) -> World:
     world = World(Policy())
-    events = [
+    events: list[Event] = [
         NodeSeen(a_node("b")),
         NodeSeen(a_node("a", cpu="2")),
         PodSeen(a_pod("placed", on="a", cpu="1")),

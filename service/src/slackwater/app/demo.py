@@ -60,7 +60,7 @@ async def run_demo(*, nodes: int, pods: int, duration_seconds: float | None) -> 
 
 
 def _settings(ports: FreePorts) -> Settings:
-    """The defaults, on the default ports where these are free."""
+    """The defaults, but on ports that are free."""
     return loads(f"""
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration

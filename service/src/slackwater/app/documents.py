@@ -23,7 +23,6 @@ from slackwater.app.settings import API_VERSION, KIND, Settings, loads, notes, s
 from slackwater.app.settings.changes import Needs, needs
 from slackwater.app.settings.problems import Steps
 from slackwater.edge.kube.client import KubeClient
-from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.model.reasons import MEANINGS, Reason
 
 Json = Mapping[str, Any]
@@ -79,10 +78,8 @@ def metrics(_text: str = "") -> str:
 
 def _families() -> list[Metric]:
     # Wired as `serve` does it; nothing is connected and nothing runs.
-    service = wiring._Service(Settings(), cast("KubeClient", None), Random(0))
-    registry = service._registry()
-    ExtenderMetrics(registry)
-    return list(registry.collect())
+    service = wiring.Service(Settings(), cast("KubeClient", None), Random(0))
+    return list(service.registry.collect())
 
 
 def _exposed(family: Metric) -> str:

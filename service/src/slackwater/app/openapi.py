@@ -1,8 +1,8 @@
 """`python -m slackwater.app.openapi DIR`: writes the two OpenAPI documents of the service, `extender.yaml` and `ops.yaml`.
 
-Flows through: the protocol's models of the extender's messages, and the ops listener's own application -> OpenAPI 3.1 as
-YAML, sorted, the same on every run. Deliberately absent: the examples' bodies. They are recorded from a real kube-scheduler
-and kept as files in `DIR/examples`; the documents point at them.
+Flows through: the protocol's models of the extender's messages, recorded bodies from `DIR/examples`, and the ops listener's
+own application -> OpenAPI 3.1 as YAML, sorted, the same on every run. Deliberately absent: the bodies themselves, which were
+recorded from a real kube-scheduler and are data.
 """
 
 import argparse
@@ -142,9 +142,12 @@ For people, probes and Prometheus: health, metrics, state and the dashboard. All
 The listener also serves this description as `/openapi.json`."""
 
 
-def documents() -> dict[str, str]:
-    """The text of each file by its name."""
-    return {"extender.yaml": _text(extender_document()), "ops.yaml": _text(ops_document())}
+def documents(examples: Path) -> dict[str, str]:
+    """The text of each file by its name. `examples` is the folder of the recorded bodies.
+
+    :raises OSError: one of them cannot be read.
+    """
+    return {"extender.yaml": _text(extender_document(examples)), "ops.yaml": _text(ops_document())}
 
 
 def _text(document: Json) -> str:
@@ -155,8 +158,11 @@ def _text(document: Json) -> str:
 # --- the extender listener ------------------------------------------------------------------------------------------------
 
 
-def extender_document() -> Json:
-    """What the extender listener answers."""
+def extender_document(examples: Path) -> Json:
+    """What the extender listener answers.
+
+    :raises OSError: a recorded body cannot be read.
+    """
     address = Settings().listeners.extender.address
     return {
         "openapi": "3.1.0",
@@ -167,24 +173,24 @@ def extender_document() -> Json:
             "license": _LICENSE,
         },
         "servers": [{"url": f"http://{address}", "description": "The default of `listeners.extender.address`."}],
-        "paths": {f"/scheduler/{verb.name}": {"post": _operation(verb)} for verb in VERBS},
-        "components": {"schemas": _message_schemas(), "responses": {_name_of(status): _error(status) for status in ERRORS}},
+        "paths": {f"/scheduler/{verb.name}": {"post": _operation(verb, examples)} for verb in VERBS},
+        "components": {
+            "schemas": _message_schemas(),
+            "responses": {_name_of(status): _error(status, examples) for status in ERRORS},
+        },
     }
 
 
-def _operation(verb: Verb) -> Json:
-    answer = {
-        "description": verb.answered,
-        "content": {_JSON: {"schema": _ref(verb.answer), "examples": _examples(verb, "200")}},
-    }
-    request = {"required": True, "content": {_JSON: {"schema": _ref(verb.request), "examples": _examples(verb, "request")}}}
+def _operation(verb: Verb, examples: Path) -> Json:
+    answered = {"schema": _ref(verb.answer), "examples": _examples(verb, "200", examples)}
+    asked = {"schema": _ref(verb.request), "examples": _examples(verb, "request", examples)}
     errors = {str(status): {"$ref": f"#/components/responses/{_name_of(status)}"} for status in ERRORS}
     return {
         "operationId": verb.name,
         "summary": verb.summary,
         "description": verb.description,
-        "requestBody": request,
-        "responses": {"200": answer, **errors},
+        "requestBody": {"required": True, "content": {_JSON: asked}},
+        "responses": {"200": {"description": verb.answered, "content": {_JSON: answered}}, **errors},
     }
 
 
@@ -192,22 +198,26 @@ def _ref(model: type[BaseModel]) -> Json:
     return {"$ref": _SCHEMAS + model.__name__}
 
 
-def _examples(verb: Verb, part: str) -> Json:
+def _examples(verb: Verb, part: str, examples: Path) -> Json:
     return {
-        example.name: {"summary": example.summary, "externalValue": f"examples/{example.name}.{part}.json"}
+        example.name: {"summary": example.summary, "value": _recorded(examples, f"{example.name}.{part}")}
         for example in verb.examples
     }
+
+
+def _recorded(examples: Path, name: str) -> Any:
+    return json.loads((examples / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def _name_of(status: int) -> str:
     return f"Error{status}"
 
 
-def _error(status: int) -> Json:
+def _error(status: int, examples: Path) -> Json:
     meaning, recorded = ERRORS[status]
     content: Json = {"schema": {"$ref": f"{_SCHEMAS}{ErrorAnswer.__name__}"}}
     if recorded:
-        content["examples"] = {"recorded": {"externalValue": f"examples/error.{status}.json"}}
+        content["examples"] = {"recorded": {"value": _recorded(examples, f"error.{status}")}}
     answer: Json = {"description": meaning, "content": {_JSON: content}}
     if status == 405:
         answer["headers"] = {"Allow": {"description": "POST", "schema": {"const": "POST"}}}
@@ -358,13 +368,17 @@ _STATE: Final = _object(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Writes the files into DIR, which must exist. Exit status 0."""
+    """Writes the files into DIR. Exit status 0, or 1 where DIR or a recorded body is not there."""
     parser = argparse.ArgumentParser(prog="python -m slackwater.app.openapi", description="Writes extender.yaml and ops.yaml.")
-    parser.add_argument("directory", metavar="DIR", type=Path)
+    parser.add_argument("directory", metavar="DIR", type=Path, help="where they go; DIR/examples has the recorded bodies")
     directory: Path = parser.parse_args(argv).directory
-    for name, text in documents().items():
-        (directory / name).write_text(text, encoding="utf-8")
-        print(directory / name)
+    try:
+        for name, text in documents(directory / "examples").items():
+            (directory / name).write_text(text, encoding="utf-8")
+            print(directory / name)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

@@ -79,7 +79,7 @@ async def serve(
         extender = _opened("extender", settings.listeners.extender, stack)
         writes = settings.kube.max_concurrent_binds + settings.kube.max_concurrent_writes
         client = await stack.enter_async_context(open_client(kubeconfig=kubeconfig, max_calls=writes))
-        service = _Service(settings, client, rng)
+        service = Service(settings, client, rng)
         async with anyio.create_task_group() as root:
             root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
             await root.start(serve_app, service.ops, *ops, name="ops listener")
@@ -96,7 +96,7 @@ async def serve(
     _log.info("stopped")
 
 
-class _Service:
+class Service:
     """The objects, connected."""
 
     def __init__(self, settings: Settings, client: KubeClient, rng: Random) -> None:
@@ -111,11 +111,11 @@ class _Service:
         self.world = World(policy_of(settings), seed=rng.getrandbits(63))
         self.intake = Intake(self.world, monotonic, self._reflectors)
         decoder = PodDecoder(kinds)
-        recorder = Recorder(client, instance=socket.gethostname(), now=_now, clock=time.monotonic)
-        writer = ApiWriter(client, decoder, recorder, stamp=lambda: _now().isoformat())
+        self._recorder = Recorder(client, instance=socket.gethostname(), now=_now, clock=time.monotonic)
+        writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: _now().isoformat())
         self.dispatcher = Dispatcher(writer, self.intake.take, dispatcher_config_of(settings), rng=rng)
         self.intake.connect(self.dispatcher)
-        registry = self._registry()
+        self.registry = registry = self._registry()
         self.extender = Extender(
             world=self.world,
             submitter=self.dispatcher,
@@ -133,7 +133,14 @@ class _Service:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
-        registry.register(WorldCollector(self.world, lambda: self.dispatcher.stats, self._feed_metrics))
+        registry.register(
+            WorldCollector(
+                self.world,
+                writes=lambda: self.dispatcher.stats,
+                dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.stats.dropped,
+                feeds=self._feed_metrics,
+            )
+        )
         return registry
 
     def _feed_metrics(self) -> Iterator[Metric]:
@@ -144,7 +151,9 @@ class _Service:
             "slackwater_feed_breaks", "Lists and watches broken off, by cause.", labels=["resource", "cause"]
         )
         broken = CounterMetricFamily("slackwater_feed_broken_objects", "Objects skipped as unreadable.", labels=["resource"])
-        alive = GaugeMetricFamily("slackwater_feed_alive", "1 while the API server answers.", labels=["resource"])
+        alive = GaugeMetricFamily(
+            "slackwater_feed_alive", "1 from an answer of the API server until a break.", labels=["resource"]
+        )
         for name, reflector in self._reflectors.items():
             stats = reflector.stats()
             events.add_metric([name], stats.events)

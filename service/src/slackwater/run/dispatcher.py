@@ -176,6 +176,8 @@ class Dispatcher:
                     await self._attempt_until_ended(ticket)
             finally:
                 del self._scopes[scope]
+        if scope.cancelled_caught:
+            self._count(ticket.effect, ticket.latest)  # the attempt that the deadline cut short
         self.stats.waiting -= 1
         self._end(ticket)
 

@@ -118,6 +118,8 @@ class Binding:
         if event.outcome == "bound":
             self._claims.settle(event.uid, "bound", Instant(now + policy.confirm_seconds))
             return []
+        if event.outcome in {"unknown", "unreachable"}:
+            self._tally.bind_refusals[Reason.API_UNREACHABLE] += 1
         if event.outcome == "unknown":
             self._claims.settle(event.uid, "unsure", Instant(now + policy.confirm_seconds))
             return [ReadPod(event.uid, claim.key)]

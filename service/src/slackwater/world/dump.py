@@ -71,7 +71,11 @@ def document(dump: Dump) -> dict[str, Any]:
         "pending": [_pending(pod) for pod in sorted(dump.pods, key=lambda pod: pod.key) if pod.node is None and not pod.ended],
         "migrationQueue": [],
         "holds": [_hold(dump, uid, hold) for uid, hold in sorted(dump.holds, key=lambda item: (item[1].key, item[0]))],
-        "nominations": [_nomination(uid, starved) for uid, starved in dump.starved if starved.nominated is not None],
+        "nominations": [
+            _nomination(uid, starved)
+            for uid, starved in sorted(dump.starved, key=lambda item: (item[1].key, item[0]))
+            if starved.nominated is not None
+        ],
         "denials": [
             {"uid": uid, "node": node, "endsInSeconds": round(seconds, 3)} for uid, node, seconds in sorted(dump.denials)
         ],

@@ -48,7 +48,7 @@ def percent_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: Sco
 
 
 def extender_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:
-    """0..10 for each row: the fraction to the nearest tenth, and at least 1 wherever the pod fits.
+    """0..10 for each row: the fraction to the nearest tenth, and at least 1 wherever it is above 0.
 
     Trap T5 has it that an extender with 11 levels should spread ranks within the call. We do not: it would turn a difference
     of one percent into most of the range and so override image locality and spread (docs/adr/0002).

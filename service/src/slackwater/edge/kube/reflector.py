@@ -87,6 +87,7 @@ class Reflector(Generic[K]):
         self._version = ""  # where a watch goes on from; empty: list first
         self._refusals = 0  # of the watch, since its last success
         self._pause_seconds = 0.0  # before the next list or watch
+        self._last_cause: Cause | None = None  # of a break, since the last success
         self._counts = Counts(clock)
 
     def stats(self) -> ReflectorStats:
@@ -190,6 +191,7 @@ class Reflector(Generic[K]):
             if progressed:
                 self._backoff.reset()
                 self._refusals = 0
+                self._last_cause = None
         self._counts.note_break("ended")
         self._pause_seconds = 0.0 if progressed else self._backoff.next_seconds()
 
@@ -218,6 +220,10 @@ class Reflector(Generic[K]):
             self._version = ""
             self._refusals = 0
         first = self._backoff.attempts == 0
+        if cause == "expired" and self._last_cause != "expired":
+            # The server is there and answers: what made the pauses grow is over, and a list is due at once.
+            self._backoff.reset()
+        self._last_cause = cause
         asked = (error.after_seconds if isinstance(error, Refused) else None) or 0.0
         pause = max(self._backoff.next_seconds(), asked)
         tell = _log.warning if first else _log.debug

@@ -29,9 +29,17 @@ _COUNTS = (
 class WorldCollector(Collector):
     """Yields the families on each scrape."""
 
-    def __init__(self, world: World, writes: Callable[[], DispatcherStats], feeds: Callable[[], Iterable[Metric]]) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        writes: Callable[[], DispatcherStats],
+        dropped_events: Callable[[], int],
+        feeds: Callable[[], Iterable[Metric]],
+    ) -> None:
         self._world = world
         self._writes = writes
+        self._dropped_events = dropped_events
         self._feeds = feeds
 
     def collect(self) -> Iterator[Metric]:
@@ -74,7 +82,7 @@ class WorldCollector(Collector):
         yield calls
         yield GaugeMetricFamily("slackwater_api_calls_waiting", "Effects not ended yet.", value=stats.waiting)
         yield CounterMetricFamily(
-            "slackwater_events_dropped", "Events for people that were dropped under load.", value=stats.dropped_announcements
+            "slackwater_events_dropped", "Events for people that were dropped under load.", value=self._dropped_events()
         )
 
 

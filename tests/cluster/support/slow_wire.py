@@ -1,0 +1,56 @@
+"""A wire to the API server that can be made slow: answers and watch events arrive late, in their order and unharmed."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import yaml
+
+_ENDED = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class SlowWire:
+    """`delay_seconds` holds for every chunk from the API server from now on; `kubeconfig` leads over this wire."""
+
+    def __init__(self, kubeconfig: Path, api_port: int) -> None:
+        self.kubeconfig = kubeconfig
+        self.delay_seconds = 0.0
+        self._api_port = api_port
+
+    async def carry(self, client: anyio.abc.ByteStream) -> None:
+        """One connection, until either side ends it."""
+        server = await anyio.connect_tcp("127.0.0.1", self._api_port)
+        async with client, server, anyio.create_task_group() as group:
+            group.start_soon(self._forward, client, server, False)
+            await self._forward(server, client, True)
+            group.cancel_scope.cancel()
+
+    async def _forward(self, source: anyio.abc.ByteStream, target: anyio.abc.ByteStream, slowly: bool) -> None:
+        try:
+            while True:
+                chunk = await source.receive(1 << 20)
+                if slowly:
+                    await anyio.sleep(self.delay_seconds)
+                await target.send(chunk)
+        except _ENDED:
+            return
+
+
+@asynccontextmanager
+async def slow_wire(kubeconfig: Path, folder: Path) -> AsyncIterator[SlowWire]:
+    """A wire to the server of `kubeconfig`, as quick as none at first. Raw TCP: certificates are checked as ever."""
+    document: dict[str, Any] = yaml.safe_load(await anyio.Path(kubeconfig).read_text())
+    cluster = document["clusters"][0]["cluster"]
+    api_port = int(cluster["server"].rpartition(":")[2])
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        cluster["server"] = f"https://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
+        slow = anyio.Path(folder / "slow.kubeconfig")
+        await slow.write_text(yaml.safe_dump(document))
+        wire = SlowWire(Path(slow), api_port)
+        async with anyio.create_task_group() as group:
+            group.start_soon(listener.serve, wire.carry)
+            yield wire
+            group.cancel_scope.cancel()

@@ -1,0 +1,55 @@
+"""A pod that we refused is tried again when room appears, also where no event of the cluster tells kube-scheduler so.
+
+In all of these kube-scheduler's own filters accept the node throughout: what is full is our accounting alone. kube-scheduler
+tries a refused pod again by itself only after five minutes.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.support.bodies import a_pod
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.picture import same_picture
+from tests.cluster.support.slow_wire import slow_wire
+from tests.cluster.support.stage import Stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+SYSTEM = {"nodes": {"system": {"cpu": "2"}}}
+#: kube-scheduler's first back-off is a second.
+WOKEN_WITHIN_SECONDS = 8.0
+
+
+async def test_a_pod_refused_before_our_watch_showed_the_room_gets_it_once_it_does(
+    stage: Stage, ground: Ground, tmp_path: Path
+) -> None:
+    """kube-scheduler learns of a deletion first, asks us at once, is refused, and hears of nothing more."""
+    await ground.make_nodes(1, cpu="4")
+    async with slow_wire(stage.control_plane.kubeconfig("slackwater"), tmp_path) as wire:
+        service = await stage.up(SYSTEM, kubeconfig=wire.kubeconfig)
+        await ground.make_pods([a_pod("first", cpu="1500m")])
+        await ground.until_bound(1, within_seconds=30)
+        await ground.make_pods([a_pod("second", cpu="1500m")])
+        await ground.until_refused("second")
+
+        wire.delay_seconds = 2.0
+        await ground.delete_pods(["first"])
+
+        await ground.until_placed("second", within_seconds=wire.delay_seconds + WOKEN_WITHIN_SECONDS)
+        wire.delay_seconds = 0.0
+        await same_picture(service, ground)
+
+
+async def test_room_that_a_changed_configuration_makes_is_used(stage: Stage, ground: Ground) -> None:
+    await ground.make_nodes(1, cpu="4")
+    service = await stage.up(SYSTEM)
+    await ground.make_pods([a_pod("first", cpu="1500m")])
+    await ground.until_bound(1, within_seconds=30)
+    await ground.make_pods([a_pod("second", cpu="1500m")])
+    await ground.until_refused("second")
+
+    service.write_config({})
+
+    await ground.until_placed("second", within_seconds=WOKEN_WITHIN_SECONDS)
+    await same_picture(service, ground)

@@ -1,0 +1,137 @@
+"""deploy/ agrees with itself and with the code. That a real API server takes it is tested in tests/cluster."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater import __version__
+from slackwater.app.cli import main
+from slackwater.app.schedulerconfig import check
+from slackwater.app.settings import loads, notes
+from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
+
+DEPLOY = Path("deploy")
+KUSTOMIZATION = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())
+OBJECTS = [item for name in KUSTOMIZATION["resources"] for item in yaml.safe_load_all((DEPLOY / name).read_text())]
+
+
+def the(kind: str, name: str = "slackwater") -> dict[str, Any]:
+    return next(item for item in OBJECTS if (item["kind"], item["metadata"]["name"]) == (kind, name))
+
+
+SETTINGS = loads(the("ConfigMap")["data"]["slackwater.yaml"])
+SCHEDULER = the("ConfigMap", "slackwater-kube-scheduler")["data"]["scheduler.yaml"]
+TEMPLATE = the("Deployment")["spec"]["template"]
+CONTAINERS = {container["name"]: container for container in TEMPLATE["spec"]["containers"]}
+
+
+def test_slackwaters_configuration_is_valid_and_asks_for_nothing_that_has_no_effect(tmp_path: Path) -> None:
+    file = tmp_path / "slackwater.yaml"
+    file.write_text(the("ConfigMap")["data"][file.name])
+    assert main(["config", "check", str(file)]) == 0
+    assert notes(SETTINGS) == []
+
+
+def test_the_schedulers_configuration_is_clean() -> None:
+    assert check(SCHEDULER, SETTINGS) == []
+
+
+def test_each_container_reads_the_file_that_its_config_map_has() -> None:
+    for container in CONTAINERS.values():
+        (mount,) = container["volumeMounts"]
+        volume = next(volume for volume in TEMPLATE["spec"]["volumes"] if volume["name"] == mount["name"])
+        files = {f"--config={mount['mountPath']}/{name}" for name in the("ConfigMap", volume["configMap"]["name"])["data"]}
+        assert files <= {*container.get("command", ()), *container.get("args", ())}
+        assert "subPath" not in mount, "a file mounted by subPath never changes"
+
+
+def test_agents_find_the_pod_by_the_schedulers_name() -> None:
+    assert TEMPLATE["metadata"]["labels"][SCHEDULER_NAME_LABEL] == SETTINGS.scheduler_name
+    assert {item["metadata"]["namespace"] for item in OBJECTS if "namespace" in item["metadata"]} == {SCHEDULER_NAMESPACE}
+
+
+def test_selectors_match_the_pod() -> None:
+    labels = TEMPLATE["metadata"]["labels"].items()
+    assert the("Deployment")["spec"]["selector"]["matchLabels"].items() <= labels
+    assert the("NetworkPolicy")["spec"]["podSelector"]["matchLabels"].items() <= labels
+
+
+def test_two_never_run_at_the_same_time() -> None:
+    assert the("Deployment")["spec"]["replicas"] == 1
+    assert the("Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    assert yaml.safe_load(SCHEDULER)["leaderElection"] == {"leaderElect": False}
+
+
+def test_the_extender_is_on_loopback_and_the_ops_listener_where_probes_reach_it() -> None:
+    assert SETTINGS.listeners.extender.address.is_loopback
+    assert SETTINGS.listeners.ops.address.is_every_interface
+    (port,) = CONTAINERS["slackwater"]["ports"]
+    assert port["containerPort"] == SETTINGS.listeners.ops.address.port
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert CONTAINERS["slackwater"][probe]["httpGet"]["port"] == port["name"]
+
+
+def test_the_network_policy_opens_the_containers_ports_and_no_others() -> None:
+    (rule,) = the("NetworkPolicy")["spec"]["ingress"]
+    opened = {port["port"] for port in rule["ports"]}
+    assert opened == {port["containerPort"] for container in CONTAINERS.values() for port in container["ports"]}
+    assert rule["from"]
+
+
+@pytest.mark.parametrize("name", sorted(CONTAINERS))
+def test_each_container_is_confined(name: str) -> None:
+    confined = CONTAINERS[name]["securityContext"]
+    assert confined == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    pod = TEMPLATE["spec"]["securityContext"]
+    assert (pod["runAsNonRoot"], pod["seccompProfile"]) == (True, {"type": "RuntimeDefault"})
+    assert CONTAINERS[name]["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert CONTAINERS[name]["resources"]["limits"].keys() == {"memory"}
+
+
+def test_all_rights_go_to_the_pods_account() -> None:
+    account = {"kind": "ServiceAccount", "name": TEMPLATE["spec"]["serviceAccountName"], "namespace": SCHEDULER_NAMESPACE}
+    bindings = [item for item in OBJECTS if item["kind"] in {"ClusterRoleBinding", "RoleBinding"}]
+    assert [binding["subjects"] for binding in bindings] == [[account]] * 4
+
+
+def images() -> Iterator[str]:
+    yield from (container["image"] for container in CONTAINERS.values())
+    dockerfile = (DEPLOY / "Dockerfile").read_text()
+    yield from re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
+
+
+def test_images_have_a_version_and_no_registry() -> None:
+    for image in images():
+        assert re.fullmatch(r"[a-z-]+:v?\d[\w.-]*", image), image
+    assert CONTAINERS["slackwater"]["image"] == f"slackwater:{__version__}"
+    tags = {image["name"]: image["newTag"] for image in KUSTOMIZATION["images"]}
+    assert {f"{name}:{tag}" for name, tag in tags.items()} == {container["image"] for container in CONTAINERS.values()}
+
+
+def test_kube_scheduler_is_of_the_version_that_is_tested() -> None:
+    built = Path("service/src/slackwater/app/controlplane/go/kubernetes/go.mod").read_text()
+    (version,) = re.findall(r"k8s\.io/kubernetes (v1\.\d+\.\d+)\b", built)
+    assert CONTAINERS["kube-scheduler"]["image"] == f"kube-scheduler:{version}"
+
+
+def test_the_image_runs_the_service_as_the_user_of_the_manifest() -> None:
+    last = (DEPLOY / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+    user = TEMPLATE["spec"]["securityContext"]
+    assert f"USER {user['runAsUser']}:{user['runAsGroup']}\n" in last
+    assert CONTAINERS["slackwater"]["args"][0] == "serve"
+    assert 'ENTRYPOINT ["/opt/slackwater/bin/slackwater"]' in last
+
+
+def test_what_the_image_copies_is_there_and_not_ignored() -> None:
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().split()
+    for name in re.findall(r"^COPY (?!--from)(\S+)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE):
+        assert Path(name).exists()
+        assert f"!{name}" in ignored
