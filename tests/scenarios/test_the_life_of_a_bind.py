@@ -269,14 +269,14 @@ def test_added_victims_are_those_whose_budgets_allow_it_and_violations_are_count
     story.world.apply(BudgetSeen(a_budget("b", allowed=0, app="guarded")), story.at)
 
     def victims(cpu: str, proposed: Iterable[Pod]) -> tuple[list[str], int]:
-        kept = story.world.preempt(a_pod("p", cpu=cpu, priority=10), {NodeName("n"): [pod.uid for pod in proposed]})
+        kept = story.world.preempt(a_pod("p", cpu=cpu, priority=10), {NodeName("n"): [pod.uid for pod in proposed]}, story.at)
         uids, violations_added = kept[NodeName("n")]
         return list(uids), violations_added
 
     assert victims("1", [free]) == (["uid-free"], 0)
-    assert victims("2", [guarded[0]]) == (["uid-g1", "uid-free"], 0), "a pod that no budget guards goes first"
+    assert victims("2", [guarded[0]]) == (["uid-free", "uid-g1"], 0), "unguarded first; answered most important first"
     assert victims("3", [free]) == (["uid-free", "uid-g1", "uid-g2"], 2)
-    assert story.world.preempt(a_pod("p", cpu="4", priority=10), {NodeName("n"): [free.uid]}) == {}
+    assert story.world.preempt(a_pod("p", cpu="4", priority=10), {NodeName("n"): [free.uid]}, story.at) == {}
 
 
 def test_changed_system_amounts_take_effect_on_every_node_at_once() -> None:

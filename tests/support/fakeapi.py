@@ -7,6 +7,7 @@ restarts. Deliberately absent: every rule of Kubernetes about what may be writte
 
 import asyncio
 import json
+import socket
 import ssl
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
@@ -97,6 +98,7 @@ class FakeApi:
         self._changed = asyncio.Event()
         self._came = anyio.Event()  # a request
         self._open: set[asyncio.Transport] = set()
+        self._listener: socket.socket | None = None
         self._runner: web.ServerRunner | None = None
 
     # What the tests change.
@@ -160,18 +162,19 @@ class FakeApi:
     async def start(self) -> None:
         runner = web.ServerRunner(web.Server(self._handle, access_log=None, handler_cancellation=True), shutdown_timeout=0.01)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", self.port, reuse_address=True, ssl_context=self.tls)
-        await site.start()
-        self.port = runner.addresses[0][1]
-        self._runner = runner
+        listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = listener.getsockname()[1]
+        await web.SockSite(runner, listener, ssl_context=self.tls).start()
+        self._runner, self._listener = runner, listener
 
     async def stop(self) -> None:
         """As kill -9 does it: connections are cut, none is taken."""
         runner, self._runner = self._runner, None
         assert runner is not None
-        for site in list(runner.sites):
-            await site.stop()
-        for _ in range(3):  # a connection that was being accepted becomes one that can be cut
+        assert self._listener is not None
+        # asyncio loses a connection that it is accepting while it closes the server: the peer would wait for ever.
+        asyncio.get_running_loop().remove_reader(self._listener.fileno())
+        for _ in range(3):
             await asyncio.sleep(0)
         self.drop()
         await runner.cleanup()

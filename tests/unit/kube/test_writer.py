@@ -195,7 +195,7 @@ async def test_a_patch_that_does_not_apply_teaches_what_became_of_the_pod(  # no
     match outcome.event:
         case PodRead(read):
             learned: Any = read.node
-        case PodGone(uid, key):
+        case PodGone(uid, key, read=True):
             assert (uid, key) == (UID, KEY)
             learned = "gone"
         case other:
@@ -207,7 +207,7 @@ async def test_a_patch_that_does_not_apply_teaches_what_became_of_the_pod(  # no
 async def test_a_pod_that_is_gone_needs_no_patch(api: FakeApi, writer: ApiWriter, effect: Effect, path: str) -> None:
     api.reply("PATCH", path, refuses(404))
     outcome = await perform(writer, effect)
-    assert (outcome.verdict, outcome.event) == ("refused", PodGone(UID, KEY))
+    assert (outcome.verdict, outcome.event) == ("refused", PodGone(UID, KEY, read=True))
 
 
 async def test_reading_a_pod_answers_the_pod_or_that_it_is_gone(api: FakeApi, writer: ApiWriter) -> None:
@@ -217,7 +217,7 @@ async def test_reading_a_pod_answers_the_pod_or_that_it_is_gone(api: FakeApi, wr
     assert outcome.event.pod.node == "n7"
     for _ in range(2):
         outcome = await perform(writer, READ)
-        assert (outcome.verdict, outcome.event) == ("done", PodGone(UID, KEY))
+        assert (outcome.verdict, outcome.event) == ("done", PodGone(UID, KEY, read=True))
 
 
 async def test_a_pod_that_cannot_be_read_is_refused_by_name(api: FakeApi, writer: ApiWriter) -> None:

@@ -142,7 +142,7 @@ async def test_t9_preempt_answers_a_subset_adds_victims_and_names_none_that_is_n
         }
         answer = await service.ask("preempt", args)
         kept = answer["NodeNameToMetaVictims"]
-        assert kept["a"]["Pods"] == [{"UID": "uid-low"}, {"UID": "uid-more"}], "Total is 3 here: one victim is not enough"
+        assert kept["a"]["Pods"] == [{"UID": "uid-more"}, {"UID": "uid-low"}], "Total is 3 here: one is not enough"
         assert set(kept) == {"a", "c"}
         assert all(victims["Pods"] for victims in kept.values())
 
@@ -256,9 +256,7 @@ async def test_a_binding_that_the_api_server_refuses_is_remembered_by_time() -> 
         pod = a_pod("p")
         service.has(a_node("n"), a_node("m"), pod)
         service.writer.script = [
-            Outcome(
-                "refused", 403, "webhook", event=BindEnded(pod.uid, NodeName("n"), "refused", "webhook")
-            )
+            Outcome("refused", 403, "webhook", event=BindEnded(pod.uid, NodeName("n"), "refused", "webhook"))
         ]
         answer = await service.ask("bind", bind_args(pod, "n"))
         assert answer["Error"] == f"{MEANINGS[Reason.API_REFUSED].text}: webhook (pod default/p, node n)"

@@ -37,10 +37,11 @@ class PodRead:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """The pod is deleted, or was not there when it was asked for."""
+    """The pod is deleted (the watch's word), or was not there when it was asked for (`read`)."""
 
     uid: PodUid
     key: PodKey
+    read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,15 @@ class BindEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class TouchLost:
+    """A pod could not be touched in time: whoever it was to wake still sleeps."""
+
+    uid: PodUid
+    key: PodKey
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     """Time passed: holds expire, waits end."""
 
@@ -84,4 +94,4 @@ class Synced:
     """Everything has been listed once: what comes now is news."""
 
 
-Event = NodeSeen | NodeGone | PodSeen | PodRead | PodGone | BudgetSeen | BudgetGone | BindEnded | Ticked | Synced
+Event = NodeSeen | NodeGone | PodSeen | PodRead | PodGone | BudgetSeen | BudgetGone | BindEnded | TouchLost | Ticked | Synced

@@ -3,7 +3,8 @@
 Judging a kind judges all its pods. What no decision reads is no part of a kind, so pods without controllers share kinds too.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary, ref
 
 from slackwater.model.resources import Amounts
 
@@ -35,7 +36,7 @@ class NodeSelectorTerm:
     fields: tuple[Requirement, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Kind:
     """What scheduling asks of a node for each pod of this kind.
 
@@ -53,14 +54,22 @@ class Kind:
     missing_request: str | None = None
 
 
-@dataclass(slots=True)
 class KindInterner:
-    """One instance for each distinct kind, so that pods share memory and kinds compare by identity first."""
+    """One instance for each distinct kind, so that pods share memory and kinds compare by identity first.
 
-    _kinds: dict[Kind, Kind] = field(default_factory=dict)
+    Kinds that no pod has any more are forgotten: pods of a DaemonSet have a kind each, one for each node's name.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: WeakKeyDictionary[Kind, ref[Kind]] = WeakKeyDictionary()
 
     def intern(self, kind: Kind) -> Kind:
-        return self._kinds.setdefault(kind, kind)
+        known = self._kinds.get(kind)
+        found = None if known is None else known()
+        if found is None:
+            self._kinds[kind] = ref(kind)
+            return kind
+        return found
 
     def __len__(self) -> int:
         return len(self._kinds)

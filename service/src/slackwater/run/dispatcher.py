@@ -1,9 +1,11 @@
 """Effects -> API calls: per-object order, merging, bounded width, retries with back-off, a deadline on each.
 
-Effects on one pod run one after another; equal ones that wait become one, and whoever asks for one that is under way already
-joins it. Every effect ends, by the API server's answer or by its deadline; the end goes back into the world as an event.
+Effects on one pod run one after another (binds beside the others); equal ones that wait become one, and whoever asks for
+one that is under way already joins it. Every effect ends, by the API server's answer or by its deadline; the end goes back into
+the world as an event.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -15,8 +17,8 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from slackwater.model.effects import Announce, Bind, Effect, ReadPod
-from slackwater.model.events import BindEnded, BindOutcome, Event
+from slackwater.model.effects import Announce, Bind, Effect, ReadPod, Touch
+from slackwater.model.events import BindEnded, BindOutcome, Event, TouchLost
 from slackwater.model.ids import PodUid
 from slackwater.run.ports import Outcome, Writer
 
@@ -77,6 +79,14 @@ class DispatcherStats:
 OnEvent = Callable[[Event], None]
 
 
+#: Binds have a lane of their own: one whose answer is waited for must not stand behind a touch that hangs.
+_Lane = tuple[PodUid, bool]
+
+
+def _lane_of(effect: Effect) -> _Lane:
+    return effect.uid, isinstance(effect, Bind)
+
+
 class Dispatcher:
     """Carries out effects. `submit` may be called from any code on the loop, once `run` has started."""
 
@@ -85,8 +95,9 @@ class Dispatcher:
         self._on_event = on_event
         self._config = config
         self._rng = rng
-        self._lanes: dict[PodUid, deque[Ticket]] = {}
-        self._running: dict[PodUid, Ticket] = {}
+        self._lanes: dict[_Lane, deque[Ticket]] = {}
+        self._running: dict[_Lane, Ticket] = {}
+        self._stop_at = math.inf
         self._announcements = 0
         self._scopes: dict[anyio.CancelScope, None] = {}
         self._group: TaskGroup | None = None
@@ -103,9 +114,9 @@ class Dispatcher:
                 await anyio.sleep_forever()
             finally:
                 self._group = None
-                deadline = anyio.current_time() + self._config.flush_seconds
+                self._stop_at = anyio.current_time() + self._config.flush_seconds
                 for scope in self._scopes:
-                    scope.deadline = min(scope.deadline, deadline)
+                    scope.deadline = min(scope.deadline, self._stop_at)
 
     def submit_all(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -115,10 +126,11 @@ class Dispatcher:
         """Queues the effect behind the others of its pod, or joins the same one that waits or runs there."""
         if isinstance(effect, Announce):
             return self._submit_announcement(effect)
-        running = self._running.get(effect.uid)
+        name = _lane_of(effect)
+        running = self._running.get(name)
         if running is not None and running.effect == effect and isinstance(effect, Bind | ReadPod):
             return running
-        lane = self._lanes.get(effect.uid)
+        lane = self._lanes.get(name)
         for ticket in lane or ():
             if ticket.effect == effect:
                 return ticket
@@ -129,8 +141,8 @@ class Dispatcher:
         if lane is not None:
             lane.append(ticket)
         else:
-            self._lanes[effect.uid] = deque([ticket])
-            self._group.start_soon(self._run_lane, effect.uid, name=f"writes of {effect.key}")
+            self._lanes[name] = deque([ticket])
+            self._group.start_soon(self._run_lane, name, name=f"writes of {effect.key}")
         return ticket
 
     def _submit_announcement(self, effect: Announce) -> Ticket:
@@ -154,22 +166,23 @@ class Dispatcher:
         finally:
             self._announcements -= 1
 
-    async def _run_lane(self, uid: PodUid) -> None:
-        lane = self._lanes[uid]
+    async def _run_lane(self, name: _Lane) -> None:
+        lane = self._lanes[name]
         try:
             while lane:
-                ticket = self._running[uid] = lane.popleft()
+                ticket = self._running[name] = lane.popleft()
                 await self._carry_out(ticket)
         finally:
-            del self._lanes[uid]
-            self._running.pop(uid, None)
+            del self._lanes[name]
+            self._running.pop(name, None)
 
     async def _carry_out(self, ticket: Ticket) -> None:
         """Attempts until the effect ended or its time is over. Shielded: stopping shortens the deadline instead."""
         bind = isinstance(ticket.effect, Bind)
         seconds = self._config.bind_seconds if bind else self._config.write_seconds
         limiter = self._binds if bind else self._writes
-        with anyio.CancelScope(shield=True, deadline=anyio.current_time() + seconds) as scope:
+        deadline = min(anyio.current_time() + seconds, self._stop_at)
+        with anyio.CancelScope(shield=True, deadline=deadline) as scope:
             self._scopes[scope] = None
             try:
                 async with limiter:
@@ -213,6 +226,8 @@ class Dispatcher:
         if event is None and isinstance(effect, Bind):
             event = BindEnded(effect.uid, effect.node, _BIND_OUTCOMES[outcome.verdict], outcome.detail)
         if outcome.verdict in {"again", "unknown"}:
+            if isinstance(effect, Touch) and self._group is not None:
+                event = TouchLost(effect.uid, effect.key, effect.why)
             _log.warning(
                 "write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail
             )

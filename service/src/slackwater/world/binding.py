@@ -64,7 +64,7 @@ class Binding:
         claim = self._claims.get(uid)
         reason = self._refusal(uid, key, node, pod, claim)
         if reason is Reason.OK and claim is not None:
-            return BindAnswer(Reason.OK, None if claim.state in {"seen", "bound"} else Bind(uid, key, node), True)
+            return self._again(uid, claim, now)
         if reason is Reason.OK and pod is not None:
             reason = self._reserve(pod, node, policy, now)
         if reason is not Reason.OK:
@@ -72,16 +72,22 @@ class Binding:
             return BindAnswer(reason, None, False)
         return BindAnswer(Reason.OK, Bind(uid, key, node), False)
 
+    def _again(self, uid: PodUid, claim: Claim, now: Instant) -> BindAnswer:
+        self._holds.drop(uid)
+        if claim.state in {"seen", "bound"}:
+            return BindAnswer(Reason.OK, None, True)
+        # What this request comes to decides, not the read that an earlier one's silence led to.
+        self._claims.settle(uid, "binding", Instant(now + _BINDING_SECONDS))
+        return BindAnswer(Reason.OK, Bind(uid, claim.key, claim.node), True)
+
     def _refusal(self, uid: PodUid, key: PodKey, node: NodeName, pod: Pod | None, claim: Claim | None) -> Reason:
         if self._pods.is_gone(uid) or (pod is not None and pod.ended):
             return Reason.POD_FINISHED
         if pod is None or pod.key != key:
             return Reason.POD_UNKNOWN
-        if node not in self._nodes.row_of:
-            return Reason.NODE_UNKNOWN
-        if claim is not None and claim.node != node:
-            return Reason.POD_BOUND_ELSEWHERE
-        return Reason.OK
+        if claim is not None:
+            return Reason.OK if claim.node == node else Reason.POD_BOUND_ELSEWHERE
+        return Reason.OK if node in self._nodes.row_of else Reason.NODE_UNKNOWN
 
     def _reserve(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> Reason:
         row = self._nodes.row_of[node]
@@ -113,6 +119,9 @@ class Binding:
     def ended(self, event: BindEnded, policy: Policy, now: Instant) -> list[Effect]:
         """The API call ended."""
         claim = self._claims.get(event.uid)
+        if event.outcome == "bound" and (claim is None or claim.node != event.node):
+            self._bound_after_all(event, policy, now)
+            return []
         if claim is None or claim.node != event.node or claim.state in {"seen", "bound"}:
             return []  # the watch was faster
         if event.outcome == "bound":
@@ -125,6 +134,14 @@ class Binding:
             return [ReadPod(event.uid, claim.key)]
         return self._failed(event, claim, policy, now)
 
+    def _bound_after_all(self, event: BindEnded, policy: Policy, now: Instant) -> None:
+        """A binding that had been given up happened: the API server's word stands above what was believed meanwhile."""
+        pod = self._pods.known(event.uid)
+        if pod is None or pod.ended or pod.node is not None:
+            return
+        account, deadline = ordinary_account(pod.kind.requests), Instant(now + policy.confirm_seconds)
+        self._claims.put(event.uid, Claim(key=pod.key, node=event.node, account=account, state="bound", deadline=deadline))
+
     def _failed(self, event: BindEnded, claim: Claim, policy: Policy, now: Instant) -> list[Effect]:
         self._claims.drop(event.uid)
         if event.outcome == "elsewhere":
@@ -136,15 +153,17 @@ class Binding:
         note = f"{MEANINGS[Reason.API_REFUSED].text} to {event.node}: {event.detail}"
         return [Announce(event.uid, claim.key, "Warning", "BindRefused", note)]
 
-    def read_unbound(self, uid: PodUid) -> None:
+    def read_unbound(self, uid: PodUid) -> bool:
         """A read found the pod without a node. (A watch event may be older than our bind; it says nothing.)
 
         An unsure bind is given up only at a read `confirm_seconds` after it was sent: a request that was on its way when the
-        connection broke is long over by then.
+        connection broke is long over by then. True where it was given up.
         """
         claim = self._claims.get(uid)
-        if claim is not None and claim.state == "doubted":
-            self._claims.drop(uid)
+        if claim is None or claim.state != "doubted":
+            return False
+        self._claims.drop(uid)
+        return True
 
     def overdue(self, policy: Policy, now: Instant) -> list[Effect]:
         """Asks about each bind whose end nobody has told in time."""

@@ -16,7 +16,10 @@ class Budgets:
         self._budgets.setdefault(budget.namespace, {})[budget.name] = budget
 
     def drop(self, namespace: str, name: str) -> None:
-        self._budgets.get(namespace, {}).pop(name, None)
+        budgets = self._budgets.get(namespace, {})
+        budgets.pop(name, None)
+        if not budgets:
+            self._budgets.pop(namespace, None)
 
     def violations(self, pods: Sequence[Pod]) -> list[bool]:
         """For each pod, whether evicting it after those before it takes more than some budget allows.

@@ -66,7 +66,7 @@ class Claims:
         placed = self.placed.pop(uid, None)
         if placed is not None:
             self._ledger.release(placed.row, claim.account)
-            self._nodes.room_appeared(placed.row)
+            self._nodes.room_version[placed.row] += 1
         return claim
 
     def settle(self, uid: PodUid, state: ClaimState, deadline: Instant | None) -> None:

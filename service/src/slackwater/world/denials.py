@@ -26,7 +26,7 @@ class Denials:
 
     def add(self, uid: PodUid, node: NodeName, *, for_room: bool, deadline: Instant) -> None:
         row = self._nodes.row_of.get(node)
-        version = self._nodes.room_version[row] if for_room and row is not None else None
+        version = int(self._nodes.room_version[row]) if for_room and row is not None else None
         self._denials.setdefault(uid, {})[node] = Denial(version, deadline)
 
     def nodes_denied(self, uid: PodUid, now: Instant) -> list[NodeName]:

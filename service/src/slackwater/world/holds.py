@@ -53,8 +53,7 @@ class Holds:
         hold = self._holds.pop(uid, None)
         if hold is not None:
             self._ledger.unhold(hold.counted, hold.amounts)
-            for row in hold.counted:
-                self._nodes.room_appeared(Row(int(row)))
+            self._nodes.room_version[hold.counted] += 1
         return hold
 
     def node_closing(self, row: Row) -> None:

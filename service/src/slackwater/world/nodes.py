@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from slackwater.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.columns import Mask, Rows
@@ -24,33 +25,43 @@ class NodeTable:
         self._row_of_utf8: dict[bytes, Row] = {}
         self.by_row: list[Node | None] = []
         #: For each row, how often room appeared there: what was refused for lack of room may be asked again when it moved.
-        self.room_version: list[int] = []
+        self.room_version: npt.NDArray[np.int64] = np.zeros(64, np.int64)
+        #: Moves whenever what nodes say to pods may have changed: names, labels, taints, cordons.
+        self.rules_version = 0
         #: Rows where our accounting refuses what kube-scheduler's own would accept: Total is below allocatable there.
         self.stricter: Mask = np.zeros(64, np.bool_)
 
-    def put(self, node: Node) -> Row:
+    def put(self, node: Node) -> bool:
+        """Takes the node as it is now. True where room appeared: it is new, or has grown."""
         row = self.row_of.get(node.name)
+        known = None if row is None else self.by_row[row]
         if row is None:
             row = self._new_row()
             self.row_of[node.name] = row
             self._row_of_utf8[node.name.encode()] = row
         self.by_row[row] = node
-        self._open(row, node)
-        return row
+        if known is None or _rules(known) != _rules(node):
+            self.rules_version += 1
+        return self._open(row, node)
 
     def _new_row(self) -> Row:
         if self._free:
             return self._free.pop()
         self.by_row.append(None)
-        self.room_version.append(0)
         if len(self.by_row) > len(self.stricter):
             self.stricter = np.concatenate([self.stricter, np.zeros_like(self.stricter)])
+            self.room_version = np.concatenate([self.room_version, np.zeros_like(self.room_version)])
         return Row(len(self.by_row) - 1)
 
-    def _open(self, row: Row, node: Node) -> None:
+    def _open(self, row: Row, node: Node) -> bool:
+        self._ledger.columns.grow_to(row + 1)
+        before = self._ledger.columns.total[:, row].copy()
         self._ledger.open_row(row, node.allocatable, self._policy)
         self.stricter[row] = any(self._policy.system)
-        self.room_appeared(row)
+        grown = bool((self._ledger.columns.total[:, row] > before).any())
+        if grown:
+            self.room_version[row] += 1
+        return grown
 
     def drop(self, name: NodeName) -> Row | None:
         """Forgets a node and closes its row; None where it was not known."""
@@ -58,6 +69,7 @@ class NodeTable:
         if row is not None:
             del self._row_of_utf8[name.encode()]
             self.by_row[row] = None
+            self.rules_version += 1
             self.stricter[row] = False
             self._ledger.close_row(row)
             self._free.append(row)
@@ -69,9 +81,6 @@ class NodeTable:
         for row, node in enumerate(self.by_row):
             if node is not None:
                 self._open(Row(row), node)
-
-    def room_appeared(self, row: Row) -> None:
-        self.room_version[row] += 1
 
     def rows_of(self, names: Sequence[str]) -> Rows:
         """The row of each name, `NO_ROW` for unknown ones; shape (len(names),)."""
@@ -94,3 +103,7 @@ class NodeTable:
 
     def __len__(self) -> int:
         return len(self.row_of)
+
+
+def _rules(node: Node) -> tuple[object, ...]:
+    return node.unschedulable, node.taints, node.labels

@@ -1,17 +1,15 @@
 """Chooses the node that a starved pod is nominated to, keeps the room there, and counts whether it was met."""
 
+from typing import Final
+
 import numpy as np
 
 from slackwater.decide.placement.scores import fractions
 from slackwater.ledger.ledger import Ledger
 from slackwater.model.effects import Effect, Nominate, Touch
 from slackwater.model.ids import Instant, NodeName, PodUid
-from slackwater.model.kinds import Kind
-from slackwater.model.objects import Node, Pod
-from slackwater.model.reasons import Reason
-from slackwater.simulate.predicates.node_affinity import judge_node_affinity
-from slackwater.simulate.predicates.node_unschedulable import judge_node_unschedulable
-from slackwater.simulate.predicates.taint_toleration import judge_taint_toleration
+from slackwater.model.objects import Pod
+from slackwater.world.claims import Claims
 from slackwater.world.holds import Holds
 from slackwater.world.nodes import NodeTable
 from slackwater.world.placing import Placing
@@ -20,13 +18,8 @@ from slackwater.world.policy import Policy
 from slackwater.world.starvation import Starvation, Starved
 from slackwater.world.tally import Tally
 
-#: In this order; the first verdict other than OK counts.
-_NODE_RULES = (judge_node_unschedulable, judge_taint_toleration, judge_node_affinity)
-
-
-def node_verdict(kind: Kind, node: Node) -> Reason:
-    """What the node itself, whatever runs on it, says to pods of the kind."""
-    return next((reason for rule in _NODE_RULES if (reason := rule(kind, node)) is not Reason.OK), Reason.OK)
+#: Pods nominated in one tick; the others follow with the next.
+_MAX_PER_TICK: Final = 16
 
 
 class Nominations:
@@ -38,6 +31,7 @@ class Nominations:
         ledger: Ledger,
         nodes: NodeTable,
         pods: PodTable,
+        claims: Claims,
         holds: Holds,
         placing: Placing,
         starvation: Starvation,
@@ -46,6 +40,7 @@ class Nominations:
         self._ledger = ledger
         self._nodes = nodes
         self._pods = pods
+        self._claims = claims
         self._holds = holds
         self._placing = placing
         self._starvation = starvation
@@ -55,9 +50,10 @@ class Nominations:
         """Nominates for each starved pod whose failed cycle is over; forgets those that no node can help."""
         self._starvation.expire(now)
         effects: list[Effect] = []
-        for uid, starved in self._starvation.due(now):
+        for uid, starved in self._starvation.due(now)[:_MAX_PER_TICK]:
             pod = self._pods.known(uid)
-            node = None if pod is None else self._choose(pod, starved, policy, now)
+            waiting = pod is not None and pod.node is None and self._claims.get(uid) is None
+            node = self._choose(pod, starved, policy, now) if pod is not None and waiting else None
             if pod is None or node is None:
                 self._starvation.forget(uid)
                 continue
@@ -65,6 +61,7 @@ class Nominations:
             self._holds.put(uid, pod.key, rows, pod.kind.requests, Instant(now + policy.hold_seconds))
             self._starvation.nominated(uid, node)
             self._tally.nominations += 1
+            self._tally.holds += 1
             effects += [Nominate(uid, pod.key, node), Touch(uid, pod.key, "nominated")]
         return effects
 
@@ -75,7 +72,7 @@ class Nominations:
         # Best first; equal scores in order of row, so that the choice is the same on every run.
         for row in rows[np.lexsort((rows, -scores))]:
             node = self._nodes.by_row[int(row)]
-            if node is not None and node_verdict(pod.kind, node) is Reason.OK:
+            if node is not None:
                 return node.name
         return None
 

@@ -1,17 +1,20 @@
 """The filter, prioritize and preempt questions, answered from the picture. Only filter changes anything: holds and memory."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
-from slackwater.decide.placement.preempt import Victim, sufficient_victims
+from slackwater.decide.placement.preempt import Victim, importance, sufficient_victims
 from slackwater.decide.placement.scores import extender_scores, randomized
 from slackwater.ledger.ledger import Ledger
-from slackwater.model.columns import Codes, Int64, Rows
+from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
+from slackwater.model.kinds import Kind
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
+from slackwater.simulate.node_rules import admitting
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
 from slackwater.world.budgets import Budgets
 from slackwater.world.claims import Claims
@@ -20,9 +23,13 @@ from slackwater.world.holds import Holds
 from slackwater.world.nodes import NO_ROW, NodeTable
 from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
+from slackwater.world.refusals import Refusals
 from slackwater.world.starvation import Starvation
 from slackwater.world.tally import Tally
 from slackwater_protocol.units import Bytes, MilliCpu
+
+#: Kinds whose node masks are kept: 5 kB each at 5,000 nodes.
+_MAX_MASKS: Final = 256
 
 
 class Placing:
@@ -38,6 +45,7 @@ class Placing:
         holds: Holds,
         denials: Denials,
         starvation: Starvation,
+        refusals: Refusals,
         budgets: Budgets,
         tally: Tally,
         seed: int,
@@ -49,11 +57,12 @@ class Placing:
         self._holds = holds
         self._denials = denials
         self._starvation = starvation
+        self._refusals = refusals
         self._budgets = budgets
         self._tally = tally
         self._rng = np.random.default_rng(seed)
-        #: Pods refused only because room was held for others: worth another try when a hold ends unused.
-        self.waiting_for_holds: dict[PodUid, Pod] = {}
+        #: Which rows take pods of a kind, and the node table's version that this was true of.
+        self._admitting: dict[Kind, tuple[int, Mask]] = {}
 
     def filter(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         """A reason for each row, shape (len(rows),); holds room where the pod may now be put.
@@ -63,15 +72,17 @@ class Placing:
         self._tally.attempts += 1
         self._pods.overhear(pod, now)
         self._holds.drop(pod.uid)
-        self.waiting_for_holds.pop(pod.uid, None)
         codes = self._judge(pod, rows, policy, now)
         feasible = rows[codes == Reason.OK]
         self._tally.verdicts += np.bincount(codes, minlength=len(Reason))
-        if len(feasible):
+        if not len(feasible):
+            self._refused(pod, rows, codes, policy, now)
+            return codes
+        self._refusals.forget(pod.uid)
+        self._starvation.passed(pod.uid)
+        if self._claims.get(pod.uid) is None:  # its reservation is there already, otherwise
             self._holds.put(pod.uid, pod.key, feasible, pod.kind.requests, Instant(now + policy.hold_seconds))
             self._tally.holds += 1
-        else:
-            self._refused(pod, rows, codes, policy, now)
         return codes
 
     def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
@@ -102,8 +113,7 @@ class Placing:
 
     def _refused(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> None:
         self._tally.failures += 1
-        if (codes == Reason.HELD_FOR_OTHERS).any():
-            self.waiting_for_holds[pod.uid] = pod
+        self._refusals.note(pod, held=bool((codes == Reason.HELD_FOR_OTHERS).any()), now=now)
         if self._about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
             return
         if len(self.fitting_elsewhere(pod, rows, now)):
@@ -111,18 +121,25 @@ class Placing:
             self._starvation.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
 
     def fitting_elsewhere(self, pod: Pod, asked: Rows, now: Instant) -> Rows:
-        """Rows outside `asked` that our accounting accepts for the pod."""
+        """Rows outside `asked` that take the pod, by our accounting and by what the nodes themselves say."""
         live = self._nodes.live_rows()
         others: Rows = live[~np.isin(live, asked)]
-        codes = judge_ledger(pod.kind.requests, self._ledger.columns, others)
+        fitting: Rows = others[judge_ledger(pod.kind.requests, self._ledger.columns, others) == Reason.OK]
+        if len(fitting):
+            fitting = fitting[self._rows_admitting(pod.kind)[fitting]]
         denied = [self._nodes.row_of[name] for name in self._denials.nodes_denied(pod.uid, now)]
-        fitting: Rows = others[(codes == Reason.OK) & ~np.isin(others, denied)]
-        return fitting
+        return fitting[~np.isin(fitting, denied)] if denied else fitting
 
-    def forget_strangers(self) -> None:
-        """Pods that a filter call told of and the watch never showed wait for nothing any more."""
-        for uid in [uid for uid in self.waiting_for_holds if self._pods.known(uid) is None]:
-            del self.waiting_for_holds[uid]
+    def _rows_admitting(self, kind: Kind) -> Mask:
+        version = self._nodes.rules_version
+        known = self._admitting.get(kind)
+        if known is not None and known[0] == version:
+            return known[1]
+        if len(self._admitting) >= _MAX_MASKS:
+            self._admitting.clear()
+        mask = admitting(kind, self._nodes.by_row)
+        self._admitting[kind] = (version, mask)
+        return mask
 
     def prioritize(self, pod: Pod, rows: Rows, policy: Policy) -> Int64:
         """0..10 for each row, shape (len(rows),); 0 for unknown nodes and where the pod does not fit."""
@@ -131,38 +148,49 @@ class Placing:
         return randomized(scores, self._rng) if policy.randomize_scores else scores
 
     def preempt(
-        self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]]
+        self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], policy: Policy, now: Instant
     ) -> dict[NodeName, tuple[tuple[PodUid, ...], int]]:
-        """For each node that is kept its victims and how many budgets more than proposed they violate.
+        """For each node that is kept its victims, most important first, and how many budgets more than proposed they violate.
 
-        A node is dropped when it is unknown, when a proposed victim is not on it (kube-scheduler would refuse the whole
-        answer), or when not even all pods of lower priority would make room.
+        A node is dropped when it is unknown, when a bind of the pod to it was denied, when a proposed victim is not on it
+        (kube-scheduler would refuse the whole answer), or when not even all pods of lower priority would make room. All are,
+        where filter would refuse the pod whatever goes: victims would die for nothing.
         """
+        if self._about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
+            return {}
+        denied = set(self._denials.nodes_denied(pod.uid, now))
         kept = {}
         for name, uids in proposed.items():
             row = self._nodes.row_of.get(name)
-            victims = None if row is None else self._victims(pod, name, row, uids)
+            victims = None if row is None or name in denied else self._victims(pod, name, row, uids)
             if victims:
-                added = victims[len(uids) :]
-                kept[name] = (tuple(v.uid for v in victims), sum(v.violates_budget for v in added))
+                more = sum(v.violates_budget for v in victims if v.uid not in uids)
+                kept[name] = (tuple(v.uid for v in sorted(victims, key=importance)), more)
         return kept
 
     def _victims(self, pod: Pod, name: NodeName, row: Row, uids: Sequence[PodUid]) -> tuple[Victim, ...] | None:
-        on_node = {uid: found for uid in self._claims.on_node(name) if (found := self._seen_there(uid)) is not None}
-        if any(uid not in on_node for uid in uids):
+        chosen = [found for uid in uids if (found := self._seen_on(uid, name)) is not None]
+        if len(chosen) < len(uids):
             return None
-        others = [uid for uid, found in on_node.items() if uid not in uids and found.priority < pod.priority]
-        others.sort(key=lambda uid: (on_node[uid].priority, uid))
-        going = [*uids, *others]
-        violations = self._budgets.violations([on_node[uid] for uid in going])
-        victims = [self._victim(on_node[uid], violates) for uid, violates in zip(going, violations, strict=True)]
         free = self._free_for(pod.uid, row)
-        return sufficient_victims(pod.kind.requests, free, victims[: len(uids)], victims[len(uids) :])
+        victims = [self._victim(victim, violates_budget=False) for victim in chosen]
+        # The usual case: what kube-scheduler found suffices, and nobody else on the node need be looked at.
+        if sufficient_victims(pod.kind.requests, free, victims, ()) is not None:
+            return tuple(victims)
+        others = [
+            found
+            for uid in self._claims.on_node(name)
+            if uid not in uids and (found := self._seen_on(uid, name)) is not None and found.priority < pod.priority
+        ]
+        others.sort(key=lambda other: (other.priority, other.uid))
+        violations = self._budgets.violations([*chosen, *others])[len(chosen) :]
+        more = [self._victim(other, violates_budget=v) for other, v in zip(others, violations, strict=True)]
+        return sufficient_victims(pod.kind.requests, free, victims, more)
 
-    def _seen_there(self, uid: PodUid) -> Pod | None:
-        """The pod if the watch shows it on its node: kube-scheduler refuses victims that it does not see there itself."""
+    def _seen_on(self, uid: PodUid, node: NodeName) -> Pod | None:
+        """The pod if the watch shows it there: kube-scheduler refuses victims that it does not see on the node itself."""
         claim = self._claims.get(uid)
-        return self._pods.get(uid) if claim is not None and claim.state == "seen" else None
+        return self._pods.get(uid) if claim is not None and claim.state == "seen" and claim.node == node else None
 
     def _free_for(self, uid: PodUid, row: Row) -> Amounts:
         columns = self._ledger.columns
@@ -171,7 +199,7 @@ class Placing:
         held = own.amounts if own is not None and (own.counted == row).any() else NOTHING
         return Amounts(MilliCpu(int(free[CPU])), Bytes(int(free[MEMORY]))).plus(held)
 
-    def _victim(self, pod: Pod, violates_budget: bool) -> Victim:
+    def _victim(self, pod: Pod, *, violates_budget: bool) -> Victim:
         claim = self._claims.get(pod.uid)
         assert claim is not None
         return Victim(

@@ -19,14 +19,21 @@ class PodTable:
     def __init__(self) -> None:
         self._pods: dict[PodUid, Pod] = {}
         self._uid_of: dict[PodKey, PodUid] = {}
-        self._gone: dict[PodUid, Instant] = {}
+        #: When to forget that the pod is gone, and whether a read said so.
+        self._gone: dict[PodUid, tuple[Instant, bool]] = {}
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
 
-    def put(self, pod: Pod) -> bool:
-        """Takes the pod as the newest known; False where it is older than that, or known to be gone."""
+    def put(self, pod: Pod, *, read: bool = False) -> bool:
+        """Takes the pod as the newest known; False where it is older than that, or known to be gone.
+
+        A read may have been answered before a deletion that the watch has told, and the watch may be behind a read that found
+        nothing: neither brings a pod back. The watch itself may: after a restore of etcd it tells pods anew.
+        """
         known = self._pods.get(pod.uid)
-        if pod.uid in self._gone or (known is not None and known.resource_version > pod.resource_version):
+        gone = self._gone.get(pod.uid)
+        if (gone is not None and (read or gone[1])) or (known is not None and known.resource_version > pod.resource_version):
             return False
+        self._gone.pop(pod.uid, None)
         self._pods[pod.uid] = pod
         self._uid_of[pod.key] = pod.uid
         self._overheard.pop(pod.uid, None)
@@ -38,9 +45,10 @@ class PodTable:
             self._overheard.pop(pod.uid, None)
             self._overheard[pod.uid] = (pod, Instant(now + _OVERHEARD_SECONDS))
 
-    def drop(self, uid: PodUid, key: PodKey, now: Instant) -> Pod | None:
-        """The pod is gone for good."""
-        self._gone[uid] = Instant(now + _GONE_SECONDS)
+    def drop(self, uid: PodUid, key: PodKey, now: Instant, *, read: bool = False) -> Pod | None:
+        """The pod is gone, by the word of the watch or of a read."""
+        self._gone.pop(uid, None)
+        self._gone[uid] = (Instant(now + _GONE_SECONDS), read)
         self._overheard.pop(uid, None)
         if self._uid_of.get(key) == uid:
             del self._uid_of[key]
@@ -65,12 +73,16 @@ class PodTable:
         uid = self._uid_of.get(key)
         return None if uid is None else self._pods.get(uid)
 
-    def expire(self, now: Instant) -> None:
+    def expire(self, now: Instant) -> list[PodUid]:
+        """Forgets what is long gone; answers the pods that were only heard of, and are not believed in any more."""
         # Both are in order of time, as all entries of one table live equally long.
-        while self._gone and self._gone[first := next(iter(self._gone))] <= now:
+        while self._gone and self._gone[first := next(iter(self._gone))][0] <= now:
             del self._gone[first]
+        strangers = []
         while self._overheard and self._overheard[first := next(iter(self._overheard))][1] <= now:
             del self._overheard[first]
+            strangers.append(first)
+        return strangers
 
     def __iter__(self) -> Iterator[Pod]:
         return iter(self._pods.values())

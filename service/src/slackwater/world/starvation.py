@@ -41,6 +41,12 @@ class Starvation:
         starved.forget_at = Instant(due + _FORGET_SECONDS)
         starved.due = due if len(starved.tried) < MAX_NOMINATIONS else None
 
+    def passed(self, uid: PodUid) -> None:
+        """A filter let the pod pass: no nomination is wanted now."""
+        starved = self._pods.get(uid)
+        if starved is not None:
+            starved.due = None
+
     def hasten(self, uid: PodUid, now: Instant) -> None:
         """kube-scheduler has written the end of the failed cycle: the nomination may go out at once."""
         starved = self._pods.get(uid)

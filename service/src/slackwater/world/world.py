@@ -23,6 +23,7 @@ from slackwater.model.events import (
     PodSeen,
     Synced,
     Ticked,
+    TouchLost,
 )
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod
@@ -37,6 +38,7 @@ from slackwater.world.nominating import Nominations
 from slackwater.world.placing import Placing
 from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
+from slackwater.world.refusals import Refusals
 from slackwater.world.starvation import Starvation
 from slackwater.world.tally import Tally
 
@@ -57,6 +59,7 @@ class World:
         self.denials = Denials(self.nodes)
         self.budgets = Budgets()
         self.starvation = Starvation()
+        self.refusals = Refusals()
         self._binding = Binding(
             ledger=self.ledger,
             nodes=self.nodes,
@@ -74,6 +77,7 @@ class World:
             holds=self.holds,
             denials=self.denials,
             starvation=self.starvation,
+            refusals=self.refusals,
             budgets=self.budgets,
             tally=self.tally,
             seed=seed,
@@ -82,6 +86,7 @@ class World:
             ledger=self.ledger,
             nodes=self.nodes,
             pods=self.pods,
+            claims=self.claims,
             holds=self.holds,
             placing=self._placing,
             starvation=self.starvation,
@@ -89,25 +94,30 @@ class World:
         )
         #: Pods that filter refused and whose new condition is therefore our doing, not an in-tree filter's.
         self._refused_by_us: set[PodUid] = set()
+        #: What questions and settings led to; they answer no effects themselves, so the next tick hands these on.
+        self._owed: list[Effect] = []
 
     # --- events -----------------------------------------------------------------------------------------------------------
 
-    def apply(self, event: Event, now: Instant) -> list[Effect]:  # noqa: C901  # one case for each event
+    def apply(self, event: Event, now: Instant) -> list[Effect]:  # noqa: C901, PLR0911  # one case for each event
         """Takes in one event; answers what should be done about it."""
         self.generation = Generation(self.generation + 1)
         match event:
             case PodSeen(pod):
                 return self._pod_seen(pod, now)
             case NodeSeen(node):
-                self._node_seen(node)
+                return self._node_seen(node, now)
             case NodeGone(name):
                 self._node_gone(name)
             case PodRead(pod):
                 return self._pod_read(pod, now)
-            case PodGone(uid, key):
-                return self._pod_gone(uid, key, now)
+            case PodGone(uid, key, read):
+                self.pods.drop(uid, key, now, read=read)
+                return self._let_go(uid, now)
             case BindEnded():
-                return self._binding.ended(event, self.policy, now)
+                return self._bind_ended(event, now)
+            case TouchLost(uid, key, why):
+                self._owed.append(Touch(uid, key, why))
             case BudgetSeen(budget):
                 self.budgets.put(budget)
             case BudgetGone(namespace, name):
@@ -127,12 +137,14 @@ class World:
         self.policy = policy
         if changed:
             self.nodes.set_policy(policy.nodes)
+        self._owed += self.refusals.wake_all()
 
-    def _node_seen(self, node: Node) -> None:
+    def _node_seen(self, node: Node, now: Instant) -> list[Effect]:
         known = node.name in self.nodes.row_of
-        row = self.nodes.put(node)
+        room_appeared = self.nodes.put(node)
         if not known:
-            self.claims.node_opened(node.name, row)
+            self.claims.node_opened(node.name, self.nodes.row_of[node.name])
+        return self.refusals.wake_recent(now) if room_appeared else []
 
     def _node_gone(self, name: NodeName) -> None:
         row = self.nodes.row_of.get(name)
@@ -141,12 +153,12 @@ class World:
             self.holds.node_closing(row)
             self.nodes.drop(name)
 
-    def _pod_seen(self, pod: Pod, now: Instant) -> list[Effect]:
+    def _pod_seen(self, pod: Pod, now: Instant, *, read: bool = False) -> list[Effect]:
         before = self.pods.get(pod.uid)
-        if not self.pods.put(pod):
+        if not self.pods.put(pod, read=read):
             return []
         if pod.ended:
-            return self._let_go(pod.uid)
+            return self._let_go(pod.uid, now)
         if pod.node is not None:
             return self._seen_bound(pod, pod.node)
         self._count_condition(before, pod, now)
@@ -166,8 +178,9 @@ class World:
         self._nominations.ended(pod.uid, node)
         self.denials.forget(pod.uid)
         self._refused_by_us.discard(pod.uid)
-        self._placing.waiting_for_holds.pop(pod.uid, None)
-        return self._drop_hold(pod.uid, used=True)
+        self.refusals.forget(pod.uid)
+        self.holds.drop(pod.uid)
+        return []
 
     def _count_over_total(self, node: NodeName) -> None:
         row = self.nodes.row_of.get(node)
@@ -188,55 +201,61 @@ class World:
         self.starvation.hasten(pod.uid, now)
 
     def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
-        if pod.node is None:
-            self._binding.read_unbound(pod.uid)
-        return self._pod_seen(pod, now)
+        effects: list[Effect] = []
+        if pod.node is None and self._binding.read_unbound(pod.uid):
+            # The pod itself was told to wait for its own bind, others for its room.
+            effects = [Touch(pod.uid, pod.key, "bind-given-up"), *self.refusals.wake_recent(now)]
+        return effects + self._pod_seen(pod, now, read=True)
 
-    def _pod_gone(self, uid: PodUid, key: PodKey, now: Instant) -> list[Effect]:
-        self.pods.drop(uid, key, now)
-        return self._let_go(uid)
+    def _bind_ended(self, event: BindEnded, now: Instant) -> list[Effect]:
+        counted = self.claims.get(event.uid) is not None
+        effects = self._binding.ended(event, self.policy, now)
+        if counted and self.claims.get(event.uid) is None:
+            effects += self.refusals.wake_recent(now)
+        return effects
 
-    def _let_go(self, uid: PodUid) -> list[Effect]:
-        self.claims.drop(uid)
+    def _let_go(self, uid: PodUid, now: Instant) -> list[Effect]:
+        """The pod counts no more, and waits for nothing."""
         self.denials.forget(uid)
         self.starvation.forget(uid)
+        self.refusals.forget(uid)
         self._refused_by_us.discard(uid)
-        self._placing.waiting_for_holds.pop(uid, None)
-        return self._drop_hold(uid, used=False)
-
-    def _drop_hold(self, uid: PodUid, *, used: bool) -> list[Effect]:
-        hold = self.holds.drop(uid)
-        return self._wake_waiting() if hold is not None and len(hold.counted) and not used else []
-
-    def _wake_waiting(self) -> list[Effect]:
-        """A hold ended unused, which no watch event tells kube-scheduler: pods refused because of holds are tried again."""
-        waiting = list(self._placing.waiting_for_holds.values())
-        self._placing.waiting_for_holds.clear()
-        return [Touch(pod.uid, pod.key, "hold-ended") for pod in waiting]
+        claim, hold = self.claims.drop(uid), self.holds.drop(uid)
+        effects = self.refusals.wake_held() if hold is not None and len(hold.counted) else []
+        return effects + (self.refusals.wake_recent(now) if claim is not None else [])
 
     def _ticked(self, now: Instant) -> list[Effect]:
+        effects, self._owed = self._still_owed(), []
         expired = self.holds.expire(now)
         self.tally.holds_expired += len(expired)
-        effects = self._wake_waiting() if expired else []
+        if expired:
+            effects += self.refusals.wake_held()
         for uid in self.denials.expire(now):
             pod = self.pods.get(uid)
             if pod is not None and pod.node is None:
                 effects.append(Touch(uid, pod.key, "denial-ended"))
-        self.pods.expire(now)
-        self._placing.forget_strangers()
-        self._refused_by_us = {uid for uid in self._refused_by_us if self.pods.known(uid) is not None}
+        for stranger in self.pods.expire(now):
+            self.refusals.forget(stranger)
+            self._refused_by_us.discard(stranger)
         effects += self._binding.overdue(self.policy, now)
         effects += self._nominations.due(self.policy, now)
         return effects
+
+    def _still_owed(self) -> list[Effect]:
+        pending = ((effect, self.pods.get(effect.uid)) for effect in self._owed)
+        return [effect for effect, pod in pending if pod is not None and pod.node is None and not pod.ended]
 
     # --- questions --------------------------------------------------------------------------------------------------------
 
     def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
         """Which of the rows the pod may go to: a `Reason` for each. Holds room there."""
         self.generation = Generation(self.generation + 1)
+        before = self.holds.get(pod.uid)
         codes = self._placing.filter(pod, rows, self.policy, now)
         if codes.all():
             self._refused_by_us.add(pod.uid)
+            if before is not None and len(before.counted):  # its earlier hold ended unused
+                self._owed += self.refusals.wake_held()
         else:
             self._refused_by_us.discard(pod.uid)
         return codes
@@ -251,10 +270,10 @@ class World:
         return self._binding.bind(uid, key, node, self.policy, now)
 
     def preempt(
-        self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]]
+        self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant
     ) -> dict[NodeName, tuple[tuple[PodUid, ...], int]]:
         """The nodes where the victims, or a few more, make room in our accounting; and how many more budgets they violate."""
-        return self._placing.preempt(pod, proposed)
+        return self._placing.preempt(pod, proposed, self.policy, now)
 
     def snapshot(self) -> Snapshot:
         """A frozen copy of the picture."""

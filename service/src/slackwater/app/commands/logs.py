@@ -8,6 +8,7 @@ import sys
 from typing import Final, Literal, TextIO
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
 LogFormat = Literal["json", "console"]
 
@@ -46,5 +47,8 @@ def set_up_logs(log_format: LogFormat, *, stream: TextIO | None = None, level: i
 
 def _rendering(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.Processor]:
     if log_format == "json":
-        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
-    return [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+        # Without local variables: one of them may be a bearer token.
+        tracebacks = ExceptionDictTransformer(show_locals=False)
+        return [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=plain)]

@@ -30,6 +30,12 @@ def victim_order(victim: Victim) -> tuple[bool, bool, int, str, PodUid]:
     return (not victim.deleting, victim.violates_budget, victim.priority, _inverted(victim.started_at), victim.uid)
 
 
+def importance(victim: Victim) -> tuple[int, str, PodUid]:
+    """Most important first, as kube-scheduler takes a node's first victim for its most important: 1. higher priority
+    2. started first 3. uid, arbitrary."""
+    return (-victim.priority, victim.started_at, victim.uid)
+
+
 def _inverted(text: str) -> str:
     return "".join(chr(0x10FFFF - ord(c)) for c in text)
 

@@ -53,9 +53,13 @@ def read_meta(raw: bytes | msgspec.Raw) -> MetaWire:
     return _IDENTITY.decode(raw).metadata
 
 
+#: Of a resource version: an unsigned 64-bit number has twenty.
+_MOST_DIGITS: Final = 20
+
+
 def version_number(text: str) -> int:
     """A resource version as a number; 0 where it is none, which is then older than every other."""
-    return int(text) if text.isdecimal() and text.isascii() else 0
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else 0
 
 
 @dataclass(slots=True)

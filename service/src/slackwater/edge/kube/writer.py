@@ -100,7 +100,7 @@ class ApiWriter:
         answer = await self._send("PATCH", pod_path(effect.key) + part, patch, deadline, content_type=MERGE_PATCH)
         outcome = outcome_of(answer)
         if answer.status == _NOT_FOUND:
-            return Outcome("refused", answer.status, outcome.detail, event=PodGone(effect.uid, effect.key))
+            return Outcome("refused", answer.status, outcome.detail, event=PodGone(effect.uid, effect.key, read=True))
         if answer.status not in {_CONFLICT, _UNPROCESSABLE}:
             return outcome
         # The UID did not match, the pod is bound by now, or too many wrote at once: the pod itself tells.
@@ -111,7 +111,7 @@ class ApiWriter:
     async def _read(self, uid: PodUid, key: PodKey, deadline: float) -> Outcome:
         answer = await self._send("GET", pod_path(key), None, deadline)
         if answer.status == _NOT_FOUND:
-            return Outcome("done", answer.status, event=PodGone(uid, key))
+            return Outcome("done", answer.status, event=PodGone(uid, key, read=True))
         outcome = outcome_of(answer)
         if outcome.verdict != "done":
             return outcome
@@ -119,7 +119,7 @@ class ApiWriter:
             pod = self._decoder.decode(answer.body)
         except ValueError as error:
             return Outcome("refused", answer.status, f"pod {key} cannot be read: {error}")
-        return Outcome("done", answer.status, event=PodRead(pod) if pod.uid == uid else PodGone(uid, key))
+        return Outcome("done", answer.status, event=PodRead(pod) if pod.uid == uid else PodGone(uid, key, read=True))
 
     async def _send(
         self, method: str, path: str, body: object, deadline: float, *, content_type: str = "application/json"

@@ -34,6 +34,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _TEXT: Final = [MEANINGS[reason].text for reason in Reason]
 _RESOLVABLE: Final = [MEANINGS[reason].resolvable for reason in Reason]
 _PREFIX: Final = "/scheduler/"
+#: Of a resource version: an unsigned 64-bit number has twenty.
+_MOST_DIGITS: Final = 20
 
 
 class Submitter(Protocol):
@@ -182,7 +184,7 @@ class Extender:
     def _preempt(self, body: bytes) -> bytes:
         args = wire.preemption_args(body)
         proposed, violations = _proposed(args)
-        kept = self._world.preempt(self._pod(args.Pod), proposed)
+        kept = self._world.preempt(self._pod(args.Pod), proposed, self._clock())
         return wire.encode(
             wire.PreemptionResult(
                 {
@@ -277,7 +279,7 @@ def _bind_answer(error: str) -> bytes:
 
 
 def _version(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
 def _error(status: int, message: str) -> Answer:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Annotated, Any
 
+import anyio
 import anyio.to_thread
 import msgspec
 from fastapi import FastAPI, Response
@@ -94,15 +95,19 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
 
 
 def _add_state(app: FastAPI, world: World, readiness: Readiness, settings: SettingsView, clock: Callable[[], Instant]) -> None:
+    # One at a time: a dump of a large cluster takes a second of one thread, and as much memory again as the state.
+    one_dump = anyio.CapacityLimiter(1)
+
     @app.get("/dumpstate", summary="The whole state, sorted, integers only (milliCPU, bytes)")
     async def dumpstate() -> Response:
-        taken = dump.take(world, clock())
-        configuration = settings.in_force
+        async with one_dump:
+            taken = dump.take(world, clock())
+            configuration = settings.in_force
 
-        def encoded() -> bytes:
-            return _encode({**dump.document(taken), "configuration": configuration})
+            def encoded() -> bytes:
+                return _encode({**dump.document(taken), "configuration": configuration})
 
-        return Response(await anyio.to_thread.run_sync(encoded), media_type="application/json")
+            return Response(await anyio.to_thread.run_sync(encoded), media_type="application/json")
 
     @app.get("/statusz", summary="A short state of the service")
     async def statusz() -> Status:

@@ -93,7 +93,7 @@ encode: Final = msgspec.json.Encoder().encode
 def placing_args(body: bytes) -> PlacingArgs:
     """:raises BadRequest: malformed, without a pod, or without any nodes."""
     args = _decoded(_placing, body)
-    if args.Pod == NULL:
+    if args.Pod == NULL or (args.NodeNames == NULL and args.Nodes == NULL):
         args = _decoded(_placing, _in_go_case(body, PlacingArgs))
     if args.Pod == NULL:
         raise BadRequest("Pod: missing, want the pod to be placed")
@@ -105,7 +105,7 @@ def placing_args(body: bytes) -> PlacingArgs:
 def binding_args(body: bytes) -> BindingArgs:
     """:raises BadRequest: malformed, or without one of the four names."""
     args = _decoded(_binding, body)
-    if not args.PodUID or not args.Node:
+    if not (args.PodName and args.PodNamespace and args.PodUID and args.Node):
         args = _decoded(_binding, _in_go_case(body, BindingArgs))
     for field in BindingArgs.__struct_fields__:
         if not getattr(args, field):
@@ -116,7 +116,7 @@ def binding_args(body: bytes) -> BindingArgs:
 def preemption_args(body: bytes) -> PreemptionArgs:
     """:raises BadRequest: malformed, without a pod, or without any victims."""
     args = _decoded(_preemption, body)
-    if args.Pod == NULL:
+    if args.Pod == NULL or (args.NodeNameToVictims is None and args.NodeNameToMetaVictims is None):
         args = _decoded(_preemption, _in_go_case(body, PreemptionArgs))
     if args.Pod == NULL:
         raise BadRequest("Pod: missing, want the preemptor")
