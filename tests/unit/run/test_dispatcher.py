@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from slackwater.model.effects import Announce, Bind, Effect, Nominate, ReadPod, Touch
-from slackwater.model.events import BindEnded, Event
+from slackwater.model.events import BindEnded, Event, TouchLost
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
 from slackwater.run.ports import Outcome
@@ -181,3 +181,31 @@ async def test_nothing_is_left_in_the_dispatcher_once_all_ended() -> None:
         for ticket in [dispatcher.submit(other(number)) for number in range(50)]:
             await ticket.ended()
         assert dispatcher.stats.waiting == 0
+
+
+async def test_a_bind_does_not_wait_behind_a_touch_of_its_own_pod() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    async with running(writer) as dispatcher:
+        dispatcher.submit(TOUCH)
+        dispatcher.submit(BIND)
+        await anyio.wait_all_tasks_blocked()
+        assert writer.asked == [TOUCH, BIND]
+        assert writer.open_gate is not None
+        writer.open_gate.set()
+
+
+async def test_stopping_is_bounded_for_what_waits_in_a_lane_too() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    with anyio.fail_after(2):
+        async with running(writer, DispatcherConfig(flush_seconds=0.1)) as dispatcher:
+            for effect in (Nominate(UID, KEY, NodeName("n")), TOUCH, ReadPod(UID, KEY)):
+                dispatcher.submit(effect)
+            await anyio.wait_all_tasks_blocked()
+
+
+async def test_a_touch_that_is_given_up_is_told() -> None:
+    events: list[Event] = []
+    script = [Outcome("again", 503)] * 100
+    async with running(ScriptedWriter(script=script), DispatcherConfig(write_seconds=0.2), events.append) as dispatcher:
+        await dispatcher.submit(TOUCH).ended()
+    assert events == [TouchLost(UID, KEY, "why")]

@@ -1,0 +1,158 @@
+"""Room that appears wakes who was refused for lack of it, where kube-scheduler would not; and nothing dies for nothing."""
+
+from dataclasses import replace
+
+from slackwater.ledger.ledger import NodePolicy
+from slackwater.model.effects import Bind, Nominate, ReadPod, Touch
+from slackwater.model.events import NodeSeen, PodGone, PodRead, PodSeen, TouchLost
+from slackwater.model.ids import NodeName
+from slackwater.model.kinds import KindInterner
+from slackwater.model.reasons import Reason
+from slackwater.world.policy import Policy
+from tests.scenarios.test_the_life_of_a_bind import Story
+from tests.support.builders import a_node, a_pod, amounts
+
+
+def test_a_repeated_bind_decides_over_an_earlier_read() -> None:
+    pod = a_pod("p", cpu="3")
+    story = Story(a_node("n"), pod)
+    story.bind(pod, "n")
+    story.bind_ended(pod, "n", "unknown")
+    assert story.after(11) == [ReadPod(pod.uid, pod.key)]
+    answer = story.world.bind(pod.uid, pod.key, NodeName("n"), story.at)
+    assert answer == (Reason.OK, Bind(pod.uid, pod.key, NodeName("n")), True)
+    story.world.apply(PodRead(pod), story.at)
+    assert story.reserved("n") == 3000, "the read is older than the repeated bind"
+    story.bind_ended(pod, "n", "bound")
+    assert story.reserved("n") == 3000
+
+
+def test_a_binding_that_was_given_up_and_happened_all_the_same_counts() -> None:
+    pod = a_pod("p", cpu="3")
+    story = Story(a_node("n"), pod)
+    story.bind(pod, "n")
+    story.bind_ended(pod, "n", "unreachable")
+    assert story.reserved("n") == 0
+    story.bind_ended(pod, "n", "bound")
+    assert story.reserved("n") == 3000
+
+
+def test_no_victims_for_a_pod_that_filter_refuses_whatever_goes() -> None:
+    victim = a_pod("v", on="n", cpu="4")
+    story = Story(a_node("n"), a_node("m"), victim)
+    proposed = {NodeName("n"): [victim.uid]}
+    hopeless = a_pod("h", cpu="1", priority=9, missing_request="app: cpu")
+    assert story.world.preempt(hopeless, proposed, story.at) == {}
+    binding = a_pod("b", cpu="1", priority=9)
+    story.seen(binding)
+    assert list(story.world.preempt(binding, proposed, story.at)) == ["n"]
+    story.bind(binding, "m")
+    assert story.world.preempt(binding, proposed, story.at) == {}
+    story.bind_ended(binding, "m", "refused")
+    assert story.world.preempt(binding, {NodeName("m"): [victim.uid]}, story.at) == {}, "a bind there was denied"
+
+
+def test_room_that_our_watch_shows_later_than_kube_schedulers_wakes_who_was_refused_just_before() -> None:
+    old, pod = a_pod("old", on="n", cpu="4"), a_pod("p", cpu="3")
+    story = Story(a_node("n"), old, pod)
+    assert story.filter(pod, "n") == [Reason.NOT_ENOUGH_CPU]
+    story.now += 0.5
+    touch = Touch(pod.uid, pod.key, "room-appeared")
+    assert story.world.apply(PodGone(old.uid, old.key), story.at) == [touch]
+    assert story.filter(pod, "unknown") == [Reason.NODE_UNKNOWN]
+    assert story.world.apply(NodeSeen(a_node("unknown")), story.at) == [touch]
+    assert story.world.apply(NodeSeen(a_node("unknown", cpu="8")), story.at) == [], "once"
+
+
+def test_room_that_appears_long_after_the_refusal_is_kube_schedulers_own_event() -> None:
+    old, pod = a_pod("old", on="n", cpu="4"), a_pod("p", cpu="3")
+    story = Story(a_node("n"), old, pod)
+    story.filter(pod, "n")
+    story.now += 5
+    assert story.world.apply(PodGone(old.uid, old.key), story.at) == []
+
+
+def test_a_heartbeat_of_a_node_is_no_room() -> None:
+    old, pod = a_pod("old", on="n", cpu="4"), a_pod("p", cpu="3")
+    story = Story(a_node("n"), old, pod)
+    story.filter(pod, "n")
+    assert story.world.apply(NodeSeen(a_node("n")), story.at) == []
+
+
+def test_a_filter_that_passes_ends_starvation() -> None:
+    pod = a_pod("p")
+    story = Story(a_node("full", cpu="100m"), a_node("a"), a_node("b"), pod)
+    story.filter(pod, "full")
+    assert story.filter(pod, "a", "b") == [Reason.OK, Reason.OK]
+    assert story.after(1) == []
+    story.filter(pod, "full")
+    story.bind(pod, "a")
+    assert not [effect for effect in story.after(1) if isinstance(effect, Nominate)]
+
+
+def test_nodes_that_would_not_take_the_pod_are_no_starvation() -> None:
+    pod = a_pod("p", node_selector={"disk": "ssd"})
+    story = Story(a_node("full", cpu="100m", labels={"disk": "ssd"}), a_node("other"), pod)
+    story.filter(pod, "full")
+    assert story.world.tally.sample_starvations == 0
+    story.world.apply(NodeSeen(a_node("other", labels={"disk": "ssd"})), story.at)
+    story.filter(pod, "full")
+    assert story.world.tally.sample_starvations == 1
+
+
+def test_a_bind_given_up_wakes_its_pod() -> None:
+    pod = a_pod("p")
+    story = Story(a_node("n"), pod)
+    story.bind(pod, "n")
+    story.bind_ended(pod, "n", "unknown")
+    story.after(11)
+    assert story.world.apply(PodRead(pod), story.at) == [Touch(pod.uid, pod.key, "bind-given-up")]
+
+
+def test_changed_settings_and_lost_touches_are_made_good_at_the_next_tick() -> None:
+    pod, other = a_pod("p", cpu="4"), a_pod("q")
+    story = Story(a_node("n"), pod, other, policy=Policy(nodes=NodePolicy(system=amounts("1", "0"))))
+    assert story.filter(pod, "n") == [Reason.CPU_ABOVE_TOTAL]
+    story.world.adopt_policy(replace(story.world.policy, nodes=NodePolicy()))
+    story.world.apply(TouchLost(other.uid, other.key, "room-appeared"), story.at)
+    assert story.after(0.1) == [Touch(pod.uid, pod.key, "settings-changed"), Touch(other.uid, other.key, "room-appeared")]
+    assert story.after(0.1) == [], "each once"
+
+
+def test_a_hold_that_the_pods_next_filter_gives_up_wakes_who_waited_for_it() -> None:
+    first, second = a_pod("first", cpu="3"), a_pod("second", cpu="3")
+    story = Story(a_node("n"), a_node("full", cpu="1"), first, second)
+    story.filter(first, "n")
+    assert story.filter(second, "n") == [Reason.HELD_FOR_OTHERS]
+    assert story.filter(first, "full") == [Reason.CPU_ABOVE_TOTAL]
+    assert Touch(second.uid, second.key, "hold-ended") in story.after(0.1)
+
+
+def test_a_pod_that_the_watch_tells_anew_after_a_restore_counts_again() -> None:
+    pod = a_pod("p", on="n", version=100)
+    story = Story(a_node("n"), pod)
+    story.world.apply(PodGone(pod.uid, pod.key), story.at)
+    story.world.apply(PodSeen(a_pod("p", on="n", version=50)), story.at)
+    assert story.reserved("n") == 500
+    story.world.apply(PodGone(pod.uid, pod.key, read=True), story.at)
+    story.seen(a_pod("p", on="n", version=60))
+    assert story.reserved("n") == 0, "a read found nothing: what the watch still tells is older"
+
+
+def test_a_repeated_filter_of_a_pod_that_is_being_bound_holds_nothing_more() -> None:
+    pod, other = a_pod("p", cpu="2"), a_pod("q", cpu="2")
+    story = Story(a_node("n"), pod, other)
+    story.bind(pod, "n")
+    assert story.filter(pod, "n") == [Reason.OK]
+    assert story.filter(other, "n") == [Reason.OK]
+
+
+def test_kinds_are_forgotten_with_their_last_pod() -> None:
+    interner = KindInterner()
+    pods = [a_pod(f"p{number}", cpu=f"{number + 1}m") for number in range(10)]
+    for pod in pods:
+        assert interner.intern(pod.kind) is pod.kind
+        assert interner.intern(replace(pod.kind)) is pod.kind
+    assert len(interner) == 10
+    del pods[1:], pod
+    assert len(interner) == 1
