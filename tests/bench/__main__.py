@@ -33,8 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     if asked.write_docs:
-        console.print(f"wrote {publish.write_docs()}")
-        return 0
+        return _write_docs(console)
     with shown_on(sys.stderr) as progress:
         build(progress)
     services = tuple(asked.service) or (installed_service(),)
@@ -55,6 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for problem in wrong:
         console.print(problem, style="red")
     return 1 if wrong else 0
+
+
+def _write_docs(console: Console) -> int:
+    try:
+        console.print(f"wrote {publish.write_docs()}")
+    except BenchFailed as error:
+        console.print(str(error), style="red")
+        return 1
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

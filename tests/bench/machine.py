@@ -22,7 +22,6 @@ def described() -> dict[str, str | int | float]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "kubernetes": required_version((GO_FILES / "kubernetes" / "go.mod").read_text(), "k8s.io/kubernetes"),
-        "loadBefore15Minutes": os.getloadavg()[2],
         "finishedAt": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tests.bench import machine
 from tests.bench.options import BenchFailed
 from tests.bench.report import Goal, Measurement, Ratio, Report
-from tests.bench.show import columns, figure, rows, verdict
+from tests.bench.show import Grid, grid, ratio_grid
 
 _ROOT: Final = Path(__file__).parents[2]
 OUTPUT: Final = _ROOT / "tests" / "output" / "bench"
@@ -59,38 +59,30 @@ def write_docs(folder: Path = OUTPUT, page: Path = PAGE) -> Path:
 
 
 def _section(document: Mapping[str, Any]) -> Iterator[str]:
-    measurements = [_measurement(entry) for entry in document["measurements"]]
-    ratios = [_ratio(entry) for entry in document["ratios"]]
     yield f"### {document['bench']}"
     yield ""
     yield _said(document["parameters"], document["machine"])
     yield ""
-    heads = columns(measurements)
-    yield f"| median | {' | '.join(heads)} |"
-    yield f"|---|{'---:|' * len(heads)}"
-    for subject, cells in rows(measurements):
-        yield f"| {subject} | {' | '.join('' if cell is None else _cell(cell) for cell in cells)} |"
+    yield from _drawn(grid([_measurement(entry) for entry in document["measurements"]]))
     yield ""
-    yield "| ratio | median | lowest | highest | goal |"
-    yield "|---|---:|---:|---:|---|"
-    for ratio in ratios:
-        least, most = min(ratio.samples), max(ratio.samples)
-        yield f"| {ratio.name} | **{ratio.median:.3f}** | {least:.3f} | {most:.3f} | {verdict(ratio)} |"
+    yield from _drawn(ratio_grid([_ratio(entry) for entry in document["ratios"]]))
     yield ""
     for note in document["notes"]:
         yield note
         yield ""
 
 
+def _drawn(grid: Grid) -> Iterator[str]:
+    yield f"| {' | '.join(grid.heads)} |"
+    yield f"|---|{'---:|' * (len(grid.heads) - 1)}"
+    for row in grid.rows:
+        yield f"| {' | '.join(row)} |"
+
+
 def _said(parameters: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
     sizes = ", ".join(f"{name} {value}" for name, value in parameters.items())
     where = f"{seen['cores']} cores of {seen['cpu']}, {seen['memoryGiB']} GiB, Python {seen['python']}"
     return f"{sizes}. {where}, Kubernetes {seen['kubernetes']}; {seen['finishedAt']}."
-
-
-def _cell(measurement: Measurement) -> str:
-    said = verdict(measurement)
-    return f"{figure(measurement.median)} ({said})" if said else figure(measurement.median)
 
 
 def _measurement(entry: Mapping[str, Any]) -> Measurement:

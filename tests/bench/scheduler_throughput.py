@@ -50,8 +50,8 @@ class _Run:
 async def measure(options: Options, tell: Tell) -> Report:
     """Interleaved: each round runs every contender once."""
     nodes = options.nodes or (200 if options.quick else 1000)
-    pods = options.pods or (1000 if options.quick else 6000)
-    rounds = options.rounds or (2 if options.quick else 5)
+    pods = options.pods or (800 if options.quick else 6000)
+    rounds = options.rounds or (3 if options.quick else 5)
     subjects: dict[str, ServiceCommand | None] = {ALONE: None, NOTHING: None, **{s.name: s for s in options.services}}
     runs: dict[str, list[_Run]] = defaultdict(list)
     for number in range(rounds):

@@ -1,6 +1,7 @@
-"""A report as a table for the terminal: one row for each subject, one column for each quantity, medians of the rounds."""
+"""A report as tables: medians of the rounds by subject and quantity, and the ratios."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import StringIO
 from typing import Final
 
@@ -20,22 +21,38 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def columns(measurements: Sequence[Measurement]) -> list[str]:
-    """The heads of the columns, in the order of first appearance."""
-    return list(dict.fromkeys(head(m) for m in measurements))
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Texts, ready to be drawn: the heads of all columns, and each row with its own head first."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
-def head(measurement: Measurement) -> str:
+def grid(measurements: Sequence[Measurement]) -> Grid:
+    """The medians; subjects are the rows, or the columns where there are fewer of them than of quantities."""
+    cells = {(m.subject, _quantity(m)): _cell(m) for m in measurements}
+    subjects = list(dict.fromkeys(subject for subject, _ in cells))
+    quantities = list(dict.fromkeys(quantity for _, quantity in cells))
+    if len(subjects) < len(quantities):
+        rows = ((q, *(cells.get((s, q), "") for s in subjects)) for q in quantities)
+        return Grid(("median", *subjects), tuple(rows))
+    return Grid(("median", *quantities), tuple((s, *(cells.get((s, q), "") for q in quantities)) for s in subjects))
+
+
+def ratio_grid(ratios: Sequence[Ratio]) -> Grid:
+    """One row for each ratio."""
+    rows = ((r.name, f"{r.median:.3f}", f"{min(r.samples):.3f}", f"{max(r.samples):.3f}", verdict(r)) for r in ratios)
+    return Grid(("ratio", "median", "lowest", "highest", "goal"), tuple(rows))
+
+
+def _quantity(measurement: Measurement) -> str:
     return f"{measurement.quantity} ({measurement.unit})" if measurement.unit else measurement.quantity
 
 
-def rows(measurements: Sequence[Measurement]) -> list[tuple[str, list[Measurement | None]]]:
-    """Each subject with its measurement in each column, None where it has none."""
-    heads = columns(measurements)
-    cells: dict[str, dict[str, Measurement]] = {}
-    for measurement in measurements:
-        cells.setdefault(measurement.subject, {})[head(measurement)] = measurement
-    return [(subject, [found.get(name) for name in heads]) for subject, found in cells.items()]
+def _cell(measurement: Measurement) -> str:
+    said = verdict(measurement)
+    return f"{figure(measurement.median)} ({said})" if said else figure(measurement.median)
 
 
 def verdict(item: Measurement | Ratio) -> str:
@@ -50,36 +67,18 @@ def as_table(report: Report, *, width: int) -> str:
     console = Console(file=StringIO(), width=max(width, _WIDTH), highlight=False)
     said = ", ".join(f"{name} {value}" for name, value in report.parameters.items())
     console.print(f"\n[bold]{report.bench}[/bold]{' (quick)' if report.quick else ''}: {said}")
-    console.print(_measurements(report.measurements))
-    console.print(_ratios(report.ratios))
+    console.print(_drawn(grid(report.measurements)))
+    console.print(_drawn(ratio_grid(report.ratios)))
     for note in report.notes:
         console.print(f"  {note}")
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
 
-def _measurements(measurements: Sequence[Measurement]) -> Table:
+def _drawn(grid: Grid) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("median")
-    for name in columns(measurements):
-        table.add_column(name, justify="right")
-    for subject, cells in rows(measurements):
-        table.add_row(subject, *(_cell(cell) for cell in cells))
-    return table
-
-
-def _cell(measurement: Measurement | None) -> str:
-    if measurement is None:
-        return ""
-    said = verdict(measurement)
-    return f"{figure(measurement.median)} ({said})" if said else figure(measurement.median)
-
-
-def _ratios(ratios: Sequence[Ratio]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("ratio", "median", "lowest", "highest", "goal"):
-        table.add_column(name, justify="left" if name in {"ratio", "goal"} else "right")
-    for ratio in ratios:
-        least, most = min(ratio.samples), max(ratio.samples)
-        table.add_row(ratio.name, f"{ratio.median:.3f}", f"{least:.3f}", f"{most:.3f}", verdict(ratio))
+    for number, name in enumerate(grid.heads):
+        table.add_column(name, justify="right" if number else "left")
+    for row in grid.rows:
+        table.add_row(*row)
     return table

@@ -6,6 +6,7 @@ tries a refused pod again by itself only after five minutes.
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.cluster.support.bodies import a_pod
@@ -13,11 +14,12 @@ from tests.cluster.support.ground import Ground
 from tests.cluster.support.picture import same_picture
 from tests.cluster.support.slow_wire import slow_wire
 from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 SYSTEM = {"nodes": {"system": {"cpu": "2"}}}
-#: kube-scheduler's first back-off is a second.
+FIRST_BACKOFF_SECONDS = 1.0  #: kube-scheduler's default
 WOKEN_WITHIN_SECONDS = 8.0
 
 
@@ -28,16 +30,25 @@ async def test_a_pod_refused_before_our_watch_showed_the_room_gets_it_once_it_do
     await ground.make_nodes(1, cpu="4")
     async with slow_wire(stage.control_plane.kubeconfig("slackwater"), tmp_path) as wire:
         service = await stage.up(SYSTEM, kubeconfig=wire.kubeconfig)
+
+        async def touches() -> int:
+            return (await service.metrics()).value("slackwater_api_calls_total", effect="Touch", verdict="done")
+
         await ground.make_pods([a_pod("first", cpu="1500m")])
         await ground.until_bound(1, within_seconds=30)
         await ground.make_pods([a_pod("second", cpu="1500m")])
         await ground.until_refused("second")
 
-        wire.delay_seconds = 2.0
+        # While it backs off, an event only ends its wait: it would ask late enough to find the room.
+        await anyio.sleep(1.5 * FIRST_BACKOFF_SECONDS)
+
+        wire.delay_seconds = 1.0
         await ground.delete_pods(["first"])
 
         await ground.until_placed("second", within_seconds=wire.delay_seconds + WOKEN_WITHIN_SECONDS)
         wire.delay_seconds = 0.0
+        # Else it proves nothing: kube-scheduler asked too late to be refused.
+        await eventually(touches, lambda n: n >= 1, within_seconds=5.0, wanted="the pod touched by us")
         await same_picture(service, ground)
 
 

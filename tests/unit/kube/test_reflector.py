@@ -57,9 +57,11 @@ class Story:
 
 
 @asynccontextmanager
-async def reflecting(api: FakeApi, client: KubeClient, config: ReflectorConfig = FAST) -> AsyncIterator[Story]:
+async def reflecting(
+    api: FakeApi, client: KubeClient, config: ReflectorConfig = FAST, *, may_be_absent: bool = False
+) -> AsyncIterator[Story]:
     broken: list[tuple[str, str]] = []
-    resource = nodes(lambda kind, name, _error: broken.append((kind, name)))
+    resource = replace(nodes(lambda kind, name, _error: broken.append((kind, name))), may_be_absent=may_be_absent)
     story = Story(api, Reflector(client, resource, rng=Random(1), config=config))
     story.broken = broken
     async with anyio.create_task_group() as group:
@@ -157,10 +159,11 @@ async def test_after_410_a_new_list_gives_out_only_the_difference(api: FakeApi, 
         assert story.reflector.stats().breaks["expired"] == 1
 
 
-async def test_a_list_whose_pages_expire_begins_anew(api: FakeApi, client: KubeClient) -> None:
+@pytest.mark.parametrize("code", [410, 400, 404])
+async def test_a_list_whose_token_the_server_does_not_take_begins_anew(api: FakeApi, client: KubeClient, code: int) -> None:
     for number in range(9):
         api.put(NODES_PATH, f"n{number}")
-    api.reply("GET", NODES_PATH, _page(api, 0, 3, "next"), Reply(status=410, body=status(410, "Expired")))
+    api.reply("GET", NODES_PATH, _page(api, 0, 3, "next"), Reply(status=code, body=status(code, "Odd")))
     api.delete(NODES_PATH, "n1")
     async with reflecting(api, client) as story:
         await story.caught_up()
@@ -243,8 +246,8 @@ async def test_history_that_went_back_is_listed_again_and_given_out_although_old
         assert story.reflector.stats().breaks["went_back"] == 1
 
 
-async def test_a_path_that_is_not_there_counts_as_empty_and_is_looked_for_again(api: FakeApi, client: KubeClient) -> None:
-    async with reflecting(api, client) as story:
+async def test_a_type_that_may_be_absent_counts_as_empty_and_is_looked_for_again(api: FakeApi, client: KubeClient) -> None:
+    async with reflecting(api, client, may_be_absent=True) as story:
         await story.listed(1)
         assert story.reader.state == {}
         api.put(NODES_PATH, "a")
@@ -254,6 +257,19 @@ async def test_a_path_that_is_not_there_counts_as_empty_and_is_looked_for_again(
         await story.reader.until(lambda: story.reader.state == {})
         assert not story.reader.complaints
         assert story.reader.events[-1] == NodeGone(NodeName("a"))
+
+
+async def test_a_404_for_a_type_that_is_always_there_ends_nothing(api: FakeApi, client: KubeClient) -> None:
+    api.put(NODES_PATH, "a")
+    async with reflecting(api, client) as story:
+        await story.caught_up()
+        lost = Reply(status=404, body=b"404 page not found")
+        api.reply("watch", NODES_PATH, lost)
+        api.reply("GET", NODES_PATH, lost, lost)
+        api.drop()
+        await story.listed(2)
+        assert story.reflector.stats().breaks["absent"] == 3
+        assert len(story.reader.events) == 1, "what was known stood all the while"
 
 
 async def test_a_server_that_is_behind_our_version_is_asked_again_and_in_the_end_for_a_list(

@@ -120,7 +120,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("laws") / "kubeconfig"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=_steps())
 def test_after_any_changes_and_breaks_the_events_add_up_to_what_the_server_has(steps: list[Step], kubeconfig: Path) -> None:
     anyio.run(_play, steps, kubeconfig)

@@ -164,8 +164,10 @@ class Placing:
             row = self._nodes.row_of.get(name)
             victims = None if row is None or name in denied else self._victims(pod, name, row, uids)
             if victims:
-                more = sum(v.violates_budget for v in victims if v.uid not in uids)
-                kept[name] = (tuple(v.uid for v in sorted(victims, key=importance)), more)
+                added = victims[len(uids) :]
+                # kube-scheduler's own order is kept where nobody was added: it knows starts that we may not have seen yet.
+                ordered = sorted(victims, key=importance) if added else victims
+                kept[name] = (tuple(v.uid for v in ordered), sum(v.violates_budget for v in added))
         return kept
 
     def _victims(self, pod: Pod, name: NodeName, row: Row, uids: Sequence[PodUid]) -> tuple[Victim, ...] | None:

@@ -50,7 +50,7 @@ _GOOD_SECONDS: Final = 5.0
 class ReflectorConfig:
     """`watch_seconds`: each watch lasts a random time within. A server that is silent for `grace_seconds` longer is lost.
 
-    `absent_seconds`: how often a path that is not there (no such CRD) is looked for again.
+    `absent_seconds`: how often a type that may be absent, and is, is looked for again.
     """
 
     page_size: int = 500
@@ -128,11 +128,10 @@ class Reflector(Generic[K]):
             try:
                 page = await self._page(token)
             except KubeError as error:
-                cause = cause_of(error)
-                if cause == "expired" or (cause == "absent" and token):
-                    raise  # the list as a whole is void
+                if token and _is_void(error):
+                    raise
                 pause = self._broke(error)
-                if cause == "absent":
+                if self._resource.may_be_absent and cause_of(error) == "absent":
                     self._pause_seconds = self._config.absent_seconds
                     break
                 await anyio.sleep(pause)
@@ -229,6 +228,11 @@ class Reflector(Generic[K]):
         tell = _log.warning if first else _log.debug
         tell("feed broke off", resource=self._resource.name, cause=cause, error=str(error), again_in_seconds=round(pause, 3))
         return pause
+
+
+def _is_void(error: KubeError) -> bool:
+    """Whether the server will not go on with a list at this token (410, as a rule): then it begins anew."""
+    return isinstance(error, Refused) and 400 <= error.code < 500 and error.code != HTTPStatus.TOO_MANY_REQUESTS
 
 
 def _slices(items: Iterable[T]) -> Iterator[list[T]]:

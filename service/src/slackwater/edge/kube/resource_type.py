@@ -32,7 +32,11 @@ class Found(NamedTuple, Generic[K]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceType(Generic[K]):
-    """One resource type. `decode` raises ValueError for an object it cannot read."""
+    """One resource type. `decode` raises ValueError for an object it cannot read.
+
+    `may_be_absent`: a 404 means that there is no such type here (its CRD is not installed), hence no objects. Of the others
+    a 404 says nothing: it comes from something between us and the API server, and must not end all that we know.
+    """
 
     name: str
     path: str
@@ -40,6 +44,7 @@ class ResourceType(Generic[K]):
     key_of: Callable[[str, str], K]  #: (namespace, name)
     gone: Callable[[K, str], Event]  #: (key, UID)
     on_broken: OnBroken
+    may_be_absent: bool = False
     field_selector: str = ""
     label_selector: str = ""
 
