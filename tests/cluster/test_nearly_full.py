@@ -93,7 +93,8 @@ async def until_nothing_fits(ground: Ground, system: Asked) -> None:
         pods = await ground.pods()
         room = await room_by_node(ground, pods, system)
         waiting = {name: asked_by(pod) for name, pod in pods.items() if "nodeName" not in pod["spec"]}
-        return [f"{name} on {node}" for name, asked in waiting.items() if (node := next(fitting(asked, room), None))]
+        found = [f"{name} on {node}" for name, asked in waiting.items() if (node := next(fitting(asked, room), None))]
+        return found[:10]
 
     await eventually(
         still_fitting,

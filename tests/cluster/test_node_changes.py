@@ -1,5 +1,6 @@
 """Nodes that go, shrink or are cordoned, and pods that end: the picture follows, and room that appears is used."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -85,5 +86,5 @@ async def test_the_room_of_a_pod_that_ended_is_free_though_the_pod_is_still_ther
     assert await ground.placed() == {"job": only, "next": only}
 
 
-async def until_picture(service: SlackwaterProcess, holds: Any, *, wanted: str) -> None:
+async def until_picture(service: SlackwaterProcess, holds: Callable[[dict[str, Any]], bool], *, wanted: str) -> None:
     await eventually(service.dumpstate, holds, within_seconds=SOON, wanted=wanted)

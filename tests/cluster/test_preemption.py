@@ -43,7 +43,7 @@ async def test_where_system_amounts_leave_less_one_victim_more_than_in_tree_foun
     assert await ground.until_placed("high", within_seconds=PREEMPTED_WITHIN_SECONDS) == node
 
     assert len(set(low) - set(await ground.pods())) == 2
-    assert (await service.metrics()).value("slackwater_extender_requests_total", verb="preempt", code="200") == 1
+    assert (await service.metrics()).value("slackwater_extender_requests_total", verb="preempt", code="200") >= 1
     assert reserved(await same_picture(service, ground))[node].cpu == 3500
 
 

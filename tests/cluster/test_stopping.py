@@ -27,8 +27,9 @@ async def test_a_service_stopped_under_load_exits_with_0_and_tells_of_every_pod_
     bound = stage.bound_by_service()
     assert set(await ground.placed()) == set(bound)
     log = (stage.control_plane.logs / f"{SCHEDULER}.log").read_text()
-    failed = [line for line in log.splitlines() if "Error scheduling pod" in line and "/scheduler/bind" in line]
-    assert [name for name in bound if any(f'{ground.name}/{name}"' in line for line in failed)] == []
+    failed = [line for line in log.splitlines() if "/scheduler/bind" in line and f'pod="{ground.name}/' in line]
+    # A call that comes while the connection is being closed is lost, and tried again; but then it has done nothing.
+    assert [name for name in bound if any(f'/{name}"' in line for line in failed)] == []
 
 
 async def test_binds_in_flight_when_sigterm_comes_are_carried_out_and_answered(stage: Stage, ground: Ground) -> None:
