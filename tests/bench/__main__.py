@@ -1,6 +1,7 @@
 """`python -m tests.bench`: runs the benches, prints a table of each and writes it as JSON to tests/output/bench/.
 
-Exit status: 0, also where a goal was missed; 1 where a run did not do what it is timed for, or a ratio is absurd.
+Exit status: 0, also where a goal was missed; 1 where a run did not do what it is timed for, or a ratio is absurd; 130 after
+Ctrl-C.
 """
 
 import argparse
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"{name} ...")
         try:
             report = anyio.run(BENCHES[name], options, console.print, backend_options={"use_uvloop": True})
+        except KeyboardInterrupt:
+            return 130
         except (BenchFailed, ControlPlaneError) as error:
             wrong.append("\n".join((f"{name}: {error}", *getattr(error, "__notes__", ()))))
             continue

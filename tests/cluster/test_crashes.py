@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from http import HTTPStatus
 from signal import SIGKILL
 
 import anyio
@@ -17,6 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 #: kube-scheduler waits up to 10 s before it tries a pod again that failed several times.
 BOUND_WITHIN_SECONDS = 90.0
+FIRST_SERVER_ERROR = 500
 
 
 async def test_a_service_killed_while_1000_pods_are_placed_loses_none_and_doubles_none(stage: Stage, ground: Ground) -> None:
@@ -37,10 +37,8 @@ async def test_a_service_killed_while_1000_pods_are_placed_loses_none_and_double
 
     bound = Counter(stage.bound_by_service())
     assert max(bound.values()) == 1
-    # What was asked by a process that was gone before the answer.
-    assert set(names) - set(bound) <= {
-        request.name for request in stage.binds() if request.status == HTTPStatus.GATEWAY_TIMEOUT
-    }
+    # Who asked was gone before the answer: the API server notes a time-out, though it may have done it.
+    assert set(names) - set(bound) <= {request.name for request in stage.binds() if request.status >= FIRST_SERVER_ERROR}
     await same_picture(service, ground)
 
 

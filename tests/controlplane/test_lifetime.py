@@ -131,7 +131,7 @@ def test_ctrl_c_stops_everything_and_removes_the_folder(binaries: Binaries, tmp_
     with an_owner(binaries, tmp_path) as (owner, folder, pids):
         assert folder.exists()
         owner.send_signal(signal.SIGINT)
-        _, errors = owner.communicate(timeout=30)
+        _, errors = owner.communicate(timeout=60)
 
         assert "KeyboardInterrupt" in errors
         assert not any(is_there(pid) for pid in pids)

@@ -30,7 +30,10 @@ _ANSWER_WITHIN: Final = aiohttp.ClientTimeout(total=10)
 
 
 class SlackwaterProcess:
-    """An async context manager; `start` first. `config` is the file that it and `scheduler-config` read."""
+    """An async context manager; `start` first. `config` is the file that it and `scheduler-config` read.
+
+    Leaving the block stops it by SIGTERM where it still runs: AssertionError unless it takes that well and exits with 0.
+    """
 
     def __init__(self, *, folder: Path, kubeconfig: Path, ports: FreePorts, settings: Mapping[str, Any] | None = None) -> None:
         self.config = folder / "slackwater.yaml"
@@ -53,10 +56,14 @@ class SlackwaterProcess:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        was_running = self._component.running
         # Bounded, since both are.
         with anyio.CancelScope(shield=True):
             await self._http.close()
             await self._component.stop(within_seconds=_STOP_WITHIN_SECONDS)
+        if was_running:
+            status = await self._component.ended()
+            assert status == 0, f"the service exited with {status} after SIGTERM, want 0; its log ends so: {self.log[-2000:]}"
 
     # Its life
 

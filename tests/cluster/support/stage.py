@@ -23,10 +23,7 @@ Edit = Callable[[dict[str, Any]], None]
 
 
 class Stage:
-    """An async context manager. Inside, `up` brings the service and kube-scheduler to life; all end with the block.
-
-    The service is stopped by SIGTERM and must take it well: a test also fails when it does not exit with 0.
-    """
+    """An async context manager. Inside, `up` brings the service and kube-scheduler to life; all end with the block."""
 
     def __init__(self, control_plane: ControlPlane, ground: Ground, *, folder: Path, ports: FreePorts) -> None:
         self.control_plane = control_plane
