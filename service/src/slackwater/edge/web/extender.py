@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import structlog
 
+from slackwater.decide.placement.scores import MAX_EXTENDER_SCORE
 from slackwater.edge.web import wire
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.model.columns import Codes, Mask
@@ -34,6 +35,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _TEXT: Final = [MEANINGS[reason].text for reason in Reason]
 _RESOLVABLE: Final = [MEANINGS[reason].resolvable for reason in Reason]
 _PREFIX: Final = "/scheduler/"
+#: How an entry of prioritize's answer ends, by score.
+_SCORE_ENDS: Final = [b'","Score":%d}' % score for score in range(MAX_EXTENDER_SCORE + 1)]
 #: Of a resource version: an unsigned 64-bit number has twenty.
 _MOST_DIGITS: Final = 20
 
@@ -167,8 +170,11 @@ class Extender:
         args = wire.placing_args(body)
         names = _Asked.of(args).names
         scores = self._world.prioritize(self._pod(args.Pod), self._world.nodes.rows_of_utf8(names))
-        scored = zip(names, scores.tolist(), strict=True)
-        return b"[%b]" % b",".join([b'{"Host":"%b","Score":%d}' % item for item in scored])
+        if not names:
+            return b"[]"
+        # All in C: formatting 5,000 entries one by one takes longer than everything else together.
+        ends = map(_SCORE_ENDS.__getitem__, scores.tolist())
+        return b'[{"Host":"%b]' % b',{"Host":"'.join(map(bytes.__add__, names, ends))
 
     async def _bind(self, body: bytes) -> bytes:
         args = wire.binding_args(body)
