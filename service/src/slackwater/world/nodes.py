@@ -28,6 +28,8 @@ class NodeTable:
         self.room_version: npt.NDArray[np.int64] = np.zeros(64, np.int64)
         #: Moves whenever what nodes say to pods may have changed: names, labels, taints, cordons.
         self.rules_version = 0
+        #: Moves whenever a name gets a row, or loses it.
+        self.names_version = 0
         #: Rows where our accounting refuses what kube-scheduler's own would accept: Total is below allocatable there.
         self.stricter: Mask = np.zeros(64, np.bool_)
 
@@ -39,6 +41,7 @@ class NodeTable:
             row = self._new_row()
             self.row_of[node.name] = row
             self._row_of_utf8[node.name.encode()] = row
+            self.names_version += 1
         self.by_row[row] = node
         if known is None or _rules(known) != _rules(node):
             self.rules_version += 1
@@ -70,6 +73,7 @@ class NodeTable:
             del self._row_of_utf8[name.encode()]
             self.by_row[row] = None
             self.rules_version += 1
+            self.names_version += 1
             self.stricter[row] = False
             self._ledger.close_row(row)
             self._free.append(row)

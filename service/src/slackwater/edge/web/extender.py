@@ -8,17 +8,14 @@ Malformed ones get 400, 404, 405 or 413 and the same `Error`, and change nothing
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any, Final, Protocol
 
 import msgspec
-import numpy as np
 import structlog
 
-from slackwater.decide.placement.scores import MAX_EXTENDER_SCORE
 from slackwater.edge.web import wire
+from slackwater.edge.web.asked import AskedNodes
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
-from slackwater.model.columns import Codes, Mask
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
@@ -33,10 +30,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _TEXT: Final = [MEANINGS[reason].text for reason in Reason]
-_RESOLVABLE: Final = [MEANINGS[reason].resolvable for reason in Reason]
 _PREFIX: Final = "/scheduler/"
-#: How an entry of prioritize's answer ends, by score.
-_SCORE_ENDS: Final = [b'","Score":%d}' % score for score in range(MAX_EXTENDER_SCORE + 1)]
 #: Of a resource version: an unsigned 64-bit number has twenty.
 _MOST_DIGITS: Final = 20
 
@@ -86,6 +80,7 @@ class Extender:
         self._clock = clock
         self._metrics = metrics
         self.max_body_bytes = max_body_bytes
+        self._asked = AskedNodes(world.nodes)
         self._verbs: Final[Mapping[str, Callable[[bytes], bytes | Awaitable[bytes]]]] = {
             "filter": self._filter,
             "prioritize": self._prioritize,
@@ -162,19 +157,14 @@ class Extender:
     def _filter(self, body: bytes) -> bytes:
         args = wire.placing_args(body)
         pod = self._pod(args.Pod)
-        asked = _Asked.of(args)
-        codes = self._world.filter(pod, self._world.nodes.rows_of_utf8(asked.names), self._clock())
+        asked = self._asked.of(args)
+        codes = self._world.filter(pod, asked.rows, self._clock())
         return asked.filtered(codes, _texts_about(pod))
 
     def _prioritize(self, body: bytes) -> bytes:
         args = wire.placing_args(body)
-        names = _Asked.of(args).names
-        scores = self._world.prioritize(self._pod(args.Pod), self._world.nodes.rows_of_utf8(names))
-        if not names:
-            return b"[]"
-        # All in C: formatting 5,000 entries one by one takes longer than everything else together.
-        ends = map(_SCORE_ENDS.__getitem__, scores.tolist())
-        return b'[{"Host":"%b]' % b',{"Host":"'.join(map(bytes.__add__, names, ends))
+        asked = self._asked.of(args)
+        return asked.prioritized(self._world.prioritize(self._pod(args.Pod), asked.rows))
 
     async def _bind(self, body: bytes) -> bytes:
         args = wire.binding_args(body)
@@ -199,56 +189,6 @@ class Extender:
                 }
             )
         )
-
-
-class _Asked:
-    """The nodes of a question, by name or whole; both are answered in kind (`nodeCacheCapable` true and false).
-
-    Names stay as they stand between their quotes in the question, and go into the answer as they are.
-    """
-
-    def __init__(self, names: list[bytes], raw_names: bytes | None, items: list[msgspec.Raw]) -> None:
-        self.names = names
-        self._raw_names = raw_names
-        self._items = items
-
-    @classmethod
-    def of(cls, args: wire.PlacingArgs) -> "_Asked":
-        if args.NodeNames != wire.NULL:
-            raw = bytes(args.NodeNames)
-            return cls(wire.names(raw), raw, [])
-        items = wire.node_items(args.Nodes)
-        return cls([wire.encode(wire.head(item, "Nodes.items[]").name)[1:-1] for item in items], None, items)
-
-    def filtered(self, codes: Codes, texts: Sequence[str]) -> bytes:
-        """The answer to filter: every node that does not pass is named with its reason (trap T17)."""
-        failed: list[bytes] = []
-        unresolvable: list[bytes] = []
-        for code in np.unique(codes).tolist():
-            if code != Reason.OK:
-                text = wire.encode(texts[code])
-                names = b'":%b,"' % text
-                entries = b'"%b":%b' % (names.join(compress(self.names, _mask(codes == code))), text)
-                (failed if _RESOLVABLE[code] else unresolvable).append(entries)
-        return b'{%b,"FailedNodes":{%b},"FailedAndUnresolvableNodes":{%b},"Error":""}' % (
-            self._passing(codes),
-            b",".join(failed),
-            b",".join(unresolvable),
-        )
-
-    def _passing(self, codes: Codes) -> bytes:
-        mask = _mask(codes == Reason.OK)
-        if self._raw_names is None:
-            return b'"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null' % b",".join(map(bytes, compress(self._items, mask)))
-        if not codes.any():  # the names go back as they came
-            return b'"Nodes":null,"NodeNames":%b' % self._raw_names
-        passing = b'","'.join(compress(self.names, mask))
-        return b'"Nodes":null,"NodeNames":%b' % (b'["%b"]' % passing if passing else b"[]")
-
-
-def _mask(selected: Mask) -> bytes:
-    """Selectors for `compress`: iterating bytes makes no Python object for each row."""
-    return selected.tobytes()
 
 
 def _texts_about(pod: Pod) -> Sequence[str]:
