@@ -72,6 +72,24 @@ class WorldMachine(RuleBasedStateMachine):
             assert codes.all()
 
     @precondition(lambda self: self.pods)
+    @rule(data=st.data(), proposed=st.lists(nodes, unique=True))
+    def ask_preempt(self, data: st.DataObject, proposed: list[str]) -> None:
+        """kube-scheduler proposes all that the server has there; each node that is kept has its victims there."""
+        pod = replace(self.pod(data), priority=9)
+        there = {NodeName(n): [p.uid for p in self.pods.values() if p.node == n and not p.ended] for n in proposed}
+        kept = self.world.preempt(pod, {n: uids for n, uids in there.items() if uids}, self.at)
+        for node, (uids, _) in kept.items():
+            assert set(there[node]) <= set(uids)
+            for uid in uids:
+                claim = self.world.claims.get(uid)
+                assert claim is not None
+                assert claim.node == node
+
+    @rule(system=st.sampled_from(["0", "1"]))
+    def settings_change(self, system: str) -> None:
+        self.world.adopt_policy(Policy(nodes=NodePolicy(system=amounts(system, "0"))))
+
+    @precondition(lambda self: self.pods)
     @rule(data=st.data(), node=nodes)
     def ask_bind(self, data: st.DataObject, node: str) -> None:
         self.bind(self.pod(data), node)
@@ -185,6 +203,8 @@ class WorldMachine(RuleBasedStateMachine):
         self.world.apply(Ticked(), self.at)
         assert len(self.world.holds) == 0
         assert len(self.world.denials) == 0
+        assert self.world.starvation.due(Instant(1e9)) == []
+        assert len(self.world.agreements) == 0
         assert self.world.claims.unconfirmed() == 0
         want = {pod.uid: pod.node for pod in self.pods.values() if pod.node is not None and not pod.ended}
         assert {uid: claim.node for uid, claim in self.world.claims.copy().items()} == want

@@ -52,6 +52,39 @@ def test_no_victims_for_a_pod_that_filter_refuses_whatever_goes() -> None:
     assert story.world.preempt(binding, {NodeName("m"): [victim.uid]}, story.at) == {}, "a bind there was denied"
 
 
+def test_no_second_victim_dies_while_our_watch_is_behind_kube_schedulers() -> None:
+    """It saw the first victim leave node n and asks again; we still count that victim."""
+    first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
+    story = Story(a_node("n"), a_node("m"), first, second, pod)
+    assert list(story.world.preempt(pod, {NodeName("n"): [first.uid], NodeName("m"): [second.uid]}, story.at)) == ["n", "m"]
+    story.filter(pod, "n", "m")
+    assert story.world.preempt(pod, {NodeName("m"): [second.uid]}, story.at) == {}
+    assert story.world.apply(PodGone(first.uid, first.key), story.at) == [Touch(pod.uid, pod.key, "room-appeared")]
+    assert story.filter(pod, "n", "m") == [Reason.OK, Reason.NOT_ENOUGH_CPU]
+
+
+def test_victims_that_stay_hold_up_a_preemptor_for_a_bounded_time() -> None:
+    first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
+    story = Story(a_node("n"), a_node("m"), first, second, pod)
+    elsewhere = {NodeName("m"): [second.uid]}
+    story.world.preempt(pod, {NodeName("n"): [first.uid]}, story.at)
+    assert story.world.preempt(pod, elsewhere, story.at) == {}
+    assert story.after(3) == [Touch(pod.uid, pod.key, "victims-awaited")]
+    assert list(story.world.preempt(pod, elsewhere, story.at)) == ["m"]
+
+
+def test_a_preemptor_whose_victims_do_not_leave_may_have_others_at_once_when_its_agreement_is_old() -> None:
+    first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
+    story = Story(a_node("n"), a_node("m"), first, second, pod)
+    story.world.preempt(pod, {NodeName("n"): [first.uid]}, story.at)
+    story.after(3)
+    elsewhere = {NodeName("m"): [second.uid]}
+    assert list(story.world.preempt(pod, elsewhere, story.at)) == ["m"], "nobody is on the way out"
+    story.seen(replace(second, deleting=True, resource_version=10**6))
+    story.after(30)
+    assert story.world.preempt(pod, {NodeName("n"): [first.uid]}, story.at) == {}, "the victim on m is about to be gone"
+
+
 def test_room_that_our_watch_shows_later_than_kube_schedulers_wakes_who_was_refused_just_before() -> None:
     old, pod = a_pod("old", on="n", cpu="4"), a_pod("p", cpu="3")
     story = Story(a_node("n"), old, pod)

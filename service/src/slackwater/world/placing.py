@@ -16,6 +16,7 @@ from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
 from slackwater.simulate.node_rules import admitting
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
+from slackwater.world.agreements import Agreements
 from slackwater.world.budgets import Budgets
 from slackwater.world.claims import Claims
 from slackwater.world.denials import Denials
@@ -47,6 +48,7 @@ class Placing:
         starvation: Starvation,
         refusals: Refusals,
         budgets: Budgets,
+        agreements: Agreements,
         tally: Tally,
         seed: int,
     ) -> None:
@@ -59,6 +61,7 @@ class Placing:
         self._starvation = starvation
         self._refusals = refusals
         self._budgets = budgets
+        self._agreements = agreements
         self._tally = tally
         self._rng = np.random.default_rng(seed)
         #: Which rows take pods of a kind, and the node table's version that this was true of.
@@ -154,9 +157,11 @@ class Placing:
 
         A node is dropped when it is unknown, when a bind of the pod to it was denied, when a proposed victim is not on it
         (kube-scheduler would refuse the whole answer), or when not even all pods of lower priority would make room. All are,
-        where filter would refuse the pod whatever goes: victims would die for nothing.
+        where filter would refuse the pod whatever goes, or earlier victims are just leaving: others would die for nothing.
         """
         if self._about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
+            return {}
+        if self._agreements.overtaken(pod.uid, proposed, self._seen_on, now):
             return {}
         denied = set(self._denials.nodes_denied(pod.uid, now))
         kept = {}
@@ -168,6 +173,8 @@ class Placing:
                 # kube-scheduler's own order is kept where nobody was added: it knows starts that we may not have seen yet.
                 ordered = sorted(victims, key=importance) if added else victims
                 kept[name] = (tuple(v.uid for v in ordered), sum(v.violates_budget for v in added))
+        if kept:
+            self._agreements.note(pod.uid, {name: uids for name, (uids, _) in kept.items()}, now)
         return kept
 
     def _victims(self, pod: Pod, name: NodeName, row: Row, uids: Sequence[PodUid]) -> tuple[Victim, ...] | None:

@@ -5,7 +5,7 @@ Facts from watches and ends of API calls come in through `apply`, kube-scheduler
 Effects come out as values; nothing here waits, logs or reads a clock.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from slackwater.ledger.ledger import Ledger, ordinary_account
@@ -28,6 +28,7 @@ from slackwater.model.events import (
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod
 from slackwater.model.snapshot import Snapshot
+from slackwater.world.agreements import Agreements
 from slackwater.world.binding import BindAnswer, Binding
 from slackwater.world.budgets import Budgets
 from slackwater.world.claims import Claim, Claims
@@ -60,6 +61,7 @@ class World:
         self.budgets = Budgets()
         self.starvation = Starvation()
         self.refusals = Refusals()
+        self.agreements = Agreements()
         self._binding = Binding(
             ledger=self.ledger,
             nodes=self.nodes,
@@ -79,6 +81,7 @@ class World:
             starvation=self.starvation,
             refusals=self.refusals,
             budgets=self.budgets,
+            agreements=self.agreements,
             tally=self.tally,
             seed=seed,
         )
@@ -179,6 +182,7 @@ class World:
         self.denials.forget(pod.uid)
         self._refused_by_us.discard(pod.uid)
         self.refusals.forget(pod.uid)
+        self.agreements.forget(pod.uid)
         self.holds.drop(pod.uid)
         return []
 
@@ -219,6 +223,7 @@ class World:
         self.denials.forget(uid)
         self.starvation.forget(uid)
         self.refusals.forget(uid)
+        self.agreements.forget(uid)
         self._refused_by_us.discard(uid)
         claim, hold = self.claims.drop(uid), self.holds.drop(uid)
         effects = self.refusals.wake_held() if hold is not None and len(hold.counted) else []
@@ -230,16 +235,18 @@ class World:
         self.tally.holds_expired += len(expired)
         if expired:
             effects += self.refusals.wake_held()
-        for uid in self.denials.expire(now):
-            pod = self.pods.get(uid)
-            if pod is not None and pod.node is None:
-                effects.append(Touch(uid, pod.key, "denial-ended"))
+        effects += self._touched(self.denials.expire(now), "denial-ended")
+        effects += self._touched(self.agreements.expire(now), "victims-awaited")
         for stranger in self.pods.expire(now):
             self.refusals.forget(stranger)
             self._refused_by_us.discard(stranger)
         effects += self._binding.overdue(self.policy, now)
         effects += self._nominations.due(self.policy, now)
         return effects
+
+    def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
+        found = ((uid, self.pods.get(uid)) for uid in uids)
+        return [Touch(uid, pod.key, why) for uid, pod in found if pod is not None and pod.node is None]
 
     def _still_owed(self) -> list[Effect]:
         pending = ((effect, self.pods.get(effect.uid)) for effect in self._owed)

@@ -1,0 +1,80 @@
+"""Preemptions that the preempt verb agreed to: the room of victims who left may reach kube-scheduler before it reaches us.
+
+kube-scheduler then asks again from its newer picture; filter refuses from our older one, and the preempt verb would agree to
+a second set of victims elsewhere, who die for nothing. Such a question is answered "no victims": the pod is woken when our own
+watch shows the room, at the latest when the lag that is allowed for is over.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.objects import Pod
+
+#: How far our watch may be behind kube-scheduler's.
+_LAG_SECONDS: Final = 2.0
+#: Victims may take their grace period to leave, thirty seconds mostly; what is older says nothing any more.
+_KEPT_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreement:
+    victims: Mapping[NodeName, Sequence[PodUid]]
+    at: Instant
+    overtaken_at: Instant | None = None
+
+    @property
+    def ends_at(self) -> float:
+        return self.at + _KEPT_SECONDS if self.overtaken_at is None else self.overtaken_at + _LAG_SECONDS
+
+
+class Agreements:
+    """The last one for each preemptor, until it is bound or gone. Oldest first."""
+
+    def __init__(self) -> None:
+        self._agreed: dict[PodUid, _Agreement] = {}
+
+    def note(self, preemptor: PodUid, victims: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> None:
+        self._agreed.pop(preemptor, None)
+        self._agreed[preemptor] = _Agreement(victims, now)
+
+    def overtaken(
+        self,
+        preemptor: PodUid,
+        proposed: Iterable[NodeName],
+        seen_on: Callable[[PodUid, NodeName], Pod | None],
+        now: Instant,
+    ) -> bool:
+        """Is kube-scheduler's picture ahead of ours? It asks for victims again, and no longer on a node that was agreed to,
+        where we still count some of them, either on their way out or agreed to just now."""
+        agreed = self._agreed.get(preemptor)
+        if agreed is None or agreed.ends_at <= now:
+            return False
+        fresh = agreed.at + _LAG_SECONDS > now
+        asked = set(proposed)
+        for node, uids in agreed.victims.items():
+            left = [] if node in asked else [pod for uid in uids if (pod := seen_on(uid, node)) is not None]
+            if left and (fresh or all(pod.deleting for pod in left)):
+                if agreed.overtaken_at is None:
+                    self._agreed[preemptor] = replace(agreed, overtaken_at=now)
+                return True
+        return False
+
+    def forget(self, preemptor: PodUid) -> None:
+        self._agreed.pop(preemptor, None)
+
+    def expire(self, now: Instant) -> list[PodUid]:
+        """Forgets what is over; answers the preemptors who were told that there are no victims and have waited long enough."""
+        over = {
+            uid: agreed
+            for uid, agreed in self._agreed.items()
+            if agreed.at + _KEPT_SECONDS <= now
+            or (agreed.overtaken_at is not None and agreed.overtaken_at + _LAG_SECONDS <= now)
+        }
+        for uid in over:
+            del self._agreed[uid]
+        return [uid for uid, agreed in over.items() if agreed.overtaken_at is not None]
+
+    def __len__(self) -> int:
+        return len(self._agreed)
