@@ -39,7 +39,8 @@ class Holds:
         """Holds room for a pod on `rows` (distinct, at least one), in place of its earlier hold."""
         self.drop(uid)
         counted = rows if len(rows) == 1 else rows[self._nodes.stricter[rows]]
-        self._ledger.hold(counted, amounts)
+        if len(counted):
+            self._ledger.hold(counted, amounts)
         self._holds[uid] = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline)
 
     def get(self, uid: PodUid) -> Hold | None:
@@ -51,7 +52,7 @@ class Holds:
 
     def drop(self, uid: PodUid) -> Hold | None:
         hold = self._holds.pop(uid, None)
-        if hold is not None:
+        if hold is not None and len(hold.counted):
             self._ledger.unhold(hold.counted, hold.amounts)
             self._nodes.room_version[hold.counted] += 1
         return hold

@@ -27,19 +27,20 @@ def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCur
 
     The size factor is Total / largest Total of all rows. 0 where the pod does not fit, or the node has no Total.
     """
-    total = columns.total[:, rows]
-    after = columns.reserved[:, rows] + vertical(wanted)
+    total = np.take(columns.total, rows, axis=1)
+    after = np.take(columns.reserved, rows, axis=1) + vertical(wanted)
     largest = np.maximum(columns.total.max(axis=1, initial=0), 1).reshape(-1, 1)
-    fullness = after / np.maximum(total, 1)
-    score = np.asarray((_on_curve(fullness, curve) * (total / largest)).min(axis=0), np.float64)
-    return np.where((after <= total).all(axis=0), score, 0.0)
+    score = np.interp(after / np.maximum(total, 1), *_points(curve)) * (total / largest)
+    return np.asarray(np.where((after <= total).all(axis=0), score.min(axis=0), 0.0), np.float64)
 
 
-def _on_curve(x: npt.NDArray[np.float64], curve: ScoreCurve) -> npt.NDArray[np.float64]:
-    # Each branch sees only its own x, so that a peak at or next to 0 or 1 divides by nothing small but what is smaller still.
-    rising = curve.min_usage + (1 - curve.min_usage) * (np.minimum(x, curve.peak) / (curve.peak or 1.0))
-    falling = curve.max_usage + (1 - curve.max_usage) * ((1 - np.clip(x, curve.peak, 1.0)) / ((1 - curve.peak) or 1.0))
-    return np.where(x < curve.peak, rising, np.where(x > curve.peak, falling, 1.0))
+def _points(curve: ScoreCurve) -> tuple[list[float], list[float]]:
+    """The curve's corners: fullness and score. A peak at an end leaves no slope on its other side."""
+    if curve.peak <= 0.0:
+        return [0.0, 1.0], [1.0, curve.max_usage]
+    if curve.peak >= 1.0:
+        return [0.0, 1.0], [curve.min_usage, 1.0]
+    return [0.0, curve.peak, 1.0], [curve.min_usage, 1.0, curve.max_usage]
 
 
 def percent_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slackwater.model.columns import Codes, NodeColumns, Rows
+from slackwater.model.columns import Codes, Mask, NodeColumns, Rows, vertical
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU, MEMORY, Amounts
 
@@ -21,20 +21,26 @@ def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
     "larger than the node" before "full now".
     """
     codes = np.zeros(len(rows), np.uint8)
+    asked = vertical(wanted)
+    room = np.take(columns.total - columns.reserved - columns.held, rows, axis=1)
+    lacking = (room < asked) & (asked > 0)
+    if not lacking.any():
+        return codes
     for resource, above_total, full in _CODES:
-        amount = wanted[resource]
-        if amount == 0:
-            continue
-        total = columns.total[resource][rows]
-        free = total - columns.reserved[resource][rows]
-        if int((free - columns.held[resource][rows]).min(initial=amount)) >= amount:
-            continue  # the usual case: it fits on each row, no code to write
-        judged = np.zeros(len(rows), np.uint8)
-        judged[free - columns.held[resource][rows] < amount] = Reason.HELD_FOR_OTHERS
-        judged[free < amount] = full
-        judged[total < amount] = above_total
-        codes = _worse(codes, judged)
+        if lacking[resource].any():
+            codes = _worse(codes, _judged(wanted[resource], columns, resource, rows, lacking[resource], (above_total, full)))
     return codes
+
+
+def _judged(
+    amount: int, columns: NodeColumns, resource: int, rows: Rows, lacking: Mask, reasons: tuple[Reason, Reason]
+) -> Codes:
+    above_total, full = reasons
+    total = columns.total[resource][rows]
+    judged = np.where(lacking, np.uint8(Reason.HELD_FOR_OTHERS), np.uint8(Reason.OK))
+    judged[total - columns.reserved[resource][rows] < amount] = full
+    judged[total < amount] = above_total
+    return judged
 
 
 _SEVERITY = np.zeros(len(Reason), np.uint8)
