@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slackwater.model.columns import Codes, Mask, NodeColumns, Rows, vertical
+from slackwater.model.columns import Codes, NodeColumns, Rows, vertical
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU, MEMORY, Amounts
 
@@ -27,20 +27,14 @@ def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
     if not lacking.any():
         return codes
     for resource, above_total, full in _CODES:
-        if lacking[resource].any():
-            codes = _worse(codes, _judged(wanted[resource], columns, resource, rows, lacking[resource], (above_total, full)))
+        if not lacking[resource].any():
+            continue
+        total = columns.total[resource][rows]
+        judged = np.where(lacking[resource], np.uint8(Reason.HELD_FOR_OTHERS), np.uint8(Reason.OK))
+        judged[total - columns.reserved[resource][rows] < wanted[resource]] = full
+        judged[total < wanted[resource]] = above_total
+        codes = _worse(codes, judged)
     return codes
-
-
-def _judged(
-    amount: int, columns: NodeColumns, resource: int, rows: Rows, lacking: Mask, reasons: tuple[Reason, Reason]
-) -> Codes:
-    above_total, full = reasons
-    total = columns.total[resource][rows]
-    judged = np.where(lacking, np.uint8(Reason.HELD_FOR_OTHERS), np.uint8(Reason.OK))
-    judged[total - columns.reserved[resource][rows] < amount] = full
-    judged[total < amount] = above_total
-    return judged
 
 
 _SEVERITY = np.zeros(len(Reason), np.uint8)
