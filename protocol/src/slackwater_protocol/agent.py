@@ -132,7 +132,7 @@ Memory = Annotated[
     PlainSerializer(format_bytes, return_type=int | str),
     WithJsonSchema({**_QUANTITY_SCHEMA, "examples": ["4Gi", 8]}),
 ]
-Load = Annotated[float, BeforeValidator(_validated(wire_load)), Field(ge=0)]
+Load = Annotated[float, BeforeValidator(_validated(wire_load)), WithJsonSchema({"type": "number", "minimum": 0})]
 Text = Annotated[str, Strict(), BeforeValidator(lambda value: whole_text(value) if isinstance(value, str) else value)]
 
 
@@ -146,6 +146,7 @@ class _Message(BaseModel):
         serialize_by_alias=True,
         extra="ignore",
         frozen=True,
+        use_attribute_docstrings=True,
     )
 
     @model_validator(mode="before")
@@ -158,8 +159,9 @@ class _Message(BaseModel):
 
 
 class Resources(_Message):
-    """An amount of CPU and of memory. In Python `Resources(milli_cpu=250, memory=2**30)`."""
+    """An amount of CPU and of memory."""
 
+    # In Python, by the fields' names, integers: Resources(milli_cpu=250, memory=2**30).
     milli_cpu: Cpu = 0
     """A Kubernetes quantity of CPU; written as an integer of whole CPUs, or with `m`."""
     memory: Memory = 0
@@ -249,6 +251,12 @@ class PluginResponse(_Message):
     """The most that the VM may use, from now on; memory as in the request, so slots in v3.0."""
     migrate: Migrate | None = Field(default=None, exclude_if=_is_none)
     """There while the VM is going to be migrated: its resources must not change."""
+
+    @classmethod
+    def from_body(cls, body: bytes) -> Self:
+        """Reads an answer as agents do. Raises `NotJson` or pydantic's `ValidationError`, both `ValueError`."""
+        value = first_value(body)
+        return cls.model_validate({} if value is None else value, by_name=False, by_alias=True)
 
     def to_body(self) -> bytes:
         return self.model_dump_json().encode()
