@@ -34,8 +34,9 @@ class HeldPod:
 
 @dataclass
 class FormulaDesk:
-    """`asked` is every question that came, in order."""
+    """`asked` is every question that came, in order, unless `remember` is off."""
 
+    remember: bool = True
     totals: dict[NodeName, Amounts] = field(default_factory=dict)
     pods: dict[PodKey, HeldPod] = field(default_factory=dict)
     asked: list[PermitAsk] = field(default_factory=list)
@@ -43,6 +44,7 @@ class FormulaDesk:
     #: Keys that are told of their migration in their next answer.
     to_migrate: set[PodKey] = field(default_factory=set)
     pending: bool = False
+    _reserved: dict[NodeName, Amounts] = field(default_factory=dict)
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     def has_node(self, name: str, *, milli_cpu: int, memory: int) -> None:
@@ -50,17 +52,22 @@ class FormulaDesk:
 
     def has_pod(self, name: str, *, on: str, reserved: Amounts = NOTHING, slot_bytes: int = GIB, is_vm: bool = True) -> PodKey:
         key = PodKey("default", name)
-        self.pods[key] = HeldPod(NodeName(on), reserved, slot_bytes, is_vm)
+        pod = self.pods[key] = HeldPod(NodeName(on), reserved, slot_bytes, is_vm)
+        self._add(pod.node, reserved)
         return key
 
     def drop_pod(self, key: PodKey) -> None:
-        del self.pods[key]
+        pod = self.pods.pop(key)
+        self._add(pod.node, NOTHING.minus(pod.reserved))
         self._tell()
 
     async def ask(self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None) -> PermitAnswer | PermitRefusal:
-        self.asked.append(ask)
-        self.waits.append(wait_seconds)
+        if self.remember:
+            self.asked.append(ask)
+            self.waits.append(wait_seconds)
         answer = self._decide(ask, caller)
+        if not wait_seconds:
+            return answer
         with anyio.move_on_after(wait_seconds):
             while isinstance(answer, PermitAnswer) and not self._wanted(ask).within(answer.permit):
                 await self._changed.wait()
@@ -92,14 +99,14 @@ class FormulaDesk:
         ]
         pod.reserved = amounts(*settled)
         if pod.reserved != before:
+            self._add(pod.node, pod.reserved.minus(before))
             self._tell()
 
     def reserved_on(self, node: NodeName) -> Amounts:
-        total = NOTHING
-        for pod in self.pods.values():
-            if pod.node == node:
-                total = total.plus(pod.reserved)
-        return total
+        return self._reserved.get(node, NOTHING)
+
+    def _add(self, node: NodeName, more: Amounts) -> None:
+        self._reserved[node] = self.reserved_on(node).plus(more)
 
     def _wanted(self, ask: PermitAsk) -> Amounts:
         return in_bytes(ask.asked, self.pods[ask.key].slot_bytes if ask.slots else 1)

@@ -50,7 +50,7 @@ def test_every_recorded_exchange_is_an_example() -> None:
 
 
 def with_the_vm(service: AgentService, name: str) -> None:
-    service.desk.pods.clear()
+    service.desk.drop_pod(PodKey("default", "vm"))
     service.desk.has_pod(VM.name, on="n", reserved=amounts(1000, 4 * GIB))
     if name == "denied":
         service.desk.has_pod("other", on="n", reserved=amounts(4250, 16 * GIB))
