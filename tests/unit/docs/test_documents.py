@@ -23,6 +23,7 @@ from slackwater.run.intake import TICK_SECONDS
 from slackwater.world.policy import Policy
 from slackwater.world.starvation import MAX_NOMINATIONS
 from slackwater_protocol.durations import seconds
+from tests.support.desk import FormulaDesk
 
 PAGES = sorted([*Path("docs").rglob("*.md"), *Path().glob("*.md"), Path("service/README.md"), Path("protocol/README.md")])
 RENEW = "run `python -m slackwater.app.documents docs deploy`"
@@ -71,7 +72,7 @@ def test_a_folder_without_pages_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_every_metric_that_the_service_exposes_is_documented_with_its_meaning() -> None:
-    service = wiring.Service(Settings(), cast("KubeClient", None), Random(0))
+    service = wiring.Service(Settings(), cast("KubeClient", None), Random(0), desk_of=lambda _: FormulaDesk())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=service.ops), base_url="http://ops") as http:
         exposed = (await http.get("/metrics")).text
     helps = dict(re.findall(r"^# HELP (slackwater_\w+) (.+)$", exposed, re.MULTILINE))
@@ -81,7 +82,7 @@ async def test_every_metric_that_the_service_exposes_is_documented_with_its_mean
 
 @pytest.mark.anyio
 async def test_the_documented_labels_are_those_of_the_series() -> None:
-    service = wiring.Service(Settings(), cast("KubeClient", None), Random(0))
+    service = wiring.Service(Settings(), cast("KubeClient", None), Random(0), desk_of=lambda _: FormulaDesk())
     service.dispatcher.stats.calls["Bind", "done"] = 1
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=service.ops), base_url="http://ops") as http:
         exposed = (await http.get("/metrics")).text

@@ -12,6 +12,8 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
     # Touching a pending pod, so that kube-scheduler tries it again; nominating a node for it.
     {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]},
+    # Whose token an agent shows, where listeners.agents.authentication.tokens is set.
+    {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     # Events for people.
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 )

@@ -27,15 +27,17 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from slackwater.app.agents import agents_app, agents_tls, compute_unit_of, max_connections
 from slackwater.app.policy import dispatcher_config_of, policy_of
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
-from slackwater.app.settings.serving import ExtenderListener, OpsListener
+from slackwater.app.settings.serving import AgentsListener, ExtenderListener, OpsListener
 from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
+from slackwater.edge.web.agents import Agents
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import SettingsView, ops_app
@@ -45,6 +47,7 @@ from slackwater.model.kinds import KindInterner
 from slackwater.run.clock import monotonic
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
+from slackwater.run.ports import PermitDesk
 from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
@@ -67,8 +70,9 @@ async def serve(
     config_path: str | None,
     kubeconfig: str | None,
     on_ready: Callable[[Running], Awaitable[None]] | None = None,
+    desk_of: Callable[["Service"], PermitDesk] | None = None,
 ) -> None:
-    """Runs the service until SIGTERM, SIGINT or cancellation.
+    """Runs the service until SIGTERM, SIGINT or cancellation. Agents are listened to where there is a desk for them.
 
     :raises KubeConfigError: no way to the API server is configured. :raises ListenError: an address is taken.
     """
@@ -77,15 +81,19 @@ async def serve(
     async with AsyncExitStack() as stack:
         ops = _opened("ops", settings.listeners.ops, stack)
         extender = _opened("extender", settings.listeners.extender, stack)
+        agents = _opened("agents", settings.listeners.agents, stack) if desk_of is not None else None
         writes = settings.kube.max_concurrent_binds + settings.kube.max_concurrent_writes
         client = await stack.enter_async_context(open_client(kubeconfig=kubeconfig, max_calls=writes))
-        service = Service(settings, client, rng)
+        service = Service(settings, client, rng, desk_of=desk_of)
         async with anyio.create_task_group() as root:
             root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
             await root.start(serve_app, service.ops, *ops, name="ops listener")
             await root.start(service.dispatcher.run, name="dispatcher")
             root.start_soon(service.intake.run, name="intake")
             await root.start(serve_app, service.extender, *extender, name="extender listener")
+            if agents is not None:
+                connections = max_connections(settings.listeners.agents)
+                await root.start(serve_app, service.agents, *agents, connections, name="agents listener")
             if config_path is not None:
                 root.start_soon(service.watch_settings, Path(config_path), name="settings")
             await service.intake.synced()
@@ -99,7 +107,14 @@ async def serve(
 class Service:
     """The objects, connected."""
 
-    def __init__(self, settings: Settings, client: KubeClient, rng: Random) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        client: KubeClient,
+        rng: Random,
+        *,
+        desk_of: Callable[["Service"], PermitDesk] | None = None,
+    ) -> None:
         self._settings = settings
         self._view = SettingsView(as_file(settings))
         kinds = KindInterner()
@@ -125,6 +140,16 @@ class Service:
             metrics=ExtenderMetrics(registry),
             max_body_bytes=settings.extender.max_body_bytes,
         )
+        self.agents: Agents | None = None
+        if desk_of is not None:
+            self.agents = agents_app(
+                settings,
+                desk=desk_of(self),
+                readiness=self.intake,
+                client=client,
+                registry=registry,
+                compute_unit=lambda: compute_unit_of(self._settings),
+            )
         self.ops = ops_app(world=self.world, readiness=self.intake, registry=registry, settings=self._view, clock=monotonic)
 
     def _registry(self) -> CollectorRegistry:
@@ -192,11 +217,16 @@ def _report_broken(resource: str, name: str, error: Exception) -> None:
     _log.error("object skipped: it cannot be read", resource=resource, name=name, error=str(error))
 
 
-def _opened(name: str, listener: OpsListener | ExtenderListener, stack: AsyncExitStack) -> tuple[socket.socket, Tls | None]:
+def _opened(
+    name: str, listener: OpsListener | ExtenderListener | AgentsListener, stack: AsyncExitStack
+) -> tuple[socket.socket, Tls | None]:
     """The listener's socket, closed with the stack, and its TLS files, which could be loaded."""
     tls = None
-    if files := listener.tls:
+    if isinstance(listener, AgentsListener):
+        tls = agents_tls(listener)
+    elif files := listener.tls:
         tls = Tls(cert_file=files.cert_file, key_file=files.key_file, client_ca_file=files.client_ca_file)
+    if tls is not None:
         check_tls(name, tls)
     return stack.enter_context(listen(name, listener.address.host, listener.address.port)), tls
 
