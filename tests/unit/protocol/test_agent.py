@@ -1,4 +1,4 @@
-"""The agent protocol's models: quantities by the reference's tables, keys as Go reads them, versions and their names."""
+"""The agent protocol's models: quantities by Neon's tables, keys as Go reads them, versions and their names."""
 
 from typing import Any
 
