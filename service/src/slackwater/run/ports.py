@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +47,13 @@ class Batch:
 
     events: Sequence[Event]
     listed: bool = False
+
+
+class PermitDesk(Protocol):
+    """Answers agents. With `wait_seconds` an increase that has no room yet is answered when room appears, or at the end of the
+    wait with what there is. A `caller` that is not None is refused (403) for pods of other nodes. Never raises over a question.
+    """
+
+    async def ask(
+        self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None
+    ) -> PermitAnswer | PermitRefusal: ...

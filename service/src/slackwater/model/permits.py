@@ -1,0 +1,62 @@
+"""What an agent asks for its pod, and what it is told: the values between the listener and the core.
+
+Flows through: one question per agent request, already read and checked against the protocol. Deliberately absent: the wire
+(JSON, names of versions: the listener has them) and the formula (the core has it). Integers only, so that any order is exact.
+"""
+
+from dataclasses import dataclass
+
+from slackwater.model.ids import NodeName, PodKey
+from slackwater.model.resources import Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What the VM measured; its order decides who migrates first."""
+
+    load1_micro: int  #: load average of one minute, in millionths; >= 0
+    load5_micro: int | None = None  #: of five minutes; only agents before v5.0 tell it
+    memory_usage_bytes: int | None = None  #: only agents before v5.0 tell it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks, where the listener authenticates: it may speak for pods of its own node only."""
+
+    node: NodeName
+    name: str  #: as the certificate or the token tells it; for messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermitAsk:
+    """One agent request. Amounts are milliCPU and bytes; with `slots`, memory of all three counts slots instead.
+
+    A slot's size is the pod's own, so the core multiplies. Fields of `asked` and `compute_unit` are > 0, of `last_permit` >= 0.
+    """
+
+    key: PodKey
+    version: int  #: on the wire: 5 (v3.0), 6 (v4.0), 7 (v5.0)
+    asked: Amounts  #: the total wanted; lower than held: already given back
+    last_permit: Amounts | None  #: what any scheduler last permitted; None before the first answer
+    compute_unit: Amounts | None  #: None (v3.0 only): the configured one
+    load: Load | None
+    slots: bool  #: memory counts slots (v3.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermitAnswer:
+    """What the pod may use. `permit` is milliCPU and bytes; the listener divides by `slot_bytes` where slots count."""
+
+    permit: Amounts
+    slot_bytes: int  #: > 0; `permit.memory` is a multiple of it for a VM whose agent counts slots
+    migrate: bool  #: the pod is going to be migrated by this very request's decision
+    ceiling_pending: bool  #: less than room allows, since the higher ceiling is not yet written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermitRefusal:
+    """Why there is no permit: an HTTP status, a word for metrics and logs, and the text for the agent's log."""
+
+    status: int
+    code: str
+    message: str
