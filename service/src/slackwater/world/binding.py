@@ -5,7 +5,8 @@ The reservation is made before the API call and stays while its outcome is unkno
 
 from typing import Final, NamedTuple
 
-from slackwater.ledger.ledger import Ledger, ordinary_account
+from slackwater.ledger.account import ordinary_account
+from slackwater.ledger.ledger import Ledger
 from slackwater.model.effects import Announce, Bind, Effect, ReadPod
 from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from slackwater.ledger.ledger import Account, Ledger
+from slackwater.ledger.account import Account
+from slackwater.ledger.ledger import Ledger
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.snapshot import PlacedPod
 from slackwater.world.nodes import NodeTable

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from slackwater.ledger.ledger import Account
+from slackwater.ledger.account import Account
 from slackwater.model.columns import NodeColumns
 from slackwater.model.ids import Generation, Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Node, Pod

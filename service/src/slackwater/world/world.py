@@ -8,7 +8,8 @@ Effects come out as values; nothing here waits, logs or reads a clock.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
-from slackwater.ledger.ledger import Ledger, ordinary_account
+from slackwater.ledger.account import ordinary_account
+from slackwater.ledger.ledger import Ledger
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import Effect, Touch
 from slackwater.model.events import (
