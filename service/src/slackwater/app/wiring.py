@@ -32,6 +32,7 @@ from slackwater.app.settings import Settings, SettingsError, as_file, live, watc
 from slackwater.app.settings.serving import ExtenderListener, OpsListener
 from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import PodDecoder
+from slackwater.edge.kube.neon import machines, migrations
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
@@ -43,6 +44,7 @@ from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.kinds import KindInterner
 from slackwater.run.clock import monotonic
+from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
 from slackwater.world.world import World
@@ -106,7 +108,13 @@ class Service:
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
         self._reflectors: dict[str, Reflector[Any]] = {
             resource.name: Reflector(client, resource, rng=rng, config=config)
-            for resource in (nodes(_report_broken), pods(kinds, _report_broken), budgets(_report_broken))
+            for resource in (
+                nodes(_report_broken),
+                pods(kinds, _report_broken),
+                budgets(_report_broken),
+                machines(_report_broken),
+                migrations(_report_broken),
+            )
         }
         self.world = World(policy_of(settings), seed=rng.getrandbits(63))
         self.intake = Intake(self.world, monotonic, self._reflectors)
@@ -114,7 +122,8 @@ class Service:
         self._recorder = Recorder(client, instance=socket.gethostname(), now=_now, clock=time.monotonic)
         writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: _now().isoformat())
         self.dispatcher = Dispatcher(writer, self.intake.take, dispatcher_config_of(settings), rng=rng)
-        self.intake.connect(self.dispatcher)
+        self.desk = Desk(self.world, self.dispatcher.submit_all, monotonic)
+        self.intake.connect(self.dispatcher, self.desk.wake)
         self.registry = registry = self._registry()
         self.extender = Extender(
             world=self.world,

@@ -21,7 +21,7 @@ def migration_ended(account: Account) -> Account:
 
 
 def scaling_disabled(account: Account) -> Account:
-    """Nobody grows the pod any more: what was kept or wanted for growth goes. What was permitted stays until the use changes."""
+    """Nobody grows the pod any more: what was kept or wanted for growth goes. What was permitted stays until use changes."""
     return replace(account, reserved=account.reserved.minus(account.buffer), buffer=NOTHING, capacity_pressure=NOTHING)
 
 

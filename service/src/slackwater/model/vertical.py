@@ -21,6 +21,22 @@ class MigrationRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resizing:
+    """How a plain pod is resized: by one of its containers.
+
+    `requests` are that container's, `whole` the whole pod's, as the spec has them. `limits`: of which resources (CPU, memory)
+    the limit equals the request and so moves with it. `pending`: the node cannot resize it now, or ever; the pod's `using` is
+    then what it has until that changes.
+    """
+
+    container: str
+    requests: Amounts
+    whole: Amounts
+    limits: tuple[bool, bool]
+    pending: Literal["Deferred", "Infeasible"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vertical:
     """What is special about a pod that grows in place.
 
@@ -39,9 +55,7 @@ class Vertical:
     machine: str | None = None
     migration: MigrationRef | None = None
     permit: str | None = None
-    container: str | None = None  #: of a plain pod: which one is resized
-    #: Of a plain pod: the node cannot resize it now, or ever; `using` is what it has until then.
-    resize_pending: Literal["Deferred", "Infeasible"] | None = None
+    resizing: Resizing | None = None  #: of a plain pod only
 
     @property
     def migratable(self) -> bool:
