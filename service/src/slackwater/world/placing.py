@@ -96,7 +96,7 @@ class Placing:
         codes = self._judge(pod, rows, policy, now)
         there = rows == landing
         if landing is not None and self._may_land(pod, landing):
-            codes[~there & (codes == Reason.OK)] = Reason.LANDING_ELSEWHERE
+            codes[~there] = Reason.LANDING_ELSEWHERE  # full ones too: nobody need be preempted for it
         if not (codes[there] == Reason.OK).any():
             self._migrating.lower(move)
         return codes
