@@ -46,7 +46,7 @@ def created(cluster: Growing) -> list[str]:
     return [effect.machine for effect in cluster.sent if isinstance(effect, CreateMigration)]
 
 
-def finish(cluster: Growing, pod: Pod, *, landing: str = "empty") -> Pod:
+def finish(cluster: Growing, pod: Pod) -> Pod:
     """What the controller does, up to the end."""
     key = PodKey("default", f"schedplugin-{pod.key.name}")
     assert pod.vertical is not None
@@ -57,9 +57,9 @@ def finish(cluster: Growing, pod: Pod, *, landing: str = "empty") -> Pod:
         target.name, on=None, vertical=replace(pod.vertical, migration=MigrationRef(name=key.name, role="target"))
     )
     codes = cluster.world.filter(new, cluster.world.nodes.rows_of(["full", "empty"]), Instant(cluster.now))
-    assert [Reason(code) for code in codes.tolist()] == [Reason.LANDING_ELSEWHERE, Reason.OK] or landing != "empty"
-    assert cluster.world.bind(new.uid, new.key, NodeName(landing), Instant(cluster.now)).effect is not None
-    new = cluster.store(replace(new, node=NodeName(landing)))
+    assert [Reason(code) for code in codes.tolist()] == [Reason.LANDING_ELSEWHERE, Reason.OK]
+    assert cluster.world.bind(new.uid, new.key, NodeName("empty"), Instant(cluster.now)).effect is not None
+    new = cluster.store(replace(new, node=NodeName("empty")))
     cluster.migration(key, phase="Succeeded")
     new = cluster.change(new, migration=None)
     cluster.deletes(pod)
@@ -107,22 +107,16 @@ def test_a_machine_that_may_not_migrate_blocks_nobody() -> None:
     pods = [movable(cluster, f"m{i}") for i in range(4)]
     for _ in range(2):
         cluster.decide(fixed, TWO, load=1)
-        migrate = [cluster.told(cluster.decide(pod, TWO, load=5)).migrate for pod in pods]
-    assert migrate == [False] * 4 or created(cluster) == ["m0"]
+        for pod in pods:
+            cluster.decide(pod, TWO, load=5)
     assert created(cluster) == ["m0"]
 
 
 def test_a_silent_machine_does_not_hold_the_others_up() -> None:
     cluster, pods = crowded()
+    assert not cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
     cluster.passes(61)
-    for i, pod in enumerate(pods[1:]):
-        cluster.decide(pod, TWO, load=i + 2)
-    cluster.sent.clear()
-    assert (
-        cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
-        or created(cluster) == ["m1"]
-        or ([move.machine.name for move in cluster.world.migrating.moves.values()] == ["m1"])
-    )
+    assert cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
 
 
 def test_a_migration_runs_to_its_end_and_leaves_nothing_behind() -> None:
@@ -198,7 +192,6 @@ def test_without_a_landing_place_nobody_leaves() -> None:
     cluster.store(a_pod("rest", on="empty", cpu="7500m", memory="1Gi"))  # 2 more are above its watermark of 9
     assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
     assert cluster.world.tally.migrations_without_landing == 1
-    cluster.world.tally.migrations_without_landing = 0
 
 
 @pytest.mark.parametrize(
@@ -356,7 +349,7 @@ def test_deleting_is_tried_until_the_object_is_gone() -> None:
     assert len([effect for effect in cluster.sent if isinstance(effect, DeleteMigration)]) == 2
     cluster.write()
     cluster.passes(12)
-    assert cluster.sent == [] or not [e for e in cluster.sent if isinstance(e, DeleteMigration)]
+    assert [effect for effect in cluster.sent if isinstance(effect, DeleteMigration)] == []
 
 
 def test_plain_pods_never_migrate() -> None:
