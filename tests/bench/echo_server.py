@@ -17,7 +17,7 @@ Message = MutableMapping[str, Any]
 _answers: dict[str, bytes] = {}
 
 
-async def _echo(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
+async def echo(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
     while (await receive()).get("more_body"):
         pass
     path: str = scope["path"]
@@ -31,7 +31,7 @@ async def _echo(scope: Message, receive: Callable[[], Awaitable[Message]], send:
 
 async def _serve(port: int) -> None:
     config = uvicorn.Config(
-        _echo,
+        echo,
         host="127.0.0.1",
         port=port,
         http="httptools",

@@ -69,17 +69,23 @@ def test_two_never_run_at_the_same_time() -> None:
 def test_the_extender_is_on_loopback_and_the_ops_listener_where_probes_reach_it() -> None:
     assert SETTINGS.listeners.extender.address.is_loopback
     assert SETTINGS.listeners.ops.address.is_every_interface
-    (port,) = CONTAINERS["slackwater"]["ports"]
-    assert port["containerPort"] == SETTINGS.listeners.ops.address.port
+    ports = {port["name"]: port["containerPort"] for port in CONTAINERS["slackwater"]["ports"]}
+    listeners = SETTINGS.listeners
+    assert ports == {"ops": listeners.ops.address.port, "agents": listeners.agents.address.port}
     for probe in ("livenessProbe", "readinessProbe"):
-        assert CONTAINERS["slackwater"][probe]["httpGet"]["port"] == port["name"]
+        assert CONTAINERS["slackwater"][probe]["httpGet"]["port"] == "ops"
 
 
 def test_the_network_policy_opens_the_containers_ports_and_no_others() -> None:
-    (rule,) = the("NetworkPolicy")["spec"]["ingress"]
-    opened = {port["port"] for port in rule["ports"]}
-    assert opened == {port["containerPort"] for container in CONTAINERS.values() for port in container["ports"]}
-    assert rule["from"]
+    rules = the("NetworkPolicy")["spec"]["ingress"]
+    opened = [port["port"] for rule in rules for port in rule["ports"]]
+    assert sorted(opened) == sorted(port["containerPort"] for container in CONTAINERS.values() for port in container["ports"])
+    assert all(rule["from"] for rule in rules)
+
+
+def test_only_agents_reach_the_agents_listener() -> None:
+    (rule,) = [rule for rule in the("NetworkPolicy")["spec"]["ingress"] if {"port": 10299} in rule["ports"]]
+    assert rule == {"from": [{"podSelector": {"matchLabels": {"name": "autoscaler-agent"}}}], "ports": [{"port": 10299}]}
 
 
 @pytest.mark.parametrize("name", sorted(CONTAINERS))

@@ -1,4 +1,4 @@
-"""`python -m slackwater.app.openapi DIR`: writes the two OpenAPI documents of the service, `extender.yaml` and `ops.yaml`.
+"""`python -m slackwater.app.openapi DIR`: writes the OpenAPI documents of the service, one for each listener.
 
 Flows through: the protocol's models of the extender's messages, recorded bodies from `DIR/examples`, and the ops listener's
 own application -> OpenAPI 3.1 as YAML, sorted, the same on every run. Deliberately absent: the bodies themselves, which were
@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from slackwater import __version__
+from slackwater.app.agentapi import agent_document
 from slackwater.app.settings import Settings, as_file
 from slackwater.edge.web.ops import SettingsView, ops_app
 from slackwater.edge.web.wire import ErrorAnswer
@@ -147,7 +148,11 @@ def documents(examples: Path) -> dict[str, str]:
 
     :raises OSError: one of them cannot be read.
     """
-    return {"extender.yaml": _text(extender_document(examples)), "ops.yaml": _text(ops_document())}
+    return {
+        "agent.yaml": _text(agent_document(examples)),
+        "extender.yaml": _text(extender_document(examples)),
+        "ops.yaml": _text(ops_document()),
+    }
 
 
 def _text(document: Json) -> str:
@@ -369,7 +374,7 @@ _STATE: Final = _object(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the files into DIR. Exit status 0, or 1 where DIR or a recorded body is not there."""
-    parser = argparse.ArgumentParser(prog="python -m slackwater.app.openapi", description="Writes extender.yaml and ops.yaml.")
+    parser = argparse.ArgumentParser(prog="python -m slackwater.app.openapi", description="Writes the OpenAPI documents.")
     parser.add_argument("directory", metavar="DIR", type=Path, help="where they go; DIR/examples has the recorded bodies")
     directory: Path = parser.parse_args(argv).directory
     try:

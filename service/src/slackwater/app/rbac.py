@@ -22,6 +22,8 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
     },
     # Plain pods with bounds are resized in place.
     {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
+    # Whose token an agent shows, where listeners.agents.authentication.tokens is set.
+    {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     # Events for people.
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 )

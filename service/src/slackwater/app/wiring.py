@@ -27,9 +27,10 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from slackwater.app.agents import agents_app, agents_tls, compute_unit_of, max_connections
 from slackwater.app.policy import dispatcher_config_of, policy_of
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
-from slackwater.app.settings.serving import ExtenderListener, OpsListener
+from slackwater.app.settings.serving import AgentsListener, ExtenderListener, OpsListener
 from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.neon import machines, migrations
@@ -79,6 +80,7 @@ async def serve(
     async with AsyncExitStack() as stack:
         ops = _opened("ops", settings.listeners.ops, stack)
         extender = _opened("extender", settings.listeners.extender, stack)
+        agents = _opened("agents", settings.listeners.agents, stack)
         writes = settings.kube.max_concurrent_binds + settings.kube.max_concurrent_writes
         client = await stack.enter_async_context(open_client(kubeconfig=kubeconfig, max_calls=writes))
         service = Service(settings, client, rng)
@@ -88,6 +90,8 @@ async def serve(
             await root.start(service.dispatcher.run, name="dispatcher")
             root.start_soon(service.intake.run, name="intake")
             await root.start(serve_app, service.extender, *extender, name="extender listener")
+            connections = max_connections(settings.listeners.agents)
+            await root.start(serve_app, service.agents, *agents, connections, name="agents listener")
             if config_path is not None:
                 root.start_soon(service.watch_settings, Path(config_path), name="settings")
             await service.intake.synced()
@@ -133,6 +137,14 @@ class Service:
             clock=monotonic,
             metrics=ExtenderMetrics(registry),
             max_body_bytes=settings.extender.max_body_bytes,
+        )
+        self.agents = agents_app(
+            settings,
+            desk=self.desk,
+            readiness=self.intake,
+            client=client,
+            registry=registry,
+            compute_unit=lambda: compute_unit_of(self._settings),
         )
         self.ops = ops_app(world=self.world, readiness=self.intake, registry=registry, settings=self._view, clock=monotonic)
 
@@ -201,11 +213,16 @@ def _report_broken(resource: str, name: str, error: Exception) -> None:
     _log.error("object skipped: it cannot be read", resource=resource, name=name, error=str(error))
 
 
-def _opened(name: str, listener: OpsListener | ExtenderListener, stack: AsyncExitStack) -> tuple[socket.socket, Tls | None]:
+def _opened(
+    name: str, listener: OpsListener | ExtenderListener | AgentsListener, stack: AsyncExitStack
+) -> tuple[socket.socket, Tls | None]:
     """The listener's socket, closed with the stack, and its TLS files, which could be loaded."""
     tls = None
-    if files := listener.tls:
+    if isinstance(listener, AgentsListener):
+        tls = agents_tls(listener)
+    elif files := listener.tls:
         tls = Tls(cert_file=files.cert_file, key_file=files.key_file, client_ca_file=files.client_ca_file)
+    if tls is not None:
         check_tls(name, tls)
     return stack.enter_context(listen(name, listener.address.host, listener.address.port)), tls
 

@@ -31,7 +31,8 @@ class Caller:
 class PermitAsk:
     """One agent request. Amounts are milliCPU and bytes; with `slots`, memory of all three counts slots instead.
 
-    A slot's size is the pod's own, so the core multiplies. Fields of `asked` and `compute_unit` are > 0, of `last_permit` >= 0.
+    A slot's size is the pod's own, so the core multiplies. Fields of `asked` and `compute_unit` are > 0, of `last_permit` >= 0,
+    and all are < 2^63: their sums and products need not fit a column.
     """
 
     key: PodKey

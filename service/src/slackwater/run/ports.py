@@ -57,3 +57,23 @@ class PermitDesk(Protocol):
     async def ask(
         self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None
     ) -> PermitAnswer | PermitRefusal: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewed:
+    """What the API server said of a bearer token.
+
+    known: it belongs to `user`, and to a Pod on `node` ("" where it is bound to none). unknown: it belongs to nobody.
+    unasked: no answer; nothing is known.
+    """
+
+    verdict: Literal["known", "unknown", "unasked"]
+    user: str = ""
+    node: str = ""
+    detail: str = ""
+
+
+class TokenReviewer(Protocol):
+    """Asks the API server whose token it is, within `timeout_seconds`. Never raises for what it answers."""
+
+    async def review(self, token: str, *, timeout_seconds: float) -> Reviewed: ...

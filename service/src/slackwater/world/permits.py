@@ -5,6 +5,7 @@ O(1) for each request: nothing here looks at more than the pod, its node's numbe
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from slackwater.ledger.growth import Question, settled
 from slackwater.ledger.ledger import Ledger
@@ -23,6 +24,9 @@ from slackwater.world.policy import Policy
 from slackwater.world.standings import Standing, Standings
 from slackwater.world.tally import Tally
 from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
+
+#: What one agent may ask for: more than any node has, and so little that the sum over a node's pods fits a column.
+LARGEST_AMOUNT: Final = 2**50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,11 @@ class Permits:
 
     def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> Decided | PermitRefusal:
         """Decides, and counts what was decided at once."""
+        case = self._case(ask, caller, policy)
+        return case if isinstance(case, PermitRefusal) else self._decided(case, policy, now)
+
+    def _case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "_Case | PermitRefusal":
+        """The checks that concern the pod."""
         pod = self._pods.by_key(ask.key)
         claim = None if pod is None else self._claims.get(pod.uid)
         row = None if claim is None else self._nodes.row_of.get(claim.node)
@@ -85,20 +94,13 @@ class Permits:
         if pod.vertical is None or standing is None:
             return PermitRefusal(status=400, code="not_vertical", message="pod is not associated with a VM")
         slot_bytes = _slot_bytes(pod.vertical, policy)
-        unit = policy.vertical.unit if ask.compute_unit is None else _in_bytes(ask.compute_unit, ask, slot_bytes)
-        if pod.vertical.machine is not None and unit.memory % slot_bytes:
-            message = (
-                f"computeUnit is not divisible by VM memory slot size: {{{unit.cpu / 1000:g} {format_bytes(unit.memory)}}} "
-                f"not divisible by {format_bytes(Bytes(slot_bytes))}"
-            )
-            return PermitRefusal(status=400, code="bad_compute_unit", message=message)
-        asked = _in_bytes(ask.asked, ask, slot_bytes)
-        if self._migrating.is_told(pod) and asked != claim.account.reserved:
+        question = _question(ask, pod.vertical, slot_bytes, policy)
+        if isinstance(question, PermitRefusal):
+            return question
+        if self._migrating.is_told(pod) and question.asked != claim.account.reserved:
             message = "cannot change resources: agent has already been informed that pod is migrating"
             return PermitRefusal(status=400, code="migrating", message=message)
-        last_permit = NOTHING if ask.last_permit is None else _in_bytes(ask.last_permit, ask, slot_bytes)
-        question = Question(asked=asked, unit=unit, last_permit=last_permit, max_step_units=policy.vertical.max_step_units)
-        return self._decided(_Case(pod, standing, claim, row, ask, question, slot_bytes), policy, now)
+        return _Case(pod, standing, claim, row, ask, question, slot_bytes)
 
     def _decided(self, case: "_Case", policy: Policy, now: Instant) -> Decided:
         pod, standing, uid = case.pod, case.standing, case.pod.uid
@@ -197,6 +199,23 @@ class _Case:
     ask: PermitAsk
     question: Question
     slot_bytes: int
+
+
+def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Policy) -> Question | PermitRefusal:
+    """The amounts in milliCPU and bytes, and the checks that concern them."""
+    unit = policy.vertical.unit if ask.compute_unit is None else _in_bytes(ask.compute_unit, ask, slot_bytes)
+    if vertical.machine is not None and unit.memory % slot_bytes:
+        message = (
+            f"computeUnit is not divisible by VM memory slot size: {{{unit.cpu / 1000:g} {format_bytes(unit.memory)}}} "
+            f"not divisible by {format_bytes(Bytes(slot_bytes))}"
+        )
+        return PermitRefusal(status=400, code="bad_compute_unit", message=message)
+    asked = _in_bytes(ask.asked, ask, slot_bytes)
+    last_permit = NOTHING if ask.last_permit is None else _in_bytes(ask.last_permit, ask, slot_bytes)
+    if (largest := max(*asked, *last_permit)) > LARGEST_AMOUNT:
+        message = f"resources or lastPermit: got {largest}, want at most {LARGEST_AMOUNT} (milliCPU, bytes)"
+        return PermitRefusal(status=400, code="too_large", message=message)
+    return Question(asked=asked, unit=unit, last_permit=last_permit, max_step_units=policy.vertical.max_step_units)
 
 
 def _slot_bytes(vertical: Vertical, policy: Policy) -> int:

@@ -21,6 +21,14 @@ CONFLICTS = {
         'listeners: {ops: {address: "127.0.0.1:10299"}}',
         'listeners.ops.address: got "127.0.0.1:10299", want another port than listeners.agents.address (0.0.0.0:10299)',
     ),
+    "agents-certificates-without-a-ca": (
+        "listeners: {agents: {authentication: {certificates: {}}, tls: {certFile: c, keyFile: k}}}",
+        "listeners.agents.tls.clientCAFile: got nothing, want what signs agents' certificates",
+    ),
+    "agents-tokens-for-everybody-to-read": (
+        "listeners: {agents: {authentication: {tokens: {serviceAccounts: [a/b]}}}}",
+        "listeners.agents.tls: got nothing, want TLS where agents send tokens",
+    ),
     "certificate-without-key": (
         "extender: {schedulerTLS: {certFile: c}}",
         "extender.schedulerTLS.keyFile: got nothing, want the private key of certFile",
@@ -62,6 +70,8 @@ def test_a_conflict_is_refused(text: str, want: str) -> None:
     [
         'listeners: {ops: {address: "127.0.0.2:10297"}}',
         "extender: {schedulerTLS: {certFile: c, keyFile: k}}",
+        "listeners: {agents: {authentication: {tokens: {serviceAccounts: [a/b]}}, tls: {certFile: c, keyFile: k}}}",
+        "listeners: {agents: {authentication: {certificates: {}}, tls: {certFile: c, keyFile: k, clientCAFile: a}}}",
         "autoscaler: {expanders: [priority, least-waste]}",
         group("minSize: 3, maxSize: 3"),
         group("template: {spec: {taints: [{key: k, effect: NoSchedule}, {key: k, effect: NoExecute}]}}"),

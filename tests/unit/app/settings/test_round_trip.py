@@ -59,6 +59,18 @@ def node_groups(draw: st.DrawFn) -> list[dict[str, Any]]:
     return groups
 
 
+authentication = st.fixed_dictionaries(
+    {},
+    optional={
+        "certificates": st.none() | some_of(commonNamePrefix=st.sampled_from(["", "system:node:", "agent "])),
+        "tokens": st.none()
+        | st.fixed_dictionaries(
+            {"serviceAccounts": st.lists(st.sampled_from(["a/b", "kube-system/agent.x"]), min_size=1, unique=True)},
+            optional={"audiences": st.lists(st.sampled_from(["slackwater", "x"]), unique=True)},
+        ),
+    },
+)
+with_ca = st.fixed_dictionaries({"certFile": paths, "keyFile": paths, "clientCAFile": paths})
 tls = st.none() | st.fixed_dictionaries({"certFile": paths, "keyFile": paths}, optional={"clientCAFile": paths})
 files = st.fixed_dictionaries(
     {
@@ -70,7 +82,8 @@ files = st.fixed_dictionaries(
         "featureGates": some_of(AsyncPreemption=st.booleans(), ParallelDrain=st.booleans()),
         "listeners": some_of(
             extender=some_of(address=addresses(port=1), tls=tls),
-            agents=some_of(address=addresses(port=2), tls=tls),
+            agents=some_of(address=addresses(port=2), tls=tls, maxRequests=widths, maxWait=durations(nanoseconds))
+            | st.fixed_dictionaries({"authentication": authentication, "tls": with_ca}),
             ops=some_of(address=addresses(port=3), tls=tls),
         ),
         "extender": some_of(

@@ -32,6 +32,7 @@ class Conflict:
 def conflicts(settings: Settings) -> Iterator[Conflict]:
     """Every conflict, in the order of the file's sections."""
     yield from _listener_conflicts(settings)
+    yield from _agent_conflicts(settings)
     yield from _scheduler_tls_conflicts(settings)
     yield from _expander_conflicts(settings)
     yield from _name_conflicts(settings)
@@ -59,6 +60,21 @@ def _listener_conflicts(settings: Settings) -> Iterator[Conflict]:
 
 def _same_socket(a: Address, b: Address) -> bool:
     return a.port == b.port and (a.host == b.host or a.is_every_interface or b.is_every_interface)
+
+
+def _agent_conflicts(settings: Settings) -> Iterator[Conflict]:
+    agents = settings.listeners.agents
+    at: Steps = ("listeners", "agents")
+    tls = agents.tls
+    if agents.authentication.certificates is not None and (tls is None or tls.client_ca_file is None):
+        ca: Steps = (*at, "tls", "clientCAFile")
+        yield Conflict(
+            reads=(ca, (*at, "authentication", "certificates")), seen="nothing", wanted="what signs agents' certificates"
+        )
+    if agents.authentication.tokens is not None and tls is None:
+        # On a plain connection the token would be there for everybody on the way to take.
+        reads: tuple[Steps, ...] = ((*at, "tls"), (*at, "authentication", "tokens"))
+        yield Conflict(reads=reads, seen="nothing", wanted="TLS where agents send tokens")
 
 
 def _scheduler_tls_conflicts(settings: Settings) -> Iterator[Conflict]:

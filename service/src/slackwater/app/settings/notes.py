@@ -26,11 +26,6 @@ class _Later:
 
 _LATER: Final = (
     _Later(
-        path="listeners.agents",
-        missing="nothing listens there yet, agents get no answer",
-        asked=lambda settings: "agents" in settings.listeners.model_fields_set,
-    ),
-    _Later(
         path="featureGates",
         missing="no part that a gate switches is built yet",
         asked=lambda settings: "feature_gates" in settings.model_fields_set,

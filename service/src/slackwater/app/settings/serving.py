@@ -4,13 +4,14 @@ Under each key: its unit, why its default is what it is. Deliberately absent: th
 what has to agree between keys (`agreement.py`).
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from slackwater.app.settings.section import Section
 from slackwater.app.settings.values import (
     Address,
+    Audience,
     CallTimeout,
     Count,
     Cpu,
@@ -20,7 +21,9 @@ from slackwater.app.settings.values import (
     ListenAddress,
     Memory,
     Multiplier,
+    NamePrefix,
     ServerName,
+    ServiceAccount,
     Share,
     SomeCpu,
     SomeMemory,
@@ -28,6 +31,7 @@ from slackwater.app.settings.values import (
     Timeout,
     Weight,
     Width,
+    refused,
 )
 from slackwater_protocol.durations import MINUTE, SECOND, Duration
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -46,6 +50,13 @@ class ListenerTLS(Section):
     certificate is asked for."""
 
 
+def _some_accounts(accounts: tuple[str, ...]) -> tuple[str, ...]:
+    # pydantic's own minimum counts the valid entries only, and would report a bad one twice.
+    if not accounts:
+        raise refused("at least one ServiceAccount")
+    return accounts
+
+
 class ExtenderListener(Section):
     """Where kube-scheduler calls."""
 
@@ -56,6 +67,37 @@ class ExtenderListener(Section):
     """TLS of this listener. Unset by default: on loopback there is nothing to protect the traffic from."""
 
 
+class AgentCertificates(Section):
+    """Agents show who they are by a client certificate that `tls.clientCAFile` signed."""
+
+    common_name_prefix: NamePrefix = Field(default="system:node:", examples=["system:node:", ""])
+    """What the certificate's common name starts with; the rest names the node. `system:node:` by default, as in
+    kubelets' certificates. "" where the name is the node's alone."""
+
+
+class AgentTokens(Section):
+    """Agents show who they are by the ServiceAccount token in their Pod; the API server tells account and node."""
+
+    service_accounts: Annotated[tuple[ServiceAccount, ...], AfterValidator(_some_accounts)] = Field(
+        examples=[["kube-system/autoscaler-agent"]], json_schema_extra={"minItems": 1, "uniqueItems": True}
+    )
+    """The agents' accounts, as namespace/name. No default: every Pod has some token, and any Pod on the node could
+    speak for its VMs."""
+    audiences: tuple[Audience, ...] = Field(default=(), examples=[["slackwater"]])
+    """What tokens have to be made for: one of these. Empty by default: the API server itself, as of the tokens that
+    Pods have without asking."""
+
+
+class AgentAuthentication(Section):
+    """How agents show who they are. An agent then may speak for pods of its own node only. With both kinds set, either
+    will do."""
+
+    certificates: AgentCertificates | None = None
+    """Client certificates. Unset by default."""
+    tokens: AgentTokens | None = None
+    """Tokens of ServiceAccounts. Unset by default."""
+
+
 class AgentsListener(Section):
     """Where autoscaler agents call."""
 
@@ -64,6 +106,13 @@ class AgentsListener(Section):
     tls: ListenerTLS | None = None
     """TLS of this listener. Unset by default, since agents as they are speak plain HTTP; a NetworkPolicy has to keep
     everybody else away."""
+    authentication: AgentAuthentication = AgentAuthentication()
+    """Who may ask. By default whoever reaches the listener."""
+    max_requests: Width = Field(default=16_384, examples=[16_384])
+    """Requests in flight, those that wait for room included; more are answered 503. 16384 by default: one for each VM of
+    a large cluster."""
+    max_wait: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
+    """Duration for which a request with `Prefer: wait` may wait for room. 30s by default; 0s: none."""
 
 
 class OpsListener(Section):

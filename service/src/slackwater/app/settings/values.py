@@ -341,6 +341,16 @@ SchedulerName = Annotated[
 GroupName = Annotated[str, Name(pattern=_LABEL_VALUE, longest=63, words="a label value: letters, digits, '-', '_' and '.'")]
 FilePath = Annotated[str, Name(pattern=r"[^\x00-\x1f]+", longest=4096, words="the path of a file")]
 ServerName = Annotated[str, Name(pattern=r"[A-Za-z0-9.:-]+", longest=253, words="a DNS name or IP address")]
+NamePrefix = Annotated[str, Name(pattern=r"[^\x00-\x1f]*", longest=253, words="the beginning of a name")]
+Audience = Annotated[str, Name(pattern=r"[^\x00-\x20]+", longest=253, words="an audience without blanks")]
+ServiceAccount = Annotated[
+    str,
+    Name(
+        pattern=rf"{_DNS_LABEL}/{_DNS_LABEL}(\.{_DNS_LABEL})*",
+        longest=317,
+        words="namespace/name of a ServiceAccount",
+    ),
+]
 LabelText = Annotated[
     str, Name(pattern=rf"({_LABEL_VALUE})?", longest=63, words="a label value (text: quote numbers and true/false)")
 ]

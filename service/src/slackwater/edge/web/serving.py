@@ -5,11 +5,13 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 import uvicorn
 from anyio.abc import TaskStatus
+
+from slackwater.edge.web.peer import PeerProtocol
 
 #: Longer than the 90 s for which kube-scheduler keeps an idle connection: were we to close it first, a request that is just
 #: being sent would be lost, since Go does not repeat a POST.
@@ -19,11 +21,12 @@ _GRACE_SECONDS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Paths of PEM files. With a client CA, callers must present a certificate that it signed."""
+    """Paths of PEM files. With a client CA, callers must present a certificate that it signed; `may` if optional."""
 
     cert_file: str
     key_file: str
     client_ca_file: str | None
+    client_certificate: Literal["must", "may"] = "must"
 
 
 class ListenError(Exception):
@@ -74,12 +77,17 @@ class _Server(uvicorn.Server):
 
 
 async def serve_app(
-    app: Callable[..., Any], sock: socket.socket, tls: Tls | None, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    app: Callable[..., Any],
+    sock: socket.socket,
+    tls: Tls | None,
+    max_connections: int | None = None,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serves until cancelled; then ends what is being answered, within a bound."""
+    """Serves until cancelled; then ends what is being answered, within a bound. More connections get 503 and nothing else."""
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=PeerProtocol if tls and tls.client_ca_file else "httptools",
         ws="none",
         proxy_headers=False,  # nobody forwards to us, and the middleware costs each call a little
         loop="none",
@@ -93,7 +101,8 @@ async def serve_app(
         ssl_certfile=tls.cert_file if tls else None,
         ssl_keyfile=tls.key_file if tls else None,
         ssl_ca_certs=tls.client_ca_file if tls else None,
-        ssl_cert_reqs=ssl.CERT_REQUIRED if tls and tls.client_ca_file else ssl.CERT_NONE,
+        ssl_cert_reqs=_certificates_asked(tls),
+        limit_concurrency=max_connections,
     )
     server = _Server(config, task_status.started)
     async with anyio.create_task_group() as group:
@@ -102,6 +111,12 @@ async def serve_app(
             await anyio.sleep_forever()
         finally:
             server.should_exit = True
+
+
+def _certificates_asked(tls: Tls | None) -> ssl.VerifyMode:
+    if tls is None or tls.client_ca_file is None:
+        return ssl.CERT_NONE
+    return ssl.CERT_REQUIRED if tls.client_certificate == "must" else ssl.CERT_OPTIONAL
 
 
 async def _until_stopped(server: uvicorn.Server, sock: socket.socket) -> None:

@@ -1,0 +1,78 @@
+"""Settings -> the agents' listener: who is let in, what is bounded, and the application in front of the desk."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from slackwater.app.settings import Settings
+from slackwater.app.settings.serving import AgentAuthentication, AgentsListener
+from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.tokens import KubeTokenReviewer
+from slackwater.edge.web.agent_metrics import AgentMetrics
+from slackwater.edge.web.agents import AgentLimits, Agents, Readiness
+from slackwater.edge.web.gate import Gate, GateConfig
+from slackwater.edge.web.serving import Tls
+from slackwater.model.resources import Amounts
+from slackwater.run.clock import monotonic
+from slackwater.run.ports import PermitDesk
+from slackwater_protocol.durations import seconds
+
+#: Connections beyond the requests in flight: idle ones that agents keep.
+_IDLE_CONNECTIONS: Final = 4096
+
+
+def agents_app(
+    settings: Settings,
+    *,
+    desk: PermitDesk,
+    readiness: Readiness,
+    client: KubeClient,
+    registry: CollectorRegistry,
+    compute_unit: Callable[[], Amounts],
+) -> Agents:
+    """`compute_unit` gives the one in force; `client` is asked about tokens where these are configured."""
+    listener = settings.listeners.agents
+    return Agents(
+        desk=desk,
+        readiness=readiness,
+        default_unit=compute_unit,
+        metrics=AgentMetrics(registry),
+        gatekeeper=_gate(listener.authentication, client),
+        limits=AgentLimits(max_requests=listener.max_requests, max_wait_seconds=seconds(listener.max_wait)),
+    )
+
+
+def compute_unit_of(settings: Settings) -> Amounts:
+    unit = settings.vertical.compute_unit
+    return Amounts(unit.vcpus, unit.mem)
+
+
+def max_connections(listener: AgentsListener) -> int:
+    return listener.max_requests + _IDLE_CONNECTIONS
+
+
+def agents_tls(listener: AgentsListener) -> Tls | None:
+    """Where a token will do, a certificate is asked for and not demanded."""
+    if (files := listener.tls) is None:
+        return None
+    optional = listener.authentication.tokens is not None
+    return Tls(
+        cert_file=files.cert_file,
+        key_file=files.key_file,
+        client_ca_file=files.client_ca_file,
+        client_certificate="may" if optional else "must",
+    )
+
+
+def _gate(authentication: AgentAuthentication, client: KubeClient) -> Gate | None:
+    certificates, tokens = authentication.certificates, authentication.tokens
+    if certificates is None and tokens is None:
+        return None
+    config = GateConfig(
+        certificate_prefix=None if certificates is None else certificates.common_name_prefix,
+        service_accounts=frozenset() if tokens is None else frozenset(tokens.service_accounts),
+    )
+    reviewer = None if tokens is None else KubeTokenReviewer(client, tokens.audiences)
+    return Gate(config, reviewer, clock=monotonic, unix_seconds=lambda: datetime.now(UTC).timestamp())

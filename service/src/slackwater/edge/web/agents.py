@@ -1,0 +1,235 @@
+"""The agents' listener: what autoscaler agents ask for their pods, answered by the desk.
+
+A raw ASGI application, for the reasons of the extender's (docs/adr/0004). Statuses, texts and their order are those that
+agents know from Neon's scheduler, 0.36: POST on any path, the first JSON value of the first 1,024 bytes. Ours on top: 401 and
+403 where authentication is configured, 408, 503, and `Prefer: wait=N`. Deliberately absent: every decision on resources.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+import anyio
+import structlog
+
+from slackwater.edge.web import agentwire
+from slackwater.edge.web.agent_metrics import AgentMetrics
+from slackwater.edge.web.prefer import wait_seconds
+from slackwater.model.ids import PodKey
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.resources import Amounts
+from slackwater.run.ports import PermitDesk
+from slackwater_protocol.agent import MAX_BODY_BYTES
+
+_log = structlog.get_logger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_JSON: Final = b"application/json"
+_TEXT: Final = b"text/plain"
+#: What Go's server guesses where its handler names no type.
+_GUESSED: Final = b"text/plain; charset=utf-8"
+#: Of an answer that nobody is there to read: only metrics see it.
+_GONE: Final = 499
+#: Of a body beyond the part that is read; with more, the connection is closed instead.
+_SKIPPED_BYTES: Final = 65_536
+_CLOSE: Final = ((b"connection", b"close"),)
+#: Pods that are remembered as reported; with more, the oldest may be reported again.
+_REMEMBERED_PODS: Final = 16_384
+
+
+class Readiness(Protocol):
+    """Has everything been listed once?"""
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def unlisted(self) -> Sequence[str]: ...
+
+
+class Gatekeeper(Protocol):
+    """Tells who calls, or why the caller is turned away."""
+
+    async def caller(self, scope: Scope) -> Caller | PermitRefusal: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimits:
+    """Bounds of one listener; seconds."""
+
+    max_requests: int = 16_384  #: in flight, waiting ones included
+    max_wait_seconds: float = 30.0  #: granted to `Prefer: wait`
+    body_seconds: float = 5.0  #: from a request's head to the end of its body
+    answer_seconds: float = 5.0  #: for an answer, on top of what is waited for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    status: int
+    body: bytes
+    media_type: bytes = _TEXT
+    version: int = 0
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Agents:
+    """The ASGI application of the agents' listener."""
+
+    def __init__(
+        self,
+        *,
+        desk: PermitDesk,
+        readiness: Readiness,
+        default_unit: Callable[[], Amounts],
+        metrics: AgentMetrics,
+        gatekeeper: Gatekeeper | None = None,
+        limits: AgentLimits = AgentLimits(),
+    ) -> None:
+        self._desk = desk
+        self._readiness = readiness
+        self._default_unit = default_unit
+        self._metrics = metrics
+        self._gatekeeper = gatekeeper
+        self._limits = limits
+        self._in_flight = 0
+        self._reported: OrderedDict[PodKey, None] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        started = time.perf_counter()
+        self._in_flight += 1
+        try:
+            answer = await self._answer(scope, receive)
+        except Exception:
+            _log.exception("agent request failed")
+            answer = _Answer(status=500, body=b"request handler panicked", media_type=_GUESSED)
+        finally:
+            self._in_flight -= 1
+        if answer.status != _GONE:
+            await _respond(send, answer)
+        self._metrics.observe(answer.status, answer.version, time.perf_counter() - started)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> _Answer:
+        if scope["method"] != "POST":
+            return _Answer(status=400, body=b"must be POST", media_type=_GUESSED)
+        if self._in_flight > self._limits.max_requests:
+            text = b"%d requests in flight, want at most %d" % (self._in_flight, self._limits.max_requests)
+            return _Answer(status=503, body=text, headers=((b"retry-after", b"1"),))
+        caller = None if self._gatekeeper is None else await self._gatekeeper.caller(scope)
+        if isinstance(caller, PermitRefusal):
+            return _refusal(caller, 0)
+        try:
+            with anyio.fail_after(self._limits.body_seconds):
+                body = await _read_body(receive)
+        except TimeoutError:
+            late = f"body: not complete within {self._limits.body_seconds:g} s"
+            return _Answer(status=408, body=late.encode(), headers=_CLOSE)
+        if body is None:
+            return _Answer(status=_GONE, body=b"")
+        answer = await self._asked(scope, receive, body.head, caller)
+        return answer if body.whole else replace(answer, headers=(*answer.headers, *_CLOSE))
+
+    async def _asked(self, scope: Scope, receive: Receive, body: bytes, caller: Caller | None) -> _Answer:
+        try:
+            ask = agentwire.read_ask(body)
+        except agentwire.Refused as refused:
+            return _Answer(status=400, body=refused.text.encode(), version=refused.version)
+        if not self._readiness.ready:
+            text = f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}"
+            return _Answer(status=503, body=text.encode(), version=ask.version)
+        wanted = wait_seconds(scope["headers"])
+        wait = min(wanted, self._limits.max_wait_seconds)
+        decided = await (self._decided_or_gone(ask, wait, caller, receive) if wait else self._decided(ask, 0, caller))
+        if decided is None:
+            return _Answer(status=_GONE, body=b"", version=ask.version)
+        if isinstance(decided, PermitRefusal):
+            return _refusal(decided, ask.version)
+        self._note(ask, decided)
+        applied = ((b"preference-applied", b"wait=%d" % wait),) if wanted else ()
+        written = agentwire.written(decided, ask.version)
+        return _Answer(status=200, body=written, media_type=_JSON, version=ask.version, headers=applied)
+
+    async def _decided(self, ask: PermitAsk, wait: float, caller: Caller | None) -> PermitAnswer | PermitRefusal:
+        seconds = wait + self._limits.answer_seconds
+        with anyio.move_on_after(seconds):
+            return await self._desk.ask(ask, wait_seconds=wait, caller=caller)
+        return PermitRefusal(status=503, code="no_answer", message=f"pod {ask.key}: no decision within {seconds:g} s")
+
+    async def _decided_or_gone(
+        self, ask: PermitAsk, wait: float, caller: Caller | None, receive: Receive
+    ) -> PermitAnswer | PermitRefusal | None:
+        """None if the agent hangs up while it waits."""
+        decided = None
+
+        async def hang_up() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(hang_up)
+            decided = await self._decided(ask, wait, caller)
+            group.cancel_scope.cancel()
+        return decided
+
+    def _note(self, ask: PermitAsk, answer: PermitAnswer) -> None:
+        if answer.migrate:
+            self._metrics.migrating.inc()
+        if answer.ceiling_pending:
+            self._metrics.pending.inc()
+        unit = ask.compute_unit or self._default_unit()
+        size = answer.slot_bytes if ask.compute_unit is None and ask.slots else 1
+        if ask.asked.cpu % unit.cpu or ask.asked.memory * size % unit.memory:
+            self._metrics.unaligned.inc()
+            self._report_unaligned(ask, unit)
+
+    def _report_unaligned(self, ask: PermitAsk, unit: Amounts) -> None:
+        if ask.key in self._reported:
+            return
+        self._reported[ask.key] = None
+        if len(self._reported) > _REMEMBERED_PODS:
+            self._reported.popitem(last=False)
+        _log.warning(
+            "agent asks for no multiple of its compute unit", pod=str(ask.key), asked=tuple(ask.asked), compute_unit=tuple(unit)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What of a body is read by meaning, and whether nothing of the rest is left on the connection."""
+
+    head: bytes
+    whole: bool
+
+
+async def _read_body(receive: Receive) -> _Body | None:
+    """None if the caller is gone."""
+    head, size = b"", 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if len(head) < MAX_BODY_BYTES:
+            head += chunk[:MAX_BODY_BYTES]
+        if size > _SKIPPED_BYTES or not message.get("more_body"):
+            return _Body(head, not message.get("more_body"))
+
+
+def _refusal(refusal: PermitRefusal, version: int) -> _Answer:
+    headers = ((b"www-authenticate", b"Bearer"),) if refusal.status == 401 else ()
+    return _Answer(status=refusal.status, body=refusal.message.encode(), version=version, headers=headers)
+
+
+async def _respond(send: Send, answer: _Answer) -> None:
+    length = (b"content-length", b"%d" % len(answer.body))
+    headers = [(b"content-type", answer.media_type), length, *answer.headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

@@ -1,0 +1,182 @@
+"""Agents' bodies for the hot path: msgspec reads what agents really send, the protocol's models everything else.
+
+Flows through: body -> `PermitAsk`, `PermitAnswer` -> body. The quick way takes only bodies with exactly the known keys, so that
+whatever needs Go's leniency (keys in another case, unknown or repeated ones, text after the value) goes the exact way. A test
+holds the two together. Deliberately absent: rules that need state; the desk has them.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+from pydantic import ValidationError
+
+from slackwater.model.ids import PodKey
+from slackwater.model.permits import Load, PermitAnswer, PermitAsk
+from slackwater.model.resources import Amounts
+from slackwater_protocol.agent import (
+    MAX_BODY_BYTES,
+    OUT_OF_RANGE,
+    AgentRequest,
+    Metrics,
+    Resources,
+    wire_cpu,
+    wire_load,
+    wire_memory,
+)
+from slackwater_protocol.agent_checks import problem_of
+from slackwater_protocol.agent_versions import counts_slots
+from slackwater_protocol.gojson import NotJson
+from slackwater_protocol.units import Bytes, MilliCpu, format_bytes, format_milli_cpu
+
+_MICRO: Final = 1_000_000
+_BAD_JSON: Final = "bad JSON"
+#: Distinct permits whose JSON is kept: agents move in compute units.
+_CACHED_PERMITS: Final = 4096
+
+
+class Refused(Exception):
+    """The request is answered with 400 and `text`. `version` is 0 where it could not be read."""
+
+    def __init__(self, *, text: str, version: int) -> None:
+        super().__init__(text)
+        self.text = text
+        self.version = version
+
+
+class _Resources(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    vCPUs: int | str | float
+    mem: int | str | float
+
+
+class _Pod(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    namespace: str
+    name: str
+
+
+class _Metrics(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    loadAvg1M: float
+    loadAvg5M: float | None = None
+    memoryUsageBytes: float | None = None
+
+
+class _Request(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    protoVersion: int
+    pod: _Pod
+    resources: _Resources
+    computeUnit: _Resources | None = None
+    lastPermit: _Resources | None = None
+    metrics: _Metrics | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Request)
+
+
+def read_ask(body: bytes) -> PermitAsk:
+    """A request that breaks none of the rules that need no state.
+
+    :raises Refused: it breaks one; the first one in the order in which agents are answered.
+    """
+    try:
+        return _read_quickly(body[:MAX_BODY_BYTES])
+    except (ValueError, msgspec.DecodeError):
+        return _read_exactly(body)
+
+
+def _read_quickly(body: bytes) -> PermitAsk:
+    """:raises ValueError, msgspec.DecodeError: not for the quick way. :raises Refused: read, and refused."""
+    request = _decoder.decode(body)
+    if not 0 <= request.protoVersion < 2**32:
+        raise ValueError
+    metrics = request.metrics
+    return _checked(
+        version=request.protoVersion,
+        key=PodKey(request.pod.namespace, request.pod.name),
+        asked=_amounts(request.resources),
+        last_permit=None if request.lastPermit is None else _amounts(request.lastPermit),
+        unit=None if request.computeUnit is None else _amounts(request.computeUnit),
+        load=None if metrics is None else _load(metrics.loadAvg1M, metrics.loadAvg5M, metrics.memoryUsageBytes),
+    )
+
+
+def _amounts(wire: _Resources) -> Amounts:
+    return Amounts(wire_cpu(wire.vCPUs), wire_memory(wire.mem))
+
+
+def _read_exactly(body: bytes) -> PermitAsk:
+    try:
+        request = AgentRequest.from_body(body)
+    except NotJson:
+        raise Refused(text=_BAD_JSON, version=0) from None
+    except ValidationError as error:
+        raise Refused(text=_why(error), version=0) from None
+    unit, metrics = request.compute_unit, request.metrics
+    return _checked(
+        version=request.proto_version,
+        key=PodKey(request.pod.namespace, request.pod.name),
+        asked=_amounts_of(request.resources),
+        last_permit=None if request.last_permit is None else _amounts_of(request.last_permit),
+        unit=None if unit is None else _amounts_of(unit),
+        load=None if metrics is None else _load_of(metrics),
+    )
+
+
+def _why(error: ValidationError) -> str:
+    """A quantity that could be read, yet is none that anybody can have, is named; the rest is bad JSON."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    if any(fault["type"] != OUT_OF_RANGE for fault in faults):
+        return _BAD_JSON
+    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults)
+
+
+def _amounts_of(resources: Resources) -> Amounts:
+    return Amounts(MilliCpu(resources.milli_cpu), Bytes(resources.memory))
+
+
+def _load_of(metrics: Metrics) -> Load:
+    return _load(metrics.load_avg_1m, metrics.load_avg_5m, metrics.memory_usage_bytes)
+
+
+def _load(load1: float, load5: float | None, memory_usage: float | None) -> Load:
+    return Load(
+        load1_micro=round(wire_load(load1) * _MICRO),
+        load5_micro=None if load5 is None else round(wire_load(load5) * _MICRO),
+        memory_usage_bytes=None if memory_usage is None else round(wire_load(memory_usage)),
+    )
+
+
+def _checked(
+    *, version: int, key: PodKey, asked: Amounts, last_permit: Amounts | None, unit: Amounts | None, load: Load | None
+) -> PermitAsk:
+    if unit is not None and not any(unit):
+        unit = None
+    problem = problem_of(
+        version,
+        compute_unit=unit,
+        resources=asked,
+        extended=None if load is None else (load.load5_micro is not None, load.memory_usage_bytes is not None),
+    )
+    if problem is not None:
+        raise Refused(text=problem, version=version)
+    return PermitAsk(
+        key=key,
+        version=version,
+        asked=asked,
+        last_permit=last_permit,
+        compute_unit=unit,
+        load=load,
+        slots=counts_slots(version),
+    )
+
+
+def written(answer: PermitAnswer, version: int) -> bytes:
+    """The body of an answer, as `PluginResponse` writes it. A permit is never rounded up: it is an upper bound."""
+    if counts_slots(version):
+        return _body(answer.permit.cpu, answer.permit.memory // answer.slot_bytes, answer.migrate, True)
+    return _body(answer.permit.cpu, answer.permit.memory, answer.migrate, False)
+
+
+@lru_cache(maxsize=_CACHED_PERMITS)
+def _body(cpu: MilliCpu, memory: int, migrate: bool, slots: bool) -> bytes:
+    permit = {"vCPUs": format_milli_cpu(cpu), "mem": memory if slots else format_bytes(Bytes(memory))}
+    return msgspec.json.encode({"permit": permit, "migrate": {}} if migrate else {"permit": permit})
