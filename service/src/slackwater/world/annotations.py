@@ -57,6 +57,13 @@ class PermitAnnotations:
         elif version >= machine.resource_version:
             self._machines[machine.key] = replace(machine, permit=text, resource_version=version)
 
+    def note_pod(self, pod: PodUid, text: str | None, version: int) -> None:
+        """What stands on the pod itself at a version."""
+        self._written[pod] = (version, text)
+
+    def written(self) -> list[tuple[PodUid, int, str | None]]:
+        return [(uid, version, text) for uid, (version, text) in self._written.items()]
+
     def forget(self, pod: PodUid) -> None:
         self._written.pop(pod, None)
 

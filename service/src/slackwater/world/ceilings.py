@@ -240,6 +240,17 @@ class Ceilings:
         self.settled.append(uid)
         self._released.append(node)
 
+    def rebuild(self) -> None:
+        """After standings were put from elsewhere: what is due, and what is stale, follows from them."""
+        for uid, standing in self._standings.items():
+            claim, pod = self._claims.get(uid), self._pods.known(uid)
+            if standing.settle_at is not None:
+                heapq.heappush(self._due, (standing.settle_at, uid))
+            if claim is not None and pod is not None and pod.vertical is not None and _is_kept(standing):
+                written = read_written(self._annotations.place_of(pod).text)
+                stale = written is not None and not written.permit.within(claim.account.reserved)
+                self._mark_stale(uid, claim.node, stale=stale)
+
     def writing(self) -> int:
         """Writes under way."""
         return sum(standing.writing is not None for _, standing in self._standings.items())

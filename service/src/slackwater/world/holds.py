@@ -44,8 +44,12 @@ class Holds:
         """
         self.drop(uid)
         counted = rows if everywhere or len(rows) == 1 else rows[self._nodes.stricter[rows]]
-        self._ledger.hold(counted, amounts)
-        self._holds[uid] = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline)
+        self.enter(uid, Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline))
+
+    def enter(self, uid: PodUid, hold: Hold) -> None:
+        """Takes the hold as it is; the pod has no earlier one."""
+        self._ledger.hold(hold.counted, hold.amounts)
+        self._holds[uid] = hold
 
     def get(self, uid: PodUid) -> Hold | None:
         return self._holds.get(uid)

@@ -119,10 +119,7 @@ class Migrating:
         return [CreateMigration(uid=pod.uid, key=pod.key, name=move.key.name, machine=pod.vertical.machine, landing=landing)]
 
     def _enter(self, move: Move) -> None:
-        self.moves[move.key] = move
-        self._by_machine[move.machine] = move.key
-        if move.pod is not None:
-            self._by_source[move.pod] = move.key
+        self.put_move(move)
         self._hold_landing(move)
 
     def _hold_landing(self, move: Move) -> None:
@@ -315,6 +312,19 @@ class Migrating:
         """Holds the landing place again, unless its target holds or has it."""
         if not move.landed and (move.target is None or self._holds.get(move.target) is None):
             self._hold_landing(move)
+
+    def cleanups(self) -> list[tuple[PodKey, Instant]]:
+        return list(self._cleanup.items())
+
+    def put_cleanup(self, key: PodKey, at: Instant) -> None:
+        self._cleanup[key] = at
+
+    def put_move(self, move: Move) -> None:
+        """A move as a dump tells it; what is held for it is told there too."""
+        self.moves[move.key] = move
+        self._by_machine[move.machine] = move.key
+        if move.pod is not None:
+            self._by_source[move.pod] = move.key
 
     # --- time -------------------------------------------------------------------------------------------------------------
 

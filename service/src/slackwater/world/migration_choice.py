@@ -34,7 +34,9 @@ _SILENT_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Backoff:
+class Backoff:
+    """How often in a row a machine could not leave, and until when others come first."""
+
     failures: int
     until: Instant
 
@@ -64,7 +66,7 @@ class MigrationChoice:
         self._tally = tally
         self._busy = busy
         self._routes = routes
-        self._backoffs: dict[PodKey, _Backoff] = {}
+        self._backoffs: dict[PodKey, Backoff] = {}
         self.queue = MigrationQueue()
 
     def decide(self, pod: Pod, standing: Standing, policy: Policy, now: Instant) -> NodeName | None:
@@ -141,10 +143,16 @@ class MigrationChoice:
         before = self._backoffs.get(machine)
         failures = 1 if before is None else before.failures + 1
         pause = min(_FIRST_BACKOFF_SECONDS * 2.0 ** (failures - 1), _LONGEST_BACKOFF_SECONDS)
-        self._backoffs[machine] = _Backoff(failures, Instant(now + pause))
+        self._backoffs[machine] = Backoff(failures, Instant(now + pause))
 
     def succeeded(self, machine: PodKey) -> None:
         self._backoffs.pop(machine, None)
+
+    def backoffs(self) -> list[tuple[PodKey, Backoff]]:
+        return list(self._backoffs.items())
+
+    def put_backoff(self, machine: PodKey, backoff: Backoff) -> None:
+        self._backoffs[machine] = backoff
 
     def expire(self, now: Instant) -> None:
         """Forgets back-offs that are long over."""

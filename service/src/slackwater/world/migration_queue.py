@@ -22,11 +22,13 @@ class MigrationQueue:
     def put(self, uid: PodUid, node: NodeName, load1_micro: int | None) -> None:
         """Joins, or moves to where the load now puts it."""
         place = self._places.get(uid)
-        if place is not None and place[0] == node:
-            joined = place[1].joined
-        else:
-            joined, self._joined = self._joined, self._joined + 1
+        joined = place[1].joined if place is not None and place[0] == node else self._joined
+        self.enter(uid, node, load1_micro, joined)
+
+    def enter(self, uid: PodUid, node: NodeName, load1_micro: int | None, joined: int) -> None:
+        """Joins as the `joined`th."""
         self.drop(uid)
+        self._joined = max(self._joined, joined + 1)
         ranked = rank(load1_micro, joined)
         self._places[uid] = (node, ranked)
         insort(self._queues.setdefault(node, []), (ranked, uid))
@@ -47,8 +49,13 @@ class MigrationQueue:
         """In order; do not change the queue meanwhile."""
         return (uid for _, uid in self._queues.get(node, ()))
 
-    def nodes(self) -> list[NodeName]:
-        return sorted(self._queues)
+    def entries(self) -> list[tuple[NodeName, PodUid, int | None, int]]:
+        """(node, pod, load, joined), by node and in order."""
+        return [
+            (node, uid, None if ranked.without_load else ranked.load1_micro, ranked.joined)
+            for node in sorted(self._queues)
+            for ranked, uid in self._queues[node]
+        ]
 
     def __len__(self) -> int:
         return len(self._places)

@@ -64,12 +64,17 @@ class Standings:
         """The counted pods of a VirtualMachine: one, or two while it migrates."""
         return list(self._of_machine.get(machine, ()))
 
+    def put(self, uid: PodUid, namespace: str, standing: Standing) -> None:
+        """The pod's standing from now on."""
+        machine = standing.vertical.machine
+        standing.machine = None if machine is None else PodKey(namespace, machine)
+        self._standings[uid] = standing
+        if standing.machine is not None:
+            self._of_machine.setdefault(standing.machine, {})[uid] = None
+
     def _begin(self, pod: Pod, vertical: Vertical, *, exact: bool) -> None:
         self.forget(pod.uid)
-        machine = None if vertical.machine is None else PodKey(pod.key.namespace, vertical.machine)
-        self._standings[pod.uid] = Standing(vertical, machine=machine, exact=exact)
-        if machine is not None:
-            self._of_machine.setdefault(machine, {})[pod.uid] = None
+        self.put(pod.uid, pod.key.namespace, Standing(vertical, machine=None, exact=exact))
 
     def items(self) -> list[tuple[PodUid, Standing]]:
         return list(self._standings.items())
