@@ -8,7 +8,8 @@ from hypothesis import given
 
 from slackwater.decide.placement.preempt import Victim, sufficient_victims
 from slackwater.decide.placement.scores import ScoreCurve, extender_scores, fractions, percent_scores, randomized
-from slackwater.ledger.ledger import Ledger, NodePolicy, ordinary_account
+from slackwater.ledger.account import ordinary_account
+from slackwater.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.ids import PodUid, Row
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, Amounts

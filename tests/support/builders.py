@@ -6,7 +6,8 @@ from itertools import count
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kinds import Kind, Toleration
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
-from slackwater.model.resources import Amounts
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.vertical import Vertical
 from slackwater_protocol.units import byte_count, milli_cpu
 
 _versions = count(1)
@@ -14,6 +15,32 @@ _versions = count(1)
 
 def amounts(cpu: str = "0", memory: str = "0") -> Amounts:
     return Amounts(milli_cpu(cpu), byte_count(memory))
+
+
+def a_vertical(
+    *,
+    using: Amounts | None = None,
+    minimum: Amounts = NOTHING,
+    maximum: Amounts | None = None,
+    scaling: bool = True,
+    auto_migrate: bool = False,
+    always_migrate: bool = False,
+    machine: str | None = "vm",
+    permit: str | None = None,
+    slot_bytes: int = 1 << 30,
+) -> Vertical:
+    """A virtual machine that uses 1 CPU and 4 GiB of at most 4 and 16."""
+    return Vertical(
+        min=minimum,
+        max=amounts("4", "16Gi") if maximum is None else maximum,
+        using=amounts("1", "4Gi") if using is None else using,
+        slot_bytes=slot_bytes,
+        scaling=scaling,
+        auto_migrate=auto_migrate,
+        always_migrate=always_migrate,
+        machine=machine,
+        permit=permit,
+    )
 
 
 def a_node(

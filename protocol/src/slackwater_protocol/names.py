@@ -22,6 +22,8 @@ PREEMPTING: Final = "slackwater.dev/preempting"
 BOUNDS: Final = "slackwater.dev/bounds"
 #: Annotation on a Pod with `BOUNDS`: the container that is resized; default the only one.
 BOUNDS_CONTAINER: Final = "slackwater.dev/bounds-container"
+#: Annotation on a VirtualMachineMigration of ours: the node that room is kept on for its target pod.
+LANDING: Final = "slackwater.dev/landing"
 #: Label on a Node: the node group that it belongs to.
 NODE_GROUP: Final = "slackwater.dev/node-group"
 #: Annotation on a pending Pod: any new value wakes it, since kube-scheduler retries a rejected pod that changes.

@@ -26,6 +26,7 @@ def test_everything_of_ours_stands_under_our_own_group() -> None:
         "slackwater.dev/preempting",
         "slackwater.dev/bounds",
         "slackwater.dev/bounds-container",
+        "slackwater.dev/landing",
         "slackwater.dev/node-group",
         "slackwater.dev/touched",
     }

@@ -24,7 +24,6 @@ from slackwater.app.settings.changes import Needs, needs
 from slackwater.app.settings.problems import Steps
 from slackwater.edge.kube.client import KubeClient
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.run.ports import PermitDesk
 
 Json = Mapping[str, Any]
 
@@ -79,8 +78,7 @@ def metrics(_text: str = "") -> str:
 
 def _families() -> list[Metric]:
     # Wired as `serve` does it; nothing is connected and nothing runs.
-    desk = cast("PermitDesk", None)
-    service = wiring.Service(Settings(), cast("KubeClient", None), Random(0), desk_of=lambda _: desk)
+    service = wiring.Service(Settings(), cast("KubeClient", None), Random(0))
     return list(service.registry.collect())
 
 

@@ -1,11 +1,12 @@
 """Settings -> what the world and the dispatcher are told: the only translation between the file's words and the core's."""
 
 from slackwater.app.settings import Settings
+from slackwater.decide.migration.policy import MigrationPolicy
 from slackwater.decide.placement.scores import ScoreCurve
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.resources import Amounts
 from slackwater.run.dispatcher import DispatcherConfig
-from slackwater.world.policy import Policy
+from slackwater.world.policy import Policy, VerticalPolicy
 from slackwater_protocol.durations import seconds
 
 _PPM = 1_000_000
@@ -13,7 +14,7 @@ _PPM = 1_000_000
 
 def policy_of(settings: Settings) -> Policy:
     """What the world does."""
-    nodes, extender = settings.nodes, settings.extender
+    nodes, extender, vertical, migration = settings.nodes, settings.extender, settings.vertical, settings.migration
     return Policy(
         nodes=NodePolicy(
             watermark_cpu_ppm=round(nodes.watermark.cpu * _PPM),
@@ -23,6 +24,18 @@ def policy_of(settings: Settings) -> Policy:
         curve=ScoreCurve(min_usage=nodes.score.min_usage, max_usage=nodes.score.max_usage, peak=nodes.score.peak),
         randomize_scores=nodes.score.randomize,
         missing_requests=settings.vertical.missing_requests,
+        scheduler_name=settings.scheduler_name,
+        vertical=VerticalPolicy(
+            unit=Amounts(vertical.compute_unit.vcpus, vertical.compute_unit.mem), max_step_units=vertical.max_step_units
+        ),
+        migration=MigrationPolicy(
+            enabled=migration.enabled,
+            max_concurrent=migration.max_concurrent,
+            max_per_source=migration.max_per_source,
+            max_per_target=migration.max_per_target,
+            weight_ppm=round(migration.capacity_pressure_weight * _PPM),
+            sustained_seconds=seconds(migration.capacity_pressure_time),
+        ),
         hold_seconds=seconds(extender.hold_timeout),
         denial_seconds=seconds(extender.denial_timeout),
     )

@@ -12,6 +12,16 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
     # Touching a pending pod, so that kube-scheduler tries it again; nominating a node for it.
     {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]},
+    # NeonVM: machines carry the permit of their pods, so that growth is written before it is answered. Its CRDs may be absent.
+    {"apiGroups": ["vm.neon.tech"], "resources": ["virtualmachines"], "verbs": ["get", "list", "watch", "patch"]},
+    # Live migrations: begun where a node has too much pressure, deleted when they have ended.
+    {
+        "apiGroups": ["vm.neon.tech"],
+        "resources": ["virtualmachinemigrations"],
+        "verbs": ["get", "list", "watch", "create", "delete"],
+    },
+    # Plain pods with bounds are resized in place.
+    {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
     # Whose token an agent shows, where listeners.agents.authentication.tokens is set.
     {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     # Events for people.

@@ -33,11 +33,11 @@ from slackwater.app.settings import Settings, SettingsError, as_file, live, watc
 from slackwater.app.settings.serving import AgentsListener, ExtenderListener, OpsListener
 from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import PodDecoder
+from slackwater.edge.kube.neon import machines, migrations
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
-from slackwater.edge.web.agents import Agents
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import SettingsView, ops_app
@@ -45,9 +45,9 @@ from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.kinds import KindInterner
 from slackwater.run.clock import monotonic
+from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
-from slackwater.run.ports import PermitDesk
 from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
@@ -70,9 +70,8 @@ async def serve(
     config_path: str | None,
     kubeconfig: str | None,
     on_ready: Callable[[Running], Awaitable[None]] | None = None,
-    desk_of: Callable[["Service"], PermitDesk] | None = None,
 ) -> None:
-    """Runs the service until SIGTERM, SIGINT or cancellation. Agents are listened to where there is a desk for them.
+    """Runs the service until SIGTERM, SIGINT or cancellation.
 
     :raises KubeConfigError: no way to the API server is configured. :raises ListenError: an address is taken.
     """
@@ -81,19 +80,18 @@ async def serve(
     async with AsyncExitStack() as stack:
         ops = _opened("ops", settings.listeners.ops, stack)
         extender = _opened("extender", settings.listeners.extender, stack)
-        agents = _opened("agents", settings.listeners.agents, stack) if desk_of is not None else None
+        agents = _opened("agents", settings.listeners.agents, stack)
         writes = settings.kube.max_concurrent_binds + settings.kube.max_concurrent_writes
         client = await stack.enter_async_context(open_client(kubeconfig=kubeconfig, max_calls=writes))
-        service = Service(settings, client, rng, desk_of=desk_of)
+        service = Service(settings, client, rng)
         async with anyio.create_task_group() as root:
             root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
             await root.start(serve_app, service.ops, *ops, name="ops listener")
             await root.start(service.dispatcher.run, name="dispatcher")
             root.start_soon(service.intake.run, name="intake")
             await root.start(serve_app, service.extender, *extender, name="extender listener")
-            if agents is not None:
-                connections = max_connections(settings.listeners.agents)
-                await root.start(serve_app, service.agents, *agents, connections, name="agents listener")
+            connections = max_connections(settings.listeners.agents)
+            await root.start(serve_app, service.agents, *agents, connections, name="agents listener")
             if config_path is not None:
                 root.start_soon(service.watch_settings, Path(config_path), name="settings")
             await service.intake.synced()
@@ -107,21 +105,20 @@ async def serve(
 class Service:
     """The objects, connected."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        client: KubeClient,
-        rng: Random,
-        *,
-        desk_of: Callable[["Service"], PermitDesk] | None = None,
-    ) -> None:
+    def __init__(self, settings: Settings, client: KubeClient, rng: Random) -> None:
         self._settings = settings
         self._view = SettingsView(as_file(settings))
         kinds = KindInterner()
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
         self._reflectors: dict[str, Reflector[Any]] = {
             resource.name: Reflector(client, resource, rng=rng, config=config)
-            for resource in (nodes(_report_broken), pods(kinds, _report_broken), budgets(_report_broken))
+            for resource in (
+                nodes(_report_broken),
+                pods(kinds, _report_broken),
+                budgets(_report_broken),
+                machines(_report_broken),
+                migrations(_report_broken),
+            )
         }
         self.world = World(policy_of(settings), seed=rng.getrandbits(63))
         self.intake = Intake(self.world, monotonic, self._reflectors)
@@ -129,7 +126,8 @@ class Service:
         self._recorder = Recorder(client, instance=socket.gethostname(), now=_now, clock=time.monotonic)
         writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: _now().isoformat())
         self.dispatcher = Dispatcher(writer, self.intake.take, dispatcher_config_of(settings), rng=rng)
-        self.intake.connect(self.dispatcher)
+        self.desk = Desk(self.world, self.dispatcher.submit_all, monotonic)
+        self.intake.connect(self.dispatcher, self.desk.wake)
         self.registry = registry = self._registry()
         self.extender = Extender(
             world=self.world,
@@ -140,16 +138,14 @@ class Service:
             metrics=ExtenderMetrics(registry),
             max_body_bytes=settings.extender.max_body_bytes,
         )
-        self.agents: Agents | None = None
-        if desk_of is not None:
-            self.agents = agents_app(
-                settings,
-                desk=desk_of(self),
-                readiness=self.intake,
-                client=client,
-                registry=registry,
-                compute_unit=lambda: compute_unit_of(self._settings),
-            )
+        self.agents = agents_app(
+            settings,
+            desk=self.desk,
+            readiness=self.intake,
+            client=client,
+            registry=registry,
+            compute_unit=lambda: compute_unit_of(self._settings),
+        )
         self.ops = ops_app(world=self.world, readiness=self.intake, registry=registry, settings=self._view, clock=monotonic)
 
     def _registry(self) -> CollectorRegistry:

@@ -5,9 +5,11 @@ from typing import Final
 
 import numpy as np
 
+from slackwater.ledger.account import Account
+from slackwater.ledger.pressure import NodeNumbers
 from slackwater.model.columns import NodeColumns
 from slackwater.model.ids import Row
-from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
+from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts, amounts_of
 
 _PPM: Final = 1_000_000
 
@@ -22,22 +24,6 @@ class NodePolicy:
     watermark_cpu_ppm: int = 900_000
     watermark_memory_ppm: int = 900_000
     system: Amounts = NOTHING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """What one pod counts for on its node. `buffer` <= `reserved`; ordinary pods have min = max = reserved."""
-
-    reserved: Amounts
-    buffer: Amounts = NOTHING
-    capacity_pressure: Amounts = NOTHING
-    min: Amounts = NOTHING
-    max: Amounts = NOTHING
-
-
-def ordinary_account(requests: Amounts) -> Account:
-    """An ordinary pod counts by its requests, no more and no less (reference/neon-scheduler.md section 2.3)."""
-    return Account(reserved=requests, min=requests, max=requests)
 
 
 class Ledger:
@@ -72,12 +58,46 @@ class Ledger:
 
     def _add(self, row: Row, account: Account, sign: int) -> None:
         columns = self.columns
-        for resource in (CPU, MEMORY):
-            columns.reserved[resource, row] += sign * account.reserved[resource]
-            if account.buffer[resource]:
-                columns.buffer[resource, row] += sign * account.buffer[resource]
-            if account.capacity_pressure[resource]:
-                columns.capacity_pressure[resource, row] += sign * account.capacity_pressure[resource]
+        for column, amounts in (
+            (columns.reserved, account.reserved),
+            (columns.buffer, account.buffer),
+            (columns.capacity_pressure, account.capacity_pressure),
+            (columns.pressure_accounted_for, account.accounted_for),
+        ):
+            for resource, amount in enumerate(amounts):
+                if amount:
+                    column[resource, row] += sign * amount
+
+    def change(self, row: Row, before: Account, after: Account) -> None:
+        """The account of a pod that counts on the node becomes another."""
+        columns = self.columns
+        for column, old, new in (
+            (columns.reserved, before.reserved, after.reserved),
+            (columns.buffer, before.buffer, after.buffer),
+            (columns.capacity_pressure, before.capacity_pressure, after.capacity_pressure),
+            (columns.pressure_accounted_for, before.accounted_for, after.accounted_for),
+        ):
+            for resource in (CPU, MEMORY):
+                if new[resource] != old[resource]:
+                    column[resource, row] += new[resource] - old[resource]
+
+    def numbers(self, row: Row) -> NodeNumbers:
+        """The six numbers of the node, and what is held there."""
+        columns = self.columns
+        return NodeNumbers(
+            *(
+                amounts_of((column.item(CPU, row), column.item(MEMORY, row)))
+                for column in (
+                    columns.total,
+                    columns.watermark,
+                    columns.reserved,
+                    columns.buffer,
+                    columns.capacity_pressure,
+                    columns.pressure_accounted_for,
+                    columns.held,
+                )
+            )
+        )
 
     def hold(self, rows: "np.typing.NDArray[np.intp]", amounts: Amounts) -> None:
         """Keeps room on each of the rows for one pod (rows: distinct)."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.resources import Amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +56,56 @@ class Announce:
     note: str
 
 
-Effect = Bind | Touch | Nominate | ReadPod | Announce
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePermit:
+    """Sets the permit annotation of a VirtualMachine (`on` machine) or a Pod to `text`, if it is still `before`.
+
+    `uid` and `key` are that object's, `pod` is the pod that it stands for. Ends as `PermitWritten` or `PermitNotWritten`.
+    """
+
+    uid: str
+    key: PodKey
+    on: Literal["machine", "pod"]
+    pod: PodUid
+    before: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize:
+    """Patch `pods/resize` of a plain pod, so that its container requests `to`; limits follow where they equal the request.
+
+    The watch tells what comes of it.
+    """
+
+    uid: PodUid
+    key: PodKey
+    container: str
+    to: Amounts
+    limits: tuple[bool, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateMigration:
+    """POST a VirtualMachineMigration named `name` for the machine of the pod `uid`, which is to land on `landing`.
+
+    Ends as `MigrationStarted` or `MigrationNotStarted`.
+    """
+
+    uid: PodUid
+    key: PodKey
+    name: str
+    machine: str
+    landing: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMigration:
+    """DELETE a finished VirtualMachineMigration of ours. Ends as `MigrationDeleteEnded`."""
+
+    uid: str
+    key: PodKey
+
+
+VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
+Effect = Bind | Touch | Nominate | ReadPod | Announce | VerticalEffect

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.machines import Machine, Migration
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 
 
@@ -94,4 +95,100 @@ class Synced:
     """Everything has been listed once: what comes now is news."""
 
 
-Event = NodeSeen | NodeGone | PodSeen | PodRead | PodGone | BudgetSeen | BudgetGone | BindEnded | TouchLost | Ticked | Synced
+@dataclass(frozen=True, slots=True)
+class MachineSeen:
+    """A VirtualMachine as the API server has it now."""
+
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class MachineGone:
+    """The VirtualMachine is deleted."""
+
+    key: PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationSeen:
+    """A VirtualMachineMigration as the API server has it now."""
+
+    migration: Migration
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationGone:
+    """The VirtualMachineMigration is deleted."""
+
+    key: PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class PermitWritten:
+    """The permit annotation that stands for the pod is `text` now: we wrote it, or a read after a conflict found it.
+
+    `version` is the resource version of the object that says so.
+    """
+
+    pod: PodUid
+    text: str | None
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class PermitNotWritten:
+    """The permit annotation could not be written: the object is gone, the API server refused or could not be asked."""
+
+    pod: PodUid
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationStarted:
+    """The VirtualMachineMigration for the pod is there: made by us now, or found under its name."""
+
+    pod: PodUid
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationNotStarted:
+    """The VirtualMachineMigration for the pod was not made."""
+
+    pod: PodUid
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationDeleteEnded:
+    """The API call of a `DeleteMigration` ended; `deleted` where the API server has taken it."""
+
+    key: PodKey
+    deleted: bool
+
+
+VerticalEvent = (
+    MachineSeen
+    | MachineGone
+    | MigrationSeen
+    | MigrationGone
+    | PermitWritten
+    | PermitNotWritten
+    | MigrationStarted
+    | MigrationNotStarted
+    | MigrationDeleteEnded
+)
+
+Event = (
+    NodeSeen
+    | NodeGone
+    | PodSeen
+    | PodRead
+    | PodGone
+    | BudgetSeen
+    | BudgetGone
+    | BindEnded
+    | TouchLost
+    | Ticked
+    | Synced
+    | VerticalEvent
+)

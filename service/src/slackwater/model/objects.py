@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kinds import Kind, Requirement
 from slackwater.model.resources import Amounts
+from slackwater.model.vertical import Vertical
 
 #: Sorted (key, value) pairs; the edge gives equal ones the same instance.
 Labels = tuple[tuple[str, str], ...]
@@ -57,6 +58,15 @@ class Pod:
     started_at: str
     nominated_node: NodeName | None
     unschedulable_message: str | None
+    #: What is special about a workload that grows in place; None for every other pod.
+    vertical: Vertical | None = None
+    #: Why the pod's annotations say that it grows, but not how: it then counts as an ordinary pod, and is not placed.
+    vertical_problem: str | None = None
+
+    @property
+    def need(self) -> Amounts:
+        """What the pod asks of a node by our accounting: what it uses where it grows in place, else its requests."""
+        return self.kind.requests if self.vertical is None else self.vertical.using
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,8 @@ class Reason(IntEnum):
     API_REFUSED = 14
     API_UNREACHABLE = 15
     MISSING_REQUEST = 16
+    VERTICAL_UNREADABLE = 17
+    LANDING_ELSEWHERE = 18
 
 
 class Meaning(NamedTuple):
@@ -57,4 +59,8 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.API_REFUSED: Meaning("api_refused", "Slackwater: the API server refused the binding", True),
     Reason.API_UNREACHABLE: Meaning("api_unreachable", "Slackwater: the API server did not answer in time", True),
     Reason.MISSING_REQUEST: Meaning("missing_request", "Slackwater: a container lacks a resource request", False),
+    Reason.VERTICAL_UNREADABLE: Meaning(
+        "vertical_unreadable", "Slackwater: the annotations of a workload that grows in place cannot be read", False
+    ),
+    Reason.LANDING_ELSEWHERE: Meaning("landing_elsewhere", "Slackwater: the migration has its room on another node", False),
 }

@@ -4,6 +4,7 @@ The other resources of a pod (extended ones, ephemeral storage, the count of pod
 nothing in Slackwater promises them beyond what kube-scheduler itself assumes.
 """
 
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -32,8 +33,21 @@ class Amounts(NamedTuple):
         """The larger of the two, resource by resource."""
         return Amounts(max(self.cpu, other.cpu), max(self.memory, other.memory))
 
+    def at_most(self, other: "Amounts") -> "Amounts":
+        """The smaller of the two, resource by resource."""
+        return Amounts(min(self.cpu, other.cpu), min(self.memory, other.memory))
+
+    def not_below_zero(self) -> "Amounts":
+        return self if self.cpu >= 0 and self.memory >= 0 else self.at_least(NOTHING)
+
     def within(self, other: "Amounts") -> bool:
         return self.cpu <= other.cpu and self.memory <= other.memory
 
 
 NOTHING: Final = Amounts(MilliCpu(0), Bytes(0))
+
+
+def amounts_of(values: Sequence[int]) -> Amounts:
+    """Amounts from (milliCPU, bytes)."""
+    cpu, memory = values
+    return Amounts(MilliCpu(int(cpu)), Bytes(int(memory)))

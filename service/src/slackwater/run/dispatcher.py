@@ -17,9 +17,16 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from slackwater.model.effects import Announce, Bind, Effect, ReadPod, Touch
-from slackwater.model.events import BindEnded, BindOutcome, Event, TouchLost
-from slackwater.model.ids import PodUid
+from slackwater.model.effects import Announce, Bind, CreateMigration, DeleteMigration, Effect, ReadPod, Touch, WritePermit
+from slackwater.model.events import (
+    BindEnded,
+    BindOutcome,
+    Event,
+    MigrationDeleteEnded,
+    MigrationNotStarted,
+    PermitNotWritten,
+    TouchLost,
+)
 from slackwater.run.ports import Outcome, Writer
 
 _log = structlog.get_logger(__name__)
@@ -80,7 +87,7 @@ OnEvent = Callable[[Event], None]
 
 
 #: Binds have a lane of their own: one whose answer is waited for must not stand behind a touch that hangs.
-_Lane = tuple[PodUid, bool]
+_Lane = tuple[str, bool]
 
 
 def _lane_of(effect: Effect) -> _Lane:
@@ -229,8 +236,7 @@ class Dispatcher:
         if event is None and isinstance(effect, Bind):
             event = BindEnded(effect.uid, effect.node, _BIND_OUTCOMES[outcome.verdict], outcome.detail)
         if outcome.verdict in {"again", "unknown"}:
-            if isinstance(effect, Touch) and self._group is not None:
-                event = TouchLost(effect.uid, effect.key, effect.why)
+            event = event if self._group is None else _given_up(effect, outcome) or event
             _log.warning(
                 "write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail
             )
@@ -246,6 +252,21 @@ async def _taken(limiter: anyio.CapacityLimiter, borrower: object) -> None:
         limiter.acquire_on_behalf_of_nowait(borrower)
     except anyio.WouldBlock:
         await limiter.acquire_on_behalf_of(borrower)
+
+
+def _given_up(effect: Effect, outcome: Outcome) -> Event | None:
+    """What the world has to know when an effect was not carried out in time, or perhaps was."""
+    match effect:
+        case Touch(uid, key, why):
+            return TouchLost(uid, key, why)
+        case WritePermit():
+            return PermitNotWritten(effect.pod, outcome.detail)
+        case CreateMigration():
+            return MigrationNotStarted(effect.uid, outcome.detail)
+        case DeleteMigration(_, key):
+            return MigrationDeleteEnded(key, deleted=False)
+        case _:
+            return None
 
 
 def _all_told(before: Outcome, outcome: Outcome) -> Outcome:

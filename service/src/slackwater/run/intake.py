@@ -1,6 +1,6 @@
 """watch -> world: applies each feed's events in order, and knows when everything was listed once."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -31,10 +31,12 @@ class Intake:
         self._unlisted = set(feeds)
         self._synced = anyio.Event()
         self._dispatcher: Dispatcher | None = None
+        self._changed: Callable[[], None] = lambda: None
 
-    def connect(self, dispatcher: Dispatcher) -> None:
-        """Effects go there from now on; the dispatcher in turn needs `take`."""
+    def connect(self, dispatcher: Dispatcher, changed: Callable[[], None] = lambda: None) -> None:
+        """Effects go there from now on; the dispatcher in turn needs `take`. `changed` is called after each event."""
         self._dispatcher = dispatcher
+        self._changed = changed
 
     @property
     def unlisted(self) -> Sequence[str]:
@@ -55,6 +57,7 @@ class Intake:
     def _hand_on(self, effects: Iterable[Effect]) -> None:
         assert self._dispatcher is not None
         self._dispatcher.submit_all(effects)
+        self._changed()
 
     async def run(self) -> None:
         async with anyio.create_task_group() as group:

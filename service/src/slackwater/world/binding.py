@@ -5,7 +5,7 @@ The reservation is made before the API call and stays while its outcome is unkno
 
 from typing import Final, NamedTuple
 
-from slackwater.ledger.ledger import Ledger, ordinary_account
+from slackwater.ledger.ledger import Ledger
 from slackwater.model.effects import Announce, Bind, Effect, ReadPod
 from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
@@ -18,6 +18,7 @@ from slackwater.world.holds import Holds
 from slackwater.world.nodes import NodeTable
 from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
+from slackwater.world.standings import Standings
 from slackwater.world.tally import Tally
 
 #: How long a claim may stay "binding": longer than the dispatcher's deadline, which always ends it before.
@@ -48,6 +49,7 @@ class Binding:
         claims: Claims,
         holds: Holds,
         denials: Denials,
+        standings: Standings,
         tally: Tally,
     ) -> None:
         self._ledger = ledger
@@ -56,6 +58,7 @@ class Binding:
         self._claims = claims
         self._holds = holds
         self._denials = denials
+        self._standings = standings
         self._tally = tally
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, policy: Policy, now: Instant) -> BindAnswer:
@@ -91,7 +94,7 @@ class Binding:
 
     def _reserve(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> Reason:
         row = self._nodes.row_of[node]
-        wanted = pod.kind.requests
+        wanted = pod.need
         covered = self._holds.covers(pod.uid, row)
         self._holds.drop(pod.uid)
         reason = self._lacking(row, wanted, beside_holds=not covered)
@@ -101,7 +104,14 @@ class Binding:
         deadline = Instant(now + _BINDING_SECONDS)
         self._claims.put(
             pod.uid,
-            Claim(key=pod.key, node=node, account=ordinary_account(wanted), state="binding", deadline=deadline),
+            Claim(
+                key=pod.key,
+                node=node,
+                account=self._standings.placed(pod),
+                state="binding",
+                deadline=deadline,
+                vertical=pod.vertical is not None,
+            ),
         )
         return Reason.OK
 
@@ -139,8 +149,11 @@ class Binding:
         pod = self._pods.known(event.uid)
         if pod is None or pod.ended or pod.node is not None:
             return
-        account, deadline = ordinary_account(pod.kind.requests), Instant(now + policy.confirm_seconds)
-        self._claims.put(event.uid, Claim(key=pod.key, node=event.node, account=account, state="bound", deadline=deadline))
+        self._claims.drop(event.uid)
+        account, deadline = self._standings.placed(pod), Instant(now + policy.confirm_seconds)
+        vertical = pod.vertical is not None
+        claim = Claim(key=pod.key, node=event.node, account=account, state="bound", deadline=deadline, vertical=vertical)
+        self._claims.put(event.uid, claim)
 
     def _failed(self, event: BindEnded, claim: Claim, policy: Policy, now: Instant) -> list[Effect]:
         self._claims.drop(event.uid)

@@ -1,6 +1,6 @@
 """PodDisruptionBudgets: which evictions would violate one?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.simulate.predicates.node_affinity import holds
@@ -40,6 +40,9 @@ class Budgets:
             left[key] = left.get(key, budget.disruptions_allowed) - 1
             violated |= left[key] < 0
         return violated
+
+    def __iter__(self) -> Iterator[DisruptionBudget]:
+        return (budget for of_namespace in self._budgets.values() for budget in of_namespace.values())
 
     def __len__(self) -> int:
         return sum(len(budgets) for budgets in self._budgets.values())

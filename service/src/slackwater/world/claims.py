@@ -1,10 +1,11 @@
 """Which pod counts on which node: reservations made at bind, and pods that the watch shows there, whoever bound them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from slackwater.ledger.ledger import Account, Ledger
+from slackwater.ledger.account import Account
+from slackwater.ledger.ledger import Ledger
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.snapshot import PlacedPod
 from slackwater.world.nodes import NodeTable
@@ -24,14 +25,17 @@ class Claim:
     account: Account
     state: ClaimState
     deadline: Instant | None
+    vertical: bool = False  #: counts by other amounts than its requests
 
 
 class Claims:
     """All places, admitted to the ledger exactly as long as their node has a row."""
 
-    def __init__(self, ledger: Ledger, nodes: NodeTable) -> None:
+    def __init__(self, ledger: Ledger, nodes: NodeTable, dropped: Callable[[PodUid, Claim], None]) -> None:
+        """`dropped` is told of each claim that ends."""
         self._ledger = ledger
         self._nodes = nodes
+        self._dropped = dropped
         self._claims: dict[PodUid, Claim] = {}
         self._by_node: dict[NodeName, dict[PodUid, None]] = {}
         #: Claims that wait for something; few, unlike those that the watch shows.
@@ -66,8 +70,21 @@ class Claims:
         placed = self.placed.pop(uid, None)
         if placed is not None:
             self._ledger.release(placed.row, claim.account)
-            self._nodes.room_version[placed.row] += 1
+            self._nodes.count_vertical(placed.row, -claim.vertical)
+            self._nodes.room_appeared(placed.row)
+        self._dropped(uid, claim)
         return claim
+
+    def recount(self, uid: PodUid, account: Account) -> None:
+        """The same place, another account."""
+        claim = self._claims[uid]
+        self._claims[uid] = replace(claim, account=account)
+        placed = self.placed.get(uid)
+        if placed is not None:
+            self._ledger.change(placed.row, claim.account, account)
+            self.placed[uid] = PlacedPod(row=placed.row, reserved=account.reserved)
+            if not claim.account.reserved.within(account.reserved):
+                self._nodes.room_appeared(placed.row)
 
     def settle(self, uid: PodUid, state: ClaimState, deadline: Instant | None) -> None:
         """The same place, another certainty."""
@@ -83,10 +100,13 @@ class Claims:
     def node_closing(self, name: NodeName) -> None:
         """The node goes, and its row with it; the pods on it stay claims until they are seen to go."""
         for uid in self._by_node.get(name, ()):
-            self._ledger.release(self.placed.pop(uid).row, self._claims[uid].account)
+            row = self.placed.pop(uid).row
+            self._ledger.release(row, self._claims[uid].account)
+            self._nodes.count_vertical(row, -self._claims[uid].vertical)
 
     def _admit(self, uid: PodUid, claim: Claim, row: Row) -> None:
         self._ledger.admit(row, claim.account)
+        self._nodes.count_vertical(row, claim.vertical)
         self.placed[uid] = PlacedPod(row=row, reserved=claim.account.reserved)
 
     def overdue(self, now: Instant) -> list[tuple[PodUid, Claim]]:

@@ -54,10 +54,10 @@ class Denials:
         before = {uid: len(denied) for uid, denied in self._denials.items()}
         return [uid for uid, count in before.items() if len(self.nodes_denied(uid, now)) < count]
 
-    def left(self, now: Instant) -> list[tuple[PodUid, NodeName, float]]:
-        """Each denial with the seconds it has left at most."""
+    def left(self, now: Instant) -> list[tuple[PodUid, NodeName, float, bool]]:
+        """Each denial with the seconds it has left at most, and whether it was for lack of room."""
         return [
-            (uid, node, denial.deadline - now)
+            (uid, node, denial.deadline - now, denial.room_version is not None)
             for uid, denied in self._denials.items()
             for node, denial in denied.items()
             if not self._ended(node, denial, now)

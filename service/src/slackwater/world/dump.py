@@ -4,21 +4,27 @@
 integers only (milliCPU, bytes), so two dumps of one state are equal.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from slackwater.ledger.ledger import Account
+from msgspec import to_builtins
+
+from slackwater.ledger.account import Account
 from slackwater.model.columns import NodeColumns
 from slackwater.model.ids import Generation, Instant, NodeName, PodUid, Row
-from slackwater.model.objects import Node, Pod
-from slackwater.model.resources import RESOURCES
+from slackwater.model.kinds import Kind
+from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.resources import NOTHING, RESOURCES
 from slackwater.world.claims import Claim
+from slackwater.world.dump_vertical import VerticalDump, take_vertical, vertical_document
 from slackwater.world.holds import Hold
 from slackwater.world.starvation import Starved
 from slackwater.world.world import World
 
 VERSION: Final = "slackwater.dev/dumpstate/v1alpha1"
+_NO_KIND: Final = Kind(namespace="", requests=NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +41,9 @@ class Dump:
     pods: Sequence[Pod]
     holds: Sequence[tuple[PodUid, Hold]]
     starved: Sequence[tuple[PodUid, Starved]]
-    denials: Sequence[tuple[PodUid, NodeName, float]]
+    denials: Sequence[tuple[PodUid, NodeName, float, bool]]
+    budgets: Sequence[DisruptionBudget]
+    vertical: VerticalDump
 
 
 def take(world: World, now: Instant) -> Dump:
@@ -53,6 +61,8 @@ def take(world: World, now: Instant) -> Dump:
         holds=list(world.holds),
         starved=world.starvation.items(),
         denials=world.denials.left(now),
+        budgets=list(world.budgets),
+        vertical=take_vertical(world, now),
     )
 
 
@@ -65,11 +75,10 @@ def document(dump: Dump) -> dict[str, Any]:
         "synced": dump.synced,
         "nodes": [_node(dump.columns, row, node) for row, node in sorted(dump.nodes, key=lambda item: item[1].name)],
         "pods": [
-            _claimed(uid, claim, pods_by_uid.get(uid))
+            _claimed(dump, uid, claim, pods_by_uid.get(uid))
             for uid, claim in sorted(dump.claims.items(), key=lambda item: (item[1].key, item[0]))
         ],
         "pending": [_pending(pod) for pod in sorted(dump.pods, key=lambda pod: pod.key) if pod.node is None and not pod.ended],
-        "migrationQueue": [],
         "holds": [_hold(dump, uid, hold) for uid, hold in sorted(dump.holds, key=lambda item: (item[1].key, item[0]))],
         "nominations": [
             _nomination(uid, starved)
@@ -77,10 +86,27 @@ def document(dump: Dump) -> dict[str, Any]:
             if starved.nominated is not None
         ],
         "denials": [
-            {"uid": uid, "node": node, "endsInSeconds": round(seconds, 3)} for uid, node, seconds in sorted(dump.denials)
+            {"uid": uid, "node": node, "endsInSeconds": round(seconds, 3), "forRoom": for_room}
+            for uid, node, seconds, for_room in sorted(dump.denials)
         ],
         "gates": [],
-        "migrations": [],
+        **vertical_document(dump.vertical, {uid: claim.key for uid, claim in dump.claims.items()}),
+        "objects": _objects(dump),
+    }
+
+
+def _objects(dump: Dump) -> dict[str, Any]:
+    """What the API server told, as far as some decision reads it; kinds once, and pods by their index."""
+    kinds: dict[Kind, int] = {}
+    pods = [
+        {**to_builtins(replace(pod, kind=_NO_KIND)), "kind": kinds.setdefault(pod.kind, len(kinds))}
+        for pod in sorted(dump.pods, key=lambda pod: (pod.key, pod.uid))
+    ]
+    return {
+        "kinds": [to_builtins(kind) for kind in kinds],
+        "nodes": [to_builtins(node) for _, node in sorted(dump.nodes, key=lambda item: item[1].name)],
+        "pods": pods,
+        "budgets": [to_builtins(budget) for budget in sorted(dump.budgets, key=lambda b: (b.namespace, b.name))],
     }
 
 
@@ -104,13 +130,15 @@ def _node(columns: NodeColumns, row: Row, node: Node) -> dict[str, Any]:
     }
 
 
-def _claimed(uid: PodUid, claim: Claim, pod: Pod | None) -> dict[str, Any]:
+def _claimed(dump: Dump, uid: PodUid, claim: Claim, pod: Pod | None) -> dict[str, Any]:
     return {
         "namespace": claim.key.namespace,
         "name": claim.key.name,
         "uid": uid,
         "node": claim.node,
         "state": claim.state,
+        "askInSeconds": None if claim.deadline is None else round(claim.deadline - dump.now, 3),
+        "vertical": claim.vertical,
         "priority": 0 if pod is None else pod.priority,
         **_amounts(claim.account),
     }
@@ -122,6 +150,7 @@ def _amounts(account: Account) -> dict[str, dict[str, int]]:
             "reserved": account.reserved[r],
             "buffer": account.buffer[r],
             "capacityPressure": account.capacity_pressure[r],
+            "accountedFor": account.accounted_for[r],
             "min": account.min[r],
             "max": account.max[r],
         }
@@ -142,7 +171,10 @@ def _pending(pod: Pod) -> dict[str, Any]:
 
 
 def _hold(dump: Dump, uid: PodUid, hold: Hold) -> dict[str, Any]:
-    names = sorted(name for row in hold.rows.tolist() if (name := dump.row_names.get(Row(row))) is not None)
+    names, counted = (
+        sorted(name for row in rows.tolist() if (name := dump.row_names.get(Row(row))) is not None)
+        for rows in (hold.rows, hold.counted)
+    )
     return {
         "namespace": hold.key.namespace,
         "name": hold.key.name,
@@ -150,7 +182,9 @@ def _hold(dump: Dump, uid: PodUid, hold: Hold) -> dict[str, Any]:
         "nodes": len(hold.rows),
         "node": names[0] if len(names) == 1 else None,
         "amounts": dict(zip(RESOURCES, hold.amounts, strict=True)),
-        "endsInSeconds": round(hold.deadline - dump.now, 3),
+        "endsInSeconds": None if math.isinf(hold.deadline) else round(hold.deadline - dump.now, 3),
+        "nodeNames": names,
+        "countedNames": counted,
     }
 
 

@@ -2,8 +2,8 @@
 
 A hold covers the rows that the scheduler may still choose from. With one row left the choice is certain, and the room counts as
 taken there. With several, it counts only on rows where kube-scheduler could choose wrongly because our accounting is stricter
-than its own (see `NodeTable.stricter`): elsewhere kube-scheduler itself assumes the pod before its next decision, and
-a hold on each of the rows would refuse others for nothing (docs/adr/0003).
+than its own (see `NodeTable.stricter`), and everywhere for a pod that grows in place: elsewhere kube-scheduler itself assumes
+the pod before its next decision, and a hold on each of the rows would refuse others for nothing (docs/adr/0003).
 """
 
 from collections.abc import Iterator
@@ -35,13 +35,22 @@ class Holds:
         self._nodes = nodes
         self._holds: dict[PodUid, Hold] = {}
 
-    def put(self, uid: PodUid, key: PodKey, rows: Rows, amounts: Amounts, deadline: Instant) -> None:
-        """Holds room for a pod on `rows` (distinct, at least one), in place of its earlier hold."""
+    def put(
+        self, uid: PodUid, key: PodKey, rows: Rows, amounts: Amounts, deadline: Instant, *, everywhere: bool = False
+    ) -> None:
+        """Holds room for a pod on `rows` (distinct, at least one), in place of its earlier hold.
+
+        `everywhere`: kube-scheduler counts the pod itself by other amounts, so that it could choose wrongly on each row.
+        """
         self.drop(uid)
-        counted = rows if len(rows) == 1 else rows[self._nodes.stricter[rows]]
-        if len(counted):
-            self._ledger.hold(counted, amounts)
-        self._holds[uid] = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline)
+        counted = rows if everywhere or len(rows) == 1 else rows[self._nodes.stricter[rows]]
+        self.enter(uid, Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline))
+
+    def enter(self, uid: PodUid, hold: Hold) -> None:
+        """Takes the hold as it is; the pod has no earlier one."""
+        if len(hold.counted):
+            self._ledger.hold(hold.counted, hold.amounts)
+        self._holds[uid] = hold
 
     def get(self, uid: PodUid) -> Hold | None:
         return self._holds.get(uid)
@@ -54,7 +63,7 @@ class Holds:
         hold = self._holds.pop(uid, None)
         if hold is not None and len(hold.counted):
             self._ledger.unhold(hold.counted, hold.amounts)
-            self._nodes.room_version[hold.counted] += 1
+            self._nodes.room_appeared(hold.counted)
         return hold
 
     def node_closing(self, row: Row) -> None:

@@ -21,6 +21,9 @@ class NodeTable:
         self._ledger = ledger
         self._policy = policy
         self._free: list[Row] = []
+        self._vertical: dict[Row, int] = {}
+        #: Rows where room appeared since somebody last cleared this: who waits for room looks here.
+        self.freed: set[int] = set()
         self.row_of: dict[NodeName, Row] = {}
         self._row_of_utf8: dict[bytes, Row] = {}
         self.by_row: list[Node | None] = []
@@ -30,7 +33,8 @@ class NodeTable:
         self.rules_version = 0
         #: Moves whenever a name gets a row, or loses it.
         self.names_version = 0
-        #: Rows where our accounting refuses what kube-scheduler's own would accept: Total is below allocatable there.
+        #: Rows where our accounting refuses what kube-scheduler's own would accept: Total is below allocatable, or pods
+        #: there grow in place.
         self.stricter: Mask = np.zeros(64, np.bool_)
 
     def put(self, node: Node) -> bool:
@@ -60,11 +64,21 @@ class NodeTable:
         self._ledger.columns.grow_to(row + 1)
         before = self._ledger.columns.total[:, row].copy()
         self._ledger.open_row(row, node.allocatable, self._policy)
-        self.stricter[row] = any(self._policy.system)
+        self.count_vertical(row, 0)
         grown = bool((self._ledger.columns.total[:, row] > before).any())
         if grown:
-            self.room_version[row] += 1
+            self.room_appeared(row)
         return grown
+
+    def room_appeared(self, rows: "Row | Rows") -> None:
+        """What was refused there for lack of room may be asked again. `rows` are distinct."""
+        self.room_version[rows] += 1
+        self.freed.update((rows,) if isinstance(rows, int) else rows.tolist())
+
+    def count_vertical(self, row: Row, change: int) -> None:
+        """So many more pods count there by other amounts than kube-scheduler's."""
+        self._vertical[row] = self._vertical.get(row, 0) + change
+        self.stricter[row] = any(self._policy.system) or self._vertical[row] > 0
 
     def drop(self, name: NodeName) -> Row | None:
         """Forgets a node and closes its row; None where it was not known."""
@@ -75,6 +89,7 @@ class NodeTable:
             self.rules_version += 1
             self.names_version += 1
             self.stricter[row] = False
+            self._vertical.pop(row, None)
             self._ledger.close_row(row)
             self._free.append(row)
         return row

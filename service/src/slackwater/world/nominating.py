@@ -58,7 +58,7 @@ class Nominations:
                 self._starvation.forget(uid)
                 continue
             rows = np.array([self._nodes.row_of[node]], np.intp)
-            self._holds.put(uid, pod.key, rows, pod.kind.requests, Instant(now + policy.hold_seconds))
+            self._holds.put(uid, pod.key, rows, pod.need, Instant(now + policy.hold_seconds))
             self._starvation.nominated(uid, node)
             self._tally.nominations += 1
             self._tally.holds += 1
@@ -68,7 +68,7 @@ class Nominations:
     def _choose(self, pod: Pod, starved: Starved, policy: Policy, now: Instant) -> NodeName | None:
         tried = [row for name in starved.tried if (row := self._nodes.row_of.get(name)) is not None]
         rows = self._placing.fitting_elsewhere(pod, np.array(tried, np.intp), now)
-        scores = fractions(pod.kind.requests, self._ledger.columns, rows, policy.curve)
+        scores = fractions(pod.need, self._ledger.columns, rows, policy.curve)
         # Best first; equal scores in order of row, so that the choice is the same on every run.
         for row in rows[np.lexsort((rows, -scores))]:
             node = self._nodes.by_row[int(row)]

@@ -1,26 +1,25 @@
 """The filter, prioritize and preempt questions, answered from the picture. Only filter changes anything: holds and memory."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import numpy as np
 
 from slackwater.decide.placement.preempt import Victim, importance, sufficient_victims
 from slackwater.decide.placement.scores import extender_scores, randomized
 from slackwater.ledger.ledger import Ledger
-from slackwater.model.columns import Codes, Int64, Mask, Rows
+from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
-from slackwater.model.kinds import Kind
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
-from slackwater.simulate.node_rules import admitting
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
+from slackwater.world.admitting import AdmittingRows
 from slackwater.world.agreements import Agreements
 from slackwater.world.budgets import Budgets
 from slackwater.world.claims import Claims
 from slackwater.world.denials import Denials
 from slackwater.world.holds import Holds
+from slackwater.world.migrating import Migrating
 from slackwater.world.nodes import NO_ROW, NodeTable
 from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
@@ -28,9 +27,6 @@ from slackwater.world.refusals import Refusals
 from slackwater.world.starvation import Starvation
 from slackwater.world.tally import Tally
 from slackwater_protocol.units import Bytes, MilliCpu
-
-#: Kinds whose node masks are kept: 5 kB each at 5,000 nodes.
-_MAX_MASKS: Final = 256
 
 
 class Placing:
@@ -49,6 +45,8 @@ class Placing:
         refusals: Refusals,
         budgets: Budgets,
         agreements: Agreements,
+        migrating: Migrating,
+        admitting: AdmittingRows,
         tally: Tally,
         seed: int,
     ) -> None:
@@ -62,10 +60,10 @@ class Placing:
         self._refusals = refusals
         self._budgets = budgets
         self._agreements = agreements
+        self._migrating = migrating
+        self._admitting = admitting
         self._tally = tally
         self._rng = np.random.default_rng(seed)
-        #: Which rows take pods of a kind, and the node table's version that this was true of.
-        self._admitting: dict[Kind, tuple[int, Mask]] = {}
 
     def filter(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         """A reason for each row, shape (len(rows),); holds room where the pod may now be put.
@@ -75,7 +73,7 @@ class Placing:
         self._tally.attempts += 1
         self._pods.overhear(pod, now)
         self._holds.drop(pod.uid)
-        codes = self._judge(pod, rows, policy, now)
+        codes = self._judge_with_landing(pod, rows, policy, now)
         feasible = rows[codes == Reason.OK]
         self._tally.verdicts += np.bincount(codes, minlength=len(Reason))
         if not len(feasible):
@@ -84,9 +82,28 @@ class Placing:
         self._refusals.forget(pod.uid)
         self._starvation.passed(pod.uid)
         if self._claims.get(pod.uid) is None:  # its reservation is there already, otherwise
-            self._holds.put(pod.uid, pod.key, feasible, pod.kind.requests, Instant(now + policy.hold_seconds))
+            deadline, everywhere = Instant(now + policy.hold_seconds), pod.vertical is not None
+            self._holds.put(pod.uid, pod.key, feasible, pod.need, deadline, everywhere=everywhere)
             self._tally.holds += 1
         return codes
+
+    def _judge_with_landing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
+        """A migration's target has its room already: on one node, and only there, as long as that takes it."""
+        move = self._migrating.landing_of(pod, now)
+        if move is None:
+            return self._judge(pod, rows, policy, now)
+        landing = self._migrating.lift(move)
+        codes = self._judge(pod, rows, policy, now)
+        there = rows == landing
+        if landing is not None and self._may_land(pod, landing):
+            codes[~there] = Reason.LANDING_ELSEWHERE  # full ones too: nobody need be preempted for it
+        if not (codes[there] == Reason.OK).any():
+            self._migrating.lower(move)
+        return codes
+
+    def _may_land(self, pod: Pod, row: Row) -> bool:
+        wanted: Rows = np.array([row], np.intp)
+        return bool(judge_ledger(pod.need, self._ledger.columns, wanted)[0] == Reason.OK and self._admitting.of(pod.kind)[row])
 
     def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         about_pod = self._about_the_pod(pod, policy)
@@ -97,7 +114,7 @@ class Placing:
             # A bind whose end is not known yet: only the node it named may be asked again, where the pod counts already.
             row = self._nodes.row_of.get(claim.node, NO_ROW)
             return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
-        codes = judge_ledger(pod.kind.requests, self._ledger.columns, rows)
+        codes = judge_ledger(pod.need, self._ledger.columns, rows)
         for name in self._denials.nodes_denied(pod.uid, now):
             codes[(rows == self._nodes.row_of[name]) & (codes == Reason.OK)] = Reason.BIND_DENIED
         if len(rows) and rows.min() < 0:
@@ -110,7 +127,9 @@ class Placing:
             return Reason.POD_FINISHED
         if known is not None and known.node is not None:
             return Reason.POD_BOUND_ELSEWHERE
-        if pod.kind.missing_request is not None and policy.missing_requests == "reject":
+        if pod.vertical_problem is not None:
+            return Reason.VERTICAL_UNREADABLE
+        if pod.kind.missing_request is not None and pod.vertical is None and policy.missing_requests == "reject":
             return Reason.MISSING_REQUEST
         return Reason.OK
 
@@ -127,26 +146,15 @@ class Placing:
         """Rows outside `asked` that take the pod, by our accounting and by what the nodes themselves say."""
         live = self._nodes.live_rows()
         others: Rows = live[~np.isin(live, asked)]
-        fitting: Rows = others[judge_ledger(pod.kind.requests, self._ledger.columns, others) == Reason.OK]
+        fitting: Rows = others[judge_ledger(pod.need, self._ledger.columns, others) == Reason.OK]
         if len(fitting):
-            fitting = fitting[self._rows_admitting(pod.kind)[fitting]]
+            fitting = fitting[self._admitting.of(pod.kind)[fitting]]
         denied = [self._nodes.row_of[name] for name in self._denials.nodes_denied(pod.uid, now)]
         return fitting[~np.isin(fitting, denied)] if denied else fitting
 
-    def _rows_admitting(self, kind: Kind) -> Mask:
-        version = self._nodes.rules_version
-        known = self._admitting.get(kind)
-        if known is not None and known[0] == version:
-            return known[1]
-        if len(self._admitting) >= _MAX_MASKS:
-            self._admitting.clear()
-        mask = admitting(kind, self._nodes.by_row)
-        self._admitting[kind] = (version, mask)
-        return mask
-
     def prioritize(self, pod: Pod, rows: Rows, policy: Policy) -> Int64:
         """0..10 for each row, shape (len(rows),); 0 for unknown nodes and where the pod does not fit."""
-        scores = extender_scores(pod.kind.requests, self._ledger.columns, rows, policy.curve)
+        scores = extender_scores(pod.need, self._ledger.columns, rows, policy.curve)
         scores[rows == NO_ROW] = 0
         return randomized(scores, self._rng) if policy.randomize_scores else scores
 
@@ -184,7 +192,7 @@ class Placing:
         free = self._free_for(pod.uid, row)
         victims = [self._victim(victim, violates_budget=False) for victim in chosen]
         # The usual case: what kube-scheduler found suffices, and nobody else on the node need be looked at.
-        if sufficient_victims(pod.kind.requests, free, victims, ()) is not None:
+        if sufficient_victims(pod.need, free, victims, ()) is not None:
             return tuple(victims)
         others = [
             found
@@ -194,7 +202,7 @@ class Placing:
         others.sort(key=lambda other: (other.priority, other.uid))
         violations = self._budgets.violations([*chosen, *others])[len(chosen) :]
         more = [self._victim(other, violates_budget=v) for other, v in zip(others, violations, strict=True)]
-        return sufficient_victims(pod.kind.requests, free, victims, more)
+        return sufficient_victims(pod.need, free, victims, more)
 
     def _seen_on(self, uid: PodUid, node: NodeName) -> Pod | None:
         """The pod if the watch shows it there: kube-scheduler refuses victims that it does not see on the node itself."""

@@ -3,8 +3,19 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from slackwater.decide.migration.policy import MigrationPolicy
 from slackwater.decide.placement.scores import ScoreCurve
 from slackwater.ledger.ledger import NodePolicy
+from slackwater.model.resources import Amounts
+from slackwater_protocol.units import Bytes, MilliCpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerticalPolicy:
+    """How workloads grow in place. `unit`: the compute unit of agents that name none. `max_step_units`: 0 for no cap."""
+
+    unit: Amounts = Amounts(MilliCpu(250), Bytes(1 << 30))
+    max_step_units: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +31,10 @@ class Policy:
     curve: ScoreCurve = field(default_factory=ScoreCurve)
     randomize_scores: bool = False
     missing_requests: Literal["reject", "zero"] = "reject"
+    #: Pods of other schedulers are counted by what they use: nobody but us permits growth.
+    scheduler_name: str = "slackwater"
+    vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
+    migration: MigrationPolicy = field(default_factory=MigrationPolicy)
     hold_seconds: float = 10.0
     denial_seconds: float = 60.0
     confirm_seconds: float = 10.0

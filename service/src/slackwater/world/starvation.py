@@ -61,6 +61,9 @@ class Starvation:
         starved.tried[node] = None
         starved.nominated, starved.due = node, None
 
+    def put(self, uid: PodUid, starved: Starved) -> None:
+        self._pods[uid] = starved
+
     def get(self, uid: PodUid) -> Starved | None:
         return self._pods.get(uid)
 

@@ -6,9 +6,8 @@ Effects come out as values; nothing here waits, logs or reads a clock.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import assert_never
 
-from slackwater.ledger.ledger import Ledger, ordinary_account
+from slackwater.ledger.ledger import Ledger
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import Effect, Touch
 from slackwater.model.events import (
@@ -27,21 +26,30 @@ from slackwater.model.events import (
 )
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.reasons import Reason
 from slackwater.model.snapshot import Snapshot
+from slackwater.world.admitting import AdmittingRows
 from slackwater.world.agreements import Agreements
+from slackwater.world.annotations import PermitAnnotations
 from slackwater.world.binding import BindAnswer, Binding
 from slackwater.world.budgets import Budgets
+from slackwater.world.ceilings import Ceilings
 from slackwater.world.claims import Claim, Claims
 from slackwater.world.denials import Denials
 from slackwater.world.holds import Holds
+from slackwater.world.migrating import Migrating
 from slackwater.world.nodes import NodeTable
 from slackwater.world.nominating import Nominations
+from slackwater.world.permits import Decided, Permits
 from slackwater.world.placing import Placing
 from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
 from slackwater.world.refusals import Refusals
+from slackwater.world.standings import Standings
 from slackwater.world.starvation import Starvation
 from slackwater.world.tally import Tally
+from slackwater.world.vertical_events import VerticalEvents
 
 
 class World:
@@ -55,13 +63,55 @@ class World:
         self.ledger = Ledger()
         self.nodes = NodeTable(self.ledger, policy.nodes)
         self.pods = PodTable()
-        self.claims = Claims(self.ledger, self.nodes)
+        self.annotations = PermitAnnotations()
+        self.standings = Standings(self.annotations)
+        self.claims = Claims(self.ledger, self.nodes, self._claim_ended)
         self.holds = Holds(self.ledger, self.nodes)
         self.denials = Denials(self.nodes)
         self.budgets = Budgets()
         self.starvation = Starvation()
         self.refusals = Refusals()
         self.agreements = Agreements()
+        admitting = AdmittingRows(self.nodes)
+        self.migrating = Migrating(
+            ledger=self.ledger,
+            nodes=self.nodes,
+            pods=self.pods,
+            claims=self.claims,
+            holds=self.holds,
+            standings=self.standings,
+            tally=self.tally,
+            admitting=admitting,
+        )
+        self.ceilings = Ceilings(
+            ledger=self.ledger,
+            nodes=self.nodes,
+            pods=self.pods,
+            claims=self.claims,
+            standings=self.standings,
+            annotations=self.annotations,
+            tally=self.tally,
+            policy=policy,
+        )
+        self._permits = Permits(
+            ledger=self.ledger,
+            nodes=self.nodes,
+            pods=self.pods,
+            claims=self.claims,
+            standings=self.standings,
+            ceilings=self.ceilings,
+            migrating=self.migrating,
+            tally=self.tally,
+            room_given=self.refusals.wake_recent,
+        )
+        self._vertical_events = VerticalEvents(
+            pods=self.pods,
+            claims=self.claims,
+            standings=self.standings,
+            annotations=self.annotations,
+            ceilings=self.ceilings,
+            migrating=self.migrating,
+        )
         self._binding = Binding(
             ledger=self.ledger,
             nodes=self.nodes,
@@ -69,6 +119,7 @@ class World:
             claims=self.claims,
             holds=self.holds,
             denials=self.denials,
+            standings=self.standings,
             tally=self.tally,
         )
         self._placing = Placing(
@@ -82,6 +133,8 @@ class World:
             refusals=self.refusals,
             budgets=self.budgets,
             agreements=self.agreements,
+            migrating=self.migrating,
+            admitting=admitting,
             tally=self.tally,
             seed=seed,
         )
@@ -130,14 +183,14 @@ class World:
             case Synced():
                 self.synced = True
             case _:
-                assert_never(event)
+                return self._vertical_events.apply(event, self.policy, now)
         return []
 
     def adopt_policy(self, policy: Policy) -> None:
         """A changed configuration takes effect: from the next question on, and for every node at once."""
         self.generation = Generation(self.generation + 1)
         changed = policy.nodes != self.policy.nodes
-        self.policy = policy
+        self.policy = self.ceilings.policy = policy
         if changed:
             self.nodes.set_policy(policy.nodes)
         self._owed += self.refusals.wake_all()
@@ -163,28 +216,50 @@ class World:
         if pod.ended:
             return self._let_go(pod.uid, now)
         if pod.node is not None:
-            return self._seen_bound(pod, pod.node)
+            return self._seen_bound(pod, pod.node, now)
+        self.migrating.pod_seen(pod, now)
         self._count_condition(before, pod, now)
         return []
 
-    def _seen_bound(self, pod: Pod, node: NodeName) -> list[Effect]:
+    def _seen_bound(self, pod: Pod, node: NodeName, now: Instant) -> list[Effect]:
         claim = self.claims.get(pod.uid)
-        account = ordinary_account(pod.kind.requests)
-        if claim is None or claim.node != node or claim.account != account:
+        if claim is None or claim.node != node:
             # What the first list shows was bound before our time; afterwards it was bound behind our back.
-            self.tally.adopted += self.synced and (claim is None or claim.node != node)
-            self.claims.put(pod.uid, Claim(key=pod.key, node=node, account=account, state="seen", deadline=None))
-            self._count_over_total(node)
-        elif claim.state != "seen":
-            self.tally.confirmed += 1
-            self.claims.settle(pod.uid, "seen", None)
+            self.tally.adopted += self.synced
+            self._adopt(pod, node)
+        else:
+            account = self.standings.seen(pod, claim.account, scheduler_name=self.policy.scheduler_name)
+            if account != claim.account:
+                self.claims.recount(pod.uid, account)
+                self._count_over_total(node)
+            if claim.state != "seen":
+                self.tally.confirmed += 1
+                self.claims.settle(pod.uid, "seen", None)
         self._nominations.ended(pod.uid, node)
         self.denials.forget(pod.uid)
         self._refused_by_us.discard(pod.uid)
         self.refusals.forget(pod.uid)
         self.agreements.forget(pod.uid)
         self.holds.drop(pod.uid)
-        return []
+        if pod.vertical is None:
+            return []
+        self.migrating.pod_seen(pod, now)
+        return self.ceilings.ensure(pod.uid, now)
+
+    def _adopt(self, pod: Pod, node: NodeName) -> None:
+        row = self.nodes.row_of.get(node)
+        let_pass = row is not None and self.holds.covers(pod.uid, row)  # by our filter; kube-scheduler bound it by itself
+        self.claims.drop(pod.uid)
+        scheduler_name = self.policy.scheduler_name
+        account = self.standings.placed(pod) if let_pass else self.standings.found(pod, scheduler_name=scheduler_name)
+        vertical = pod.vertical is not None
+        self.claims.put(pod.uid, Claim(key=pod.key, node=node, account=account, state="seen", deadline=None, vertical=vertical))
+        self._count_over_total(node)
+
+    def _claim_ended(self, uid: PodUid, claim: Claim) -> None:
+        if self.standings.forget(uid) is not None:
+            self.ceilings.forget(uid, claim.node)
+            self.migrating.pod_gone(uid)
 
     def _count_over_total(self, node: NodeName) -> None:
         row = self.nodes.row_of.get(node)
@@ -242,6 +317,8 @@ class World:
             self._refused_by_us.discard(stranger)
         effects += self._binding.overdue(self.policy, now)
         effects += self._nominations.due(self.policy, now)
+        effects += self.ceilings.due(now)
+        effects += self.migrating.tick(now)
         return effects
 
     def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
@@ -249,7 +326,7 @@ class World:
         return [Touch(uid, pod.key, why) for uid, pod in found if pod is not None and pod.node is None]
 
     def _still_owed(self) -> list[Effect]:
-        pending = ((effect, self.pods.get(effect.uid)) for effect in self._owed)
+        pending = ((effect, self.pods.get(PodUid(effect.uid))) for effect in self._owed)
         return [effect for effect, pod in pending if pod is not None and pod.node is None and not pod.ended]
 
     # --- questions --------------------------------------------------------------------------------------------------------
@@ -274,13 +351,25 @@ class World:
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, now: Instant) -> BindAnswer:
         """Reserves room and answers the effect to carry out, or the reason why not."""
         self.generation = Generation(self.generation + 1)
-        return self._binding.bind(uid, key, node, self.policy, now)
+        answer = self._binding.bind(uid, key, node, self.policy, now)
+        if answer.reason is Reason.OK and not answer.already:
+            self.ceilings.room_taken(node, now)
+        return answer
 
     def preempt(
         self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant
     ) -> dict[NodeName, tuple[tuple[PodUid, ...], int]]:
         """The nodes where the victims, or a few more, make room in our accounting; and how many more budgets they violate."""
         return self._placing.preempt(pod, proposed, self.policy, now)
+
+    def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> Decided | PermitRefusal:
+        """What an agent may have, decided and counted; its effects are to be carried out before `permit_answer` says it all."""
+        self.generation = Generation(self.generation + 1)
+        return self._permits.ask(ask, caller, self.policy, now)
+
+    def permit_answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
+        """What may be told now of a decision: no more than is written."""
+        return self._permits.answer(decided)
 
     def snapshot(self) -> Snapshot:
         """A frozen copy of the picture."""

@@ -20,10 +20,6 @@ def test_an_enabled_autoscaler_is_not_supported_yet() -> None:
 
 
 NOTES = {
-    "agents": ('listeners: {agents: {address: "0.0.0.0:10299"}}', "listeners.agents: has no effect in this build: "),
-    "compute-unit": ("vertical: {computeUnit: {mem: 2Gi}}", "vertical.computeUnit: has no effect in this build: "),
-    "step": ("vertical: {maxStepUnits: 3}", "vertical.maxStepUnits: has no effect in this build: "),
-    "migration": ("migration: {enabled: false}", "migration: has no effect in this build: "),
     "gates": ("featureGates: {ParallelDrain: false}", "featureGates: has no effect in this build: "),
     "autoscaler": ("autoscaler: {scanInterval: 5s}", "autoscaler: has no effect in this build: "),
     "bind": ("extender: {bind: false}", "extender.bind: with false kube-scheduler binds by itself; "),

@@ -26,26 +26,6 @@ class _Later:
 
 _LATER: Final = (
     _Later(
-        path="listeners.agents",
-        missing="nothing listens there yet, agents get no answer",
-        asked=lambda settings: "agents" in settings.listeners.model_fields_set,
-    ),
-    _Later(
-        path="vertical.computeUnit",
-        missing="no workload grows in place yet",
-        asked=lambda settings: "compute_unit" in settings.vertical.model_fields_set,
-    ),
-    _Later(
-        path="vertical.maxStepUnits",
-        missing="no workload grows in place yet",
-        asked=lambda settings: "max_step_units" in settings.vertical.model_fields_set,
-    ),
-    _Later(
-        path="migration",
-        missing="no migration is started yet",
-        asked=lambda settings: "migration" in settings.model_fields_set,
-    ),
-    _Later(
         path="featureGates",
         missing="no part that a gate switches is built yet",
         asked=lambda settings: "feature_gates" in settings.model_fields_set,

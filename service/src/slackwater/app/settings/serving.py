@@ -255,7 +255,10 @@ class Migration(Section):
     """Migrations that arrive at one node at the same time. 2 by default, as above."""
     capacity_pressure_weight: Weight = Field(default=1.0, examples=[1.0, 0.5])
     """Factor of denied growth when pressure is weighed against the watermark. 1.0 by default: denied growth counts as
-    if it had been granted."""
+    if it had been granted. Whatever the factor, denied growth never counts as none."""
+    capacity_pressure_time: Delay = Field(default=Duration(0), examples=["0s", "30s"])
+    """Duration for which a workload's growth must have been denied before it counts as pressure. 0s by default: at
+    once, since migration is slow; longer keeps short bursts from starting migrations."""
 
 
 class Kube(Section):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from slackwater.edge.kube.wire import (
     AmountsWire,
@@ -31,13 +31,28 @@ class _Pair(NamedTuple):
 
 _ZERO: Final = _Pair(0, 0)
 _NO_AMOUNTS: Final = AmountsWire()
+_NO_STATUS: Final = PodStatusWire()
 _Statuses = Mapping[str, ContainerStatusWire]
 
 
-def pod_requests(wire: PodWire) -> Amounts:
-    """See `model.requests`. Raises `QuantityError`."""
-    spec, status = wire.spec, wire.status
-    infeasible = _resize_infeasible(status)
+def pod_requests(wire: PodWire, *, spec_only: bool = False) -> Amounts:
+    """See `model.requests`; with `spec_only` whatever the status tells of a resize. Raises `QuantityError`."""
+    status = _NO_STATUS if spec_only else wire.status
+    return _pod_requests(wire.spec, status, infeasible=resize_pending(status) == "Infeasible")
+
+
+def held_requests(wire: PodWire) -> Amounts:
+    """What the pod holds while its node does not grant what the spec asks. Raises `QuantityError`."""
+    return _pod_requests(wire.spec, wire.status, infeasible=True)
+
+
+def container_requests(container: ContainerWire) -> Amounts:
+    """What the spec asks for one container. Raises `QuantityError`."""
+    pair = _pair(_requests(container.resources))
+    return rounded_up(cpu_nanos=pair.cpu, memory_nanos=pair.memory)
+
+
+def _pod_requests(spec: PodSpecWire, status: PodStatusWire, *, infeasible: bool) -> Amounts:
     statuses = _statuses(status)
     apps = [_effective(c, statuses, infeasible=infeasible) for c in spec.containers or ()]
     overhead = _pair(spec.overhead)
@@ -126,11 +141,12 @@ def _statuses(status: PodStatusWire) -> _Statuses:
     return found
 
 
-def _resize_infeasible(status: PodStatusWire) -> bool:
+def resize_pending(status: PodStatusWire) -> Literal["Deferred", "Infeasible"] | None:
+    """Whether the node has told that it cannot resize the pod now, or ever."""
     for condition in status.conditions or ():
         if condition.type == "PodResizePending":
-            return condition.reason == "Infeasible"
-    return False
+            return "Infeasible" if condition.reason == "Infeasible" else "Deferred"
+    return None
 
 
 def _requests(resources: ResourcesWire | None) -> AmountsWire:

@@ -13,6 +13,7 @@ import msgspec
 
 from slackwater.edge.kube.ask import missing_request, pod_requests
 from slackwater.edge.kube.shared import Shared
+from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
     AffinityWire,
     AmountsWire,
@@ -30,6 +31,7 @@ from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kinds import Kind, KindInterner, NodeSelectorTerm, Requirement, Toleration
 from slackwater.model.objects import DisruptionBudget, Labels, Node, Pod, Taint
 from slackwater.model.resources import Amounts
+from slackwater.model.vertical import Vertical
 from slackwater_protocol.units import byte_count, milli_cpu
 
 _NODE: Final = msgspec.json.Decoder(NodeWire)
@@ -100,6 +102,7 @@ class PodDecoder:
         meta, spec, status = _named(wire.metadata), wire.spec, wire.status
         namespace = self._names.share(meta.namespace)
         unschedulable = _unschedulable_message(status.conditions)
+        vertical, vertical_problem = _vertical(wire)
         return Pod(
             uid=PodUid(meta.uid),
             key=PodKey(namespace, meta.name),
@@ -114,10 +117,20 @@ class PodDecoder:
             started_at=self._phrases.share(status.start_time or ""),
             nominated_node=self._node_name(status.nominated_node_name),
             unschedulable_message=None if unschedulable is None else self._phrases.share(unschedulable),
+            vertical=vertical,
+            vertical_problem=vertical_problem,
         )
 
     def _node_name(self, name: str) -> NodeName | None:
         return NodeName(self._names.share(name)) if name else None
+
+
+def _vertical(wire: PodWire) -> tuple[Vertical | None, str | None]:
+    """A pod whose annotations cannot be read still counts: it must not vanish from its node."""
+    try:
+        return read_vertical(wire), None
+    except ValueError as error:
+        return None, str(error)
 
 
 def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:

@@ -75,6 +75,8 @@ def pods(kinds: KindInterner, on_broken: OnBroken) -> ResourceType[PodKey]:
 
     def decode(raw: bytes | msgspec.Raw) -> Found[PodKey]:
         pod = decoder.decode(raw)
+        if pod.vertical_problem is not None:
+            on_broken("pods", str(pod.key), ValueError(pod.vertical_problem))
         return Found(pod.key, pod.uid, pod.resource_version, PodSeen(pod))
 
     return ResourceType(

@@ -6,12 +6,32 @@ length of one decode. None of them can form a cycle, so all are kept from the cy
 
 from msgspec import Raw, Struct, field
 
+from slackwater_protocol.names import BOUNDS, BOUNDS_CONTAINER, LANDING, NEON_BOUNDS, NEON_VM_RESOURCES, PERMIT
+
 #: The API always writes text; people's files also hold numbers.
 Quantity = str | int | float
 
 
 class Wire(Struct, gc=False, rename="camel"):
     """What all structs here share. Unknown fields are skipped."""
+
+
+class AnnotationsWire(Struct, gc=False):
+    """The annotations that some decision reads; the others, however large, are skipped."""
+
+    vm_resources: str | None = field(name=NEON_VM_RESOURCES, default=None)
+    vm_bounds: str | None = field(name=NEON_BOUNDS, default=None)
+    bounds: str | None = field(name=BOUNDS, default=None)
+    bounds_container: str | None = field(name=BOUNDS_CONTAINER, default=None)
+    permit: str | None = field(name=PERMIT, default=None)
+    landing: str | None = field(name=LANDING, default=None)
+
+
+class OwnerWire(Wire):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
 
 
 class MetaWire(Wire):
@@ -22,6 +42,8 @@ class MetaWire(Wire):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
+    annotations: AnnotationsWire | None = None
+    owner_references: list[OwnerWire] | None = None
 
 
 class IdentityWire(Wire):
@@ -66,6 +88,7 @@ class AmountsWire(Wire):
 
 class ResourcesWire(Wire):
     requests: AmountsWire | None = None
+    limits: AmountsWire | None = None
 
 
 class ConditionWire(Wire):

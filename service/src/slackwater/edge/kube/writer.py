@@ -7,7 +7,6 @@ alone, never from a text; where it says less than is to be known, the pod is rea
 
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import quote
 
 import anyio
 import msgspec
@@ -16,14 +15,26 @@ from slackwater.edge.kube.answers import outcome_of, words_of
 from slackwater.edge.kube.client import KubeClient, Response
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.errors import KubeError, NoAnswer
+from slackwater.edge.kube.objectpath import object_path
 from slackwater.edge.kube.recorder import Recorder
-from slackwater.model.effects import Announce, Bind, Effect, Nominate, ReadPod, Touch
+from slackwater.edge.kube.resource_type import PODS_PATH
+from slackwater.edge.kube.vertical_writer import MERGE_PATCH, VerticalWriter
+from slackwater.model.effects import (
+    Announce,
+    Bind,
+    CreateMigration,
+    DeleteMigration,
+    Effect,
+    Nominate,
+    ReadPod,
+    Resize,
+    Touch,
+    WritePermit,
+)
 from slackwater.model.events import BindEnded, BindOutcome, PodGone, PodRead
 from slackwater.model.ids import PodKey, PodUid
 from slackwater.run.ports import Outcome
 from slackwater_protocol.names import TOUCHED
-
-MERGE_PATCH: Final = "application/merge-patch+json"
 
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
@@ -38,6 +49,7 @@ class ApiWriter:
         self._decoder = decoder
         self._recorder = recorder
         self._stamp = stamp
+        self._vertical = VerticalWriter(self._send)
 
     async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome:
         """Never raises for what the API server answers, or does not."""
@@ -61,6 +73,8 @@ class ApiWriter:
                 return await self._patch(effect, "/status", patch, deadline)
             case ReadPod():
                 return await self._read(effect.uid, effect.key, deadline)
+            case WritePermit() | Resize() | CreateMigration() | DeleteMigration():
+                return await self._vertical.perform(effect, deadline)
             case Announce():
                 return await self._recorder.announce(effect, timeout_seconds=deadline - anyio.current_time())
 
@@ -134,7 +148,7 @@ class ApiWriter:
 
 
 def pod_path(key: PodKey) -> str:
-    return f"/api/v1/namespaces/{quote(key.namespace, safe='')}/pods/{quote(key.name, safe='')}"
+    return object_path(PODS_PATH, key)
 
 
 def _bind_ended(effect: Bind, outcome: BindOutcome, answer: Response) -> Outcome:

@@ -1,0 +1,16 @@
+"""What the configuration says about live migration."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationPolicy:
+    """`weight_ppm`: how much denied growth counts, in millionths. `sustained_seconds`: how long growth must have been denied
+    before it counts. The limits are of migrations that run at the same time."""
+
+    enabled: bool = True
+    max_concurrent: int = 10
+    max_per_source: int = 2
+    max_per_target: int = 2
+    weight_ppm: int = 1_000_000
+    sustained_seconds: float = 0.0

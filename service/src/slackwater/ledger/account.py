@@ -1,0 +1,48 @@
+"""What one pod counts for on its node, and how it starts to count (reference/neon-scheduler.md section 2.3)."""
+
+from dataclasses import dataclass
+
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.vertical import Vertical
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What one pod counts for on its node.
+
+    `buffer` is the part of `reserved` that is kept only because the pod's agent has not been heard. `capacity_pressure` is
+    growth that was denied. `accounted_for` is what the pod's running migration will relieve: Reserved and CapacityPressure as
+    they were when it started; nothing otherwise. Ordinary pods have min = max = reserved.
+    """
+
+    reserved: Amounts
+    buffer: Amounts = NOTHING
+    capacity_pressure: Amounts = NOTHING
+    accounted_for: Amounts = NOTHING
+    min: Amounts = NOTHING
+    max: Amounts = NOTHING
+
+
+def ordinary_account(requests: Amounts) -> Account:
+    """An ordinary pod counts by its requests, no more and no less."""
+    return Account(reserved=requests, min=requests, max=requests)
+
+
+def certain_account(pod: Vertical) -> Account:
+    """A vertical pod counts by what it uses: it was placed by us, by a scheduler without growth, or may not grow."""
+    return Account(reserved=pod.using, min=pod.min, max=pod.max)
+
+
+def unheard_account(pod: Vertical) -> Account:
+    """Nobody knows what the pod's agent was last permitted: it may be using anything up to its Max without telling us."""
+    reserved = pod.max.at_least(pod.using)
+    return Account(reserved=reserved, buffer=reserved.minus(pod.using), min=pod.min, max=pod.max)
+
+
+def restored_account(pod: Vertical, *, permit: Amounts, ceiling: Amounts) -> Account:
+    """The annotation tells: the agent was permitted `permit` when it was written, and at most `ceiling` since.
+
+    What the pod uses counts in any case: a limit that was lowered by hand does not make it smaller.
+    """
+    reserved = ceiling.at_least(permit).at_least(pod.using)
+    return Account(reserved=reserved, buffer=reserved.minus(permit.at_least(pod.using)), min=pod.min, max=pod.max)

@@ -1,0 +1,51 @@
+"""The permit annotation: what of an agent's permit outlives this process.
+
+Text of `slackwater.dev/permit`: `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "ceiling": {...}}`, quantities as in the agent
+protocol. Every permit that was answered since it was written is at most `ceiling`.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from slackwater.model.resources import Amounts
+from slackwater_protocol.units import byte_count, format_bytes, format_milli_cpu, milli_cpu
+
+#: Distinct texts that are kept read: each counted pod's is read with every request.
+_CACHED_TEXTS: Final = 32_768
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """`permit` <= `ceiling`."""
+
+    permit: Amounts
+    ceiling: Amounts
+
+    def text(self) -> str:
+        return json.dumps({"permit": _quantities(self.permit), "ceiling": _quantities(self.ceiling)}, separators=(",", ":"))
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def read_written(text: str | None) -> Written | None:
+    """What the annotation says; None where there is none, or one that cannot be read: both are counted as unknown."""
+    if text is None:
+        return None
+    try:
+        document = json.loads(text)
+        permit, ceiling = (_amounts(document[key]) for key in ("permit", "ceiling"))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return Written(permit=permit, ceiling=ceiling) if permit.within(ceiling) else None
+
+
+def _quantities(amounts: Amounts) -> dict[str, int | str]:
+    return {"vCPUs": format_milli_cpu(amounts.cpu), "mem": format_bytes(amounts.memory)}
+
+
+def _amounts(value: dict[str, str | int]) -> Amounts:
+    amounts = Amounts(milli_cpu(value["vCPUs"]), byte_count(value["mem"]))
+    if min(amounts) < 0:
+        raise ValueError(f"permit annotation: got {amounts}, want nothing negative")
+    return amounts

@@ -1,0 +1,99 @@
+"""Answers agents: asks the world, has what must be written written first, and wakes whoever waits for room.
+
+A request costs one call of the world; only growth above the ceiling waits for a write, and only `wait_seconds` for room.
+Deliberately absent: the protocol (`edge/web` reads it) and the decision (the world's).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import anyio
+import structlog
+
+from slackwater.model.effects import Effect
+from slackwater.model.ids import Instant, PodUid, Row
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.world.permits import Decided
+from slackwater.world.world import World
+
+_log = structlog.get_logger(__name__)
+
+#: How long an answer may wait for its ceiling to be written; then the agent gets what is safe, and asks again. Agents give a
+#: request up after 2 s at the earliest.
+WRITE_SECONDS: Final = 1.5
+#: A wait for room is cut to this.
+LONGEST_WAIT_SECONDS: Final = 60.0
+#: Between two refusals of one kind in the log.
+_REFUSAL_LOG_SECONDS: Final = 10.0
+
+
+class Desk:
+    """Implements `run.ports.PermitDesk`. `wake` has to be called after each change of the world."""
+
+    def __init__(self, world: World, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]) -> None:
+        self._world = world
+        self._submit = submit
+        self._clock = clock
+        self._for_ceiling: dict[PodUid, anyio.Event] = {}
+        self._for_room: dict[Row, anyio.Event] = {}
+        self.waiting = 0  #: agents that wait for room now
+
+    async def ask(self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None) -> PermitAnswer | PermitRefusal:
+        decided = self._decide(ask, caller)
+        if isinstance(decided, PermitRefusal):
+            return decided
+        if wait_seconds > 0 and decided.denied:
+            decided = await self._until_room(ask, caller, decided, min(wait_seconds, LONGEST_WAIT_SECONDS))
+            if isinstance(decided, PermitRefusal):
+                return decided
+        answer = self._world.permit_answer(decided)
+        if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
+            await self._until_written(decided.uid)
+            answer = self._world.permit_answer(decided)
+            if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
+                _log.warning("permit not written in time", pod=str(ask.key), answered="what was written before")
+        return answer
+
+    def _decide(self, ask: PermitAsk, caller: Caller | None) -> Decided | PermitRefusal:
+        decided = self._world.ask_permit(ask, caller, self._clock())
+        if isinstance(decided, Decided):
+            self._submit(decided.effects)
+            if decided.first_odd:
+                _log.warning("request is no multiple of the compute unit", pod=str(ask.key), asked=tuple(decided.asked))
+            if decided.migrate:
+                _log.info("migration decided", pod=str(ask.key))
+            self.wake()
+        return decided
+
+    async def _until_written(self, uid: PodUid) -> None:
+        event = self._for_ceiling.setdefault(uid, anyio.Event())
+        with anyio.move_on_after(WRITE_SECONDS):
+            await event.wait()
+
+    async def _until_room(
+        self, ask: PermitAsk, caller: Caller | None, decided: Decided, seconds: float
+    ) -> Decided | PermitRefusal:
+        """Asks again whenever room appears on the node, until everything is granted or the time is over."""
+        self.waiting += 1
+        latest: Decided | PermitRefusal = decided
+        try:
+            with anyio.move_on_after(seconds):
+                while isinstance(latest, Decided) and latest.denied and not latest.migrate:
+                    await self._for_room.setdefault(latest.row, anyio.Event()).wait()
+                    latest = self._decide(ask, caller)
+        finally:
+            self.waiting -= 1
+        return latest
+
+    def wake(self) -> None:
+        """Wakes whose ceiling has been written, and who waits for room where some has appeared."""
+        settled, freed = self._world.ceilings.settled, self._world.nodes.freed
+        for uid in settled:
+            if (event := self._for_ceiling.pop(uid, None)) is not None:
+                event.set()
+        settled.clear()
+        if self._for_room:
+            for row in freed:
+                if (event := self._for_room.pop(Row(row), None)) is not None:
+                    event.set()
+        freed.clear()

@@ -1,0 +1,200 @@
+"""A dump read back into a world: the counterpart of `dump.document`.
+
+Everything that the dump tells is as it was; what the world remembers for seconds only (pods that filter calls told of before
+the watch did, deleted pods, refusals to be woken) is not told and begins anew. Rows may be others: nodes come back sorted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from slackwater.ledger.account import Account
+from slackwater.model.columns import Rows
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
+from slackwater.model.kinds import Kind
+from slackwater.model.machines import Machine, Migration
+from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.permits import Load
+from slackwater.model.resources import RESOURCES, Amounts, amounts_of
+from slackwater.model.vertical import Vertical
+from slackwater.model.written import Written
+from slackwater.world.claims import Claim
+from slackwater.world.dump import VERSION
+from slackwater.world.holds import Hold
+from slackwater.world.migrating import Move
+from slackwater.world.migration_choice import Backoff
+from slackwater.world.policy import Policy
+from slackwater.world.standings import Standing
+from slackwater.world.starvation import Starved
+from slackwater.world.world import World
+
+Json = Mapping[str, Any]
+
+_FORGET_SECONDS: Final = 300.0
+#: Stands in while a pod is read: kinds are told once, and shared.
+_NO_KIND: Final = {"namespace": "", "requests": [0, 0]}
+
+
+class DumpUnreadable(Exception):
+    """The document is no dump of this version: the message says what was seen and what is wanted."""
+
+
+def restore(document: Json, policy: Policy, now: Instant) -> World:
+    """A world in the state that the document tells, its durations counted from `now`.
+
+    :raises DumpUnreadable: the document is of another version, or lacks a part.
+    """
+    if document.get("version") != VERSION:
+        raise DumpUnreadable(f"version: got {document.get('version')!r}, want {VERSION}")
+    try:
+        return _Restoring(document, World(policy), now).whole()
+    except (KeyError, TypeError, msgspec.ValidationError) as error:
+        raise DumpUnreadable(f"not a dump: {type(error).__name__}: {error}") from error
+
+
+class _Restoring:
+    def __init__(self, document: Json, world: World, now: Instant) -> None:
+        self._document = document
+        self._world = world
+        self._now = now
+
+    def whole(self) -> World:
+        world = self._world
+        self._objects()
+        for entry in self._document["pods"]:
+            self._claim(entry)
+        for entry in self._document["permits"]:
+            self._standing(entry)
+        for entry in self._document["holds"]:
+            self._hold(entry)
+        for entry in self._document["denials"]:
+            self._denial(entry)
+        for entry in self._document["nominations"]:
+            self._nomination(entry)
+        self._migrations()
+        world.nodes.freed.clear()
+        world.ceilings.settled.clear()
+        world.ceilings.rebuild()
+        world.synced = self._document["synced"]
+        world.generation = Generation(self._document["generation"])
+        return world
+
+    def _objects(self) -> None:
+        world, objects = self._world, self._document["objects"]
+        kinds = [msgspec.convert(kind, Kind) for kind in objects["kinds"]]
+        for node in objects["nodes"]:
+            world.nodes.put(msgspec.convert(node, Node))
+        for entry in objects["pods"]:
+            pod = msgspec.convert({**entry, "kind": _NO_KIND}, Pod)
+            world.pods.put(replace(pod, kind=kinds[entry["kind"]]))
+        for budget in objects["budgets"]:
+            world.budgets.put(msgspec.convert(budget, DisruptionBudget))
+        for machine in self._document["virtualMachines"]:
+            world.annotations.machine_seen(msgspec.convert(machine, Machine))
+        for entry in self._document["permitsOnPods"]:
+            world.annotations.note_pod(PodUid(entry["uid"]), entry["text"], entry["version"])
+
+    def _claim(self, entry: Json) -> None:
+        parts = {
+            name: amounts_of([entry[resource][key] for resource in RESOURCES])
+            for name, key in (
+                ("reserved", "reserved"),
+                ("buffer", "buffer"),
+                ("capacity_pressure", "capacityPressure"),
+                ("accounted_for", "accountedFor"),
+                ("min", "min"),
+                ("max", "max"),
+            )
+        }
+        claim = Claim(
+            key=PodKey(entry["namespace"], entry["name"]),
+            node=NodeName(entry["node"]),
+            account=Account(**parts),
+            state=entry["state"],
+            deadline=self._at(entry["askInSeconds"]),
+            vertical=entry["vertical"],
+        )
+        self._world.claims.put(PodUid(entry["uid"]), claim)
+
+    def _standing(self, entry: Json) -> None:
+        uid = PodUid(entry["uid"])
+        standing = Standing(
+            msgspec.convert(entry["vertical"], Vertical),
+            machine=None,
+            exact=entry["exact"],
+            permitted=_amounts(entry["permitted"]),
+            resized_from=_amounts(entry["resizedFrom"]),
+            heard_at=self._at(entry["heardInSeconds"]),
+            load=None if entry["load"] is None else msgspec.convert(entry["load"], Load),
+            denied_since=self._at(entry["deniedSinceSeconds"]),
+            odd=entry["odd"],
+            writing=None if entry["writing"] is None else msgspec.convert(entry["writing"], Written),
+            urgent=entry["urgent"],
+            attempts=entry["attempts"],
+            written_at=self._at(entry["writtenInSeconds"]) or Instant(float("-inf")),
+            settle_at=self._at(entry["settleInSeconds"]),
+            settle_for=_amounts(entry["settleFor"]),
+        )
+        self._world.standings.put(uid, entry["namespace"], standing)
+
+    def _hold(self, entry: Json) -> None:
+        rows, counted = (self._rows(entry[key]) for key in ("nodeNames", "countedNames"))
+        deadline = self._at(entry["endsInSeconds"]) or Instant(float("inf"))
+        amounts = amounts_of([entry["amounts"][resource] for resource in RESOURCES])
+        key = PodKey(entry["namespace"], entry["name"])
+        hold = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline)
+        self._world.holds.enter(PodUid(entry["uid"]), hold)
+
+    def _rows(self, names: list[str]) -> Rows:
+        return np.array([self._world.nodes.row_of[NodeName(name)] for name in names], np.intp)
+
+    def _denial(self, entry: Json) -> None:
+        deadline = Instant(self._now + entry["endsInSeconds"])
+        self._world.denials.add(PodUid(entry["uid"]), NodeName(entry["node"]), for_room=entry["forRoom"], deadline=deadline)
+
+    def _nomination(self, entry: Json) -> None:
+        starved = Starved(
+            PodKey(entry["namespace"], entry["name"]),
+            tried=dict.fromkeys(NodeName(name) for name in entry["tried"]),
+            nominated=NodeName(entry["node"]),
+            forget_at=Instant(self._now + _FORGET_SECONDS),
+        )
+        self._world.starvation.put(PodUid(entry["uid"]), starved)
+
+    def _migrations(self) -> None:
+        migrating = self._world.migrating
+        for entry in self._document["virtualMachineMigrations"]:
+            migration = msgspec.convert(entry, Migration)
+            migrating.objects[migration.key] = migration
+        for entry in self._document["migrations"]:
+            migrating.put_move(
+                Move(
+                    key=PodKey(entry["namespace"], entry["name"]),
+                    machine=PodKey(entry["namespace"], entry["machine"]),
+                    pod=entry["pod"],
+                    source=entry["source"],
+                    landing=entry["landing"],
+                    amounts=amounts_of([entry["amounts"][resource] for resource in RESOURCES]),
+                    created=entry["created"],
+                    target=entry["target"],
+                    target_since=self._at(entry["targetInSeconds"]),
+                    landed=entry["landed"],
+                )
+            )
+        for entry in self._document["migrationQueue"]:
+            migrating.choice.queue.enter(PodUid(entry["uid"]), NodeName(entry["node"]), entry["load1Micro"], entry["joined"])
+        for entry in self._document["migrationBackoffs"]:
+            backoff = Backoff(entry["failures"], Instant(self._now + entry["endsInSeconds"]))
+            migrating.choice.put_backoff(PodKey(entry["namespace"], entry["name"]), backoff)
+        for entry in self._document["migrationCleanups"]:
+            migrating.put_cleanup(PodKey(entry["namespace"], entry["name"]), Instant(self._now + entry["dueInSeconds"]))
+
+    def _at(self, seconds: float | None) -> Instant | None:
+        return None if seconds is None else Instant(self._now + seconds)
+
+
+def _amounts(entry: Json | None) -> Amounts | None:
+    return None if entry is None else amounts_of([entry[resource] for resource in RESOURCES])

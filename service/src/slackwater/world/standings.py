@@ -1,0 +1,178 @@
+"""What is known of each counted pod that grows in place, beyond its account; and how its account begins and changes.
+
+A standing lives as long as its pod's claim. The formulas are the ledger's; here is which of them applies when.
+"""
+
+from dataclasses import dataclass, replace
+
+from slackwater.ledger.account import Account, certain_account, ordinary_account, restored_account, unheard_account
+from slackwater.ledger.transitions import bounds_changed, scaling_disabled, use_changed
+from slackwater.model.ids import Instant, PodKey, PodUid
+from slackwater.model.objects import Pod
+from slackwater.model.permits import Load
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.vertical import Vertical
+from slackwater.model.written import Written, read_written
+from slackwater.world.annotations import PermitAnnotations
+
+
+@dataclass(slots=True)
+class Standing:
+    """`exact`: the account rests on what we know, not on a guess after a restart."""
+
+    vertical: Vertical
+    machine: PodKey | None
+    exact: bool
+    #: Of a plain pod: what its agent was permitted, to which its node may not have resized it yet.
+    permitted: Amounts | None = None
+    resized_from: Amounts | None = None  #: what it had before it last grew
+    heard_at: Instant | None = None
+    load: Load | None = None
+    denied_since: Instant | None = None
+    odd: bool = False  #: has asked for no multiple of its compute unit
+    # How the annotation is kept: `ceilings.py` alone changes these.
+    writing: Written | None = None
+    urgent: bool = False  #: an agent waits for its ceiling to be written
+    attempts: int = 0
+    written_at: Instant = Instant(float("-inf"))
+    settle_at: Instant | None = None
+    settle_for: Amounts | None = None
+
+
+class Standings:
+    """By pod UID."""
+
+    def __init__(self, annotations: PermitAnnotations) -> None:
+        self._annotations = annotations
+        self._standings: dict[PodUid, Standing] = {}
+        self._of_machine: dict[PodKey, dict[PodUid, None]] = {}
+
+    def get(self, uid: PodUid) -> Standing | None:
+        return self._standings.get(uid)
+
+    def forget(self, uid: PodUid) -> Standing | None:
+        self._annotations.forget(uid)
+        standing = self._standings.pop(uid, None)
+        if standing is not None and standing.machine is not None:
+            pods = self._of_machine[standing.machine]
+            del pods[uid]
+            if not pods:
+                del self._of_machine[standing.machine]
+        return standing
+
+    def of_machine(self, machine: PodKey) -> list[PodUid]:
+        """The counted pods of a VirtualMachine: one, or two while it migrates."""
+        return list(self._of_machine.get(machine, ()))
+
+    def put(self, uid: PodUid, namespace: str, standing: Standing) -> None:
+        """The pod's standing from now on."""
+        machine = standing.vertical.machine
+        standing.machine = None if machine is None else PodKey(namespace, machine)
+        self._standings[uid] = standing
+        if standing.machine is not None:
+            self._of_machine.setdefault(standing.machine, {})[uid] = None
+
+    def _begin(self, pod: Pod, vertical: Vertical, *, exact: bool) -> None:
+        self.forget(pod.uid)
+        self.put(pod.uid, pod.key.namespace, Standing(vertical, machine=None, exact=exact))
+
+    def items(self) -> list[tuple[PodUid, Standing]]:
+        return list(self._standings.items())
+
+    def __len__(self) -> int:
+        return len(self._standings)
+
+    # --- how a pod begins to count ----------------------------------------------------------------------------------------
+
+    def placed(self, pod: Pod) -> Account:
+        """We have placed the pod: nobody has permitted it more than it uses."""
+        if pod.vertical is None:
+            return ordinary_account(pod.kind.requests)
+        self._begin(pod, pod.vertical, exact=True)
+        return _placed_account(pod.vertical)
+
+    def found(self, pod: Pod, *, scheduler_name: str) -> Account:
+        """The pod was found bound: before our time, or behind our back."""
+        if pod.vertical is None:
+            return ordinary_account(pod.kind.requests)
+        account = self.after_restart(pod, scheduler_name=scheduler_name)
+        self._begin(pod, pod.vertical, exact=not pod.vertical.scaling or pod.vertical.migration is not None)
+        return account
+
+    def after_restart(self, pod: Pod, *, scheduler_name: str) -> Account:
+        """What a process that knows only the API's objects counts for the pod."""
+        vertical = pod.vertical
+        assert vertical is not None
+        written = read_written(self._annotations.place_of(pod).text)
+        migration = vertical.migration
+        if not vertical.scaling or (migration is not None and (migration.role == "target" or written is None)):
+            return _placed_account(vertical)
+        if written is not None and migration is not None:  # its agent has stopped, or will, at what it was permitted
+            return replace(_placed_account(vertical), reserved=written.permit.at_least(vertical.using))
+        if written is not None:
+            return restored_account(vertical, permit=written.permit, ceiling=written.ceiling)
+        return unheard_account(vertical) if pod.kind.scheduler_name == scheduler_name else _placed_account(vertical)
+
+    # --- how it changes ---------------------------------------------------------------------------------------------------
+
+    def seen(self, pod: Pod, account: Account, *, scheduler_name: str) -> Account:
+        """The watch shows the counted pod as it is now: the account that follows. A pod that cannot be read any more stays."""
+        standing = self._standings.get(pod.uid)
+        vertical = pod.vertical
+        if vertical is None:
+            if pod.vertical_problem is not None and standing is not None:
+                return account
+            self.forget(pod.uid)
+            return ordinary_account(pod.kind.requests)
+        if standing is None:
+            return self.placed(pod)
+        before, standing.vertical = standing.vertical, vertical
+        if not standing.exact and standing.heard_at is None and account.accounted_for == NOTHING:
+            return self.found(pod, scheduler_name=scheduler_name)
+        if before == vertical:
+            return account
+        return _resized(before, standing, account) if vertical.resizing is not None else _followed(before, vertical, account)
+
+
+def _placed_account(vertical: Vertical) -> Account:
+    return replace(certain_account(vertical), capacity_pressure=_withheld(vertical))
+
+
+def _withheld(vertical: Vertical) -> Amounts:
+    """Of a plain pod: what its spec asks and its node has put off."""
+    if vertical.resizing is None or vertical.resizing.pending is None:
+        return NOTHING
+    return vertical.resizing.whole.minus(vertical.using).not_below_zero()
+
+
+def _resized(before: Vertical, standing: Standing, account: Account) -> Account:
+    """A plain pod counts by what it holds or was permitted, whichever is more; what its node puts off is pressure."""
+    vertical, resizing = standing.vertical, standing.vertical.resizing
+    account = replace(account, min=vertical.min, max=vertical.max)
+    if resizing is not None and resizing.pending is not None:
+        held = vertical.using
+        if held == resizing.whole and standing.resized_from is not None:  # the node does not tell what it has
+            held = held.at_most(standing.resized_from)
+        withheld = resizing.whole.minus(held).not_below_zero()
+        return replace(account, reserved=held, buffer=NOTHING, capacity_pressure=withheld)
+    if before.resizing is not None and before.resizing.pending is not None:
+        account = replace(account, capacity_pressure=NOTHING)
+    certain = account.reserved.minus(account.buffer)
+    reserved = vertical.using.at_least(certain if standing.permitted is None else standing.permitted)
+    return replace(account, reserved=reserved, buffer=NOTHING)
+
+
+def _followed(before: Vertical, after: Vertical, account: Account) -> Account:
+    """A machine's annotations and labels changed (reference section 2.5)."""
+    if before.scaling and not after.scaling:
+        account = scaling_disabled(account)
+    if (before.min, before.max) != (after.min, after.max):
+        grows = after.scaling and after.migration is None
+        account = (
+            bounds_changed(account, minimum=after.min, maximum=after.max)
+            if grows
+            else replace(account, min=after.min, max=after.max)
+        )
+    if before.using != after.using and not (before.scaling and after.scaling):
+        account = use_changed(account, after.using)
+    return account

@@ -1,0 +1,81 @@
+"""What the watches and the writes tell of workloads that grow in place: one method for each event."""
+
+from typing import assert_never
+
+from slackwater.model.effects import Effect
+from slackwater.model.events import (
+    MachineGone,
+    MachineSeen,
+    MigrationDeleteEnded,
+    MigrationGone,
+    MigrationNotStarted,
+    MigrationSeen,
+    MigrationStarted,
+    PermitNotWritten,
+    PermitWritten,
+    VerticalEvent,
+)
+from slackwater.model.ids import Instant
+from slackwater.world.annotations import PermitAnnotations
+from slackwater.world.ceilings import Ceilings
+from slackwater.world.claims import Claims
+from slackwater.world.migrating import Migrating
+from slackwater.world.pods import PodTable
+from slackwater.world.policy import Policy
+from slackwater.world.standings import Standings
+
+
+class VerticalEvents:
+    """Hands each event to whom it concerns."""
+
+    def __init__(
+        self,
+        *,
+        pods: PodTable,
+        claims: Claims,
+        standings: Standings,
+        annotations: PermitAnnotations,
+        ceilings: Ceilings,
+        migrating: Migrating,
+    ) -> None:
+        self._pods = pods
+        self._claims = claims
+        self._standings = standings
+        self._annotations = annotations
+        self._ceilings = ceilings
+        self._migrating = migrating
+
+    def apply(self, event: VerticalEvent, policy: Policy, now: Instant) -> list[Effect]:  # one case for each
+        match event:
+            case MachineSeen():
+                self._machine_seen(event, policy)
+            case MachineGone(key):
+                self._annotations.machine_gone(key)
+            case PermitWritten():
+                return self._ceilings.written(event, now)
+            case PermitNotWritten():
+                return self._ceilings.not_written(event, now)
+            case MigrationSeen(migration):
+                return self._migrating.seen(migration, now)
+            case MigrationGone(key):
+                self._migrating.gone(key)
+            case MigrationStarted(pod):
+                self._migrating.started(pod)
+            case MigrationNotStarted(pod):
+                self._migrating.not_started(pod, now)
+            case MigrationDeleteEnded(key, deleted):
+                self._migrating.deletion_ended(key, deleted=deleted, now=now)
+            case _:
+                assert_never(event)
+        return []
+
+    def _machine_seen(self, event: MachineSeen, policy: Policy) -> None:
+        """Pods that are counted by a guess are counted anew where their machine tells of a permit."""
+        if not self._annotations.machine_seen(event.machine):
+            return
+        for uid in self._standings.of_machine(event.machine.key):
+            claim, pod = self._claims.get(uid), self._pods.get(uid)
+            if claim is not None and pod is not None:
+                account = self._standings.seen(pod, claim.account, scheduler_name=policy.scheduler_name)
+                if account != claim.account:
+                    self._claims.recount(uid, account)

@@ -1,0 +1,210 @@
+"""Whatever agents ask, whatever is written or lost, whenever the service restarts: nobody is promised what is not there."""
+
+import json
+from dataclasses import dataclass, replace
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from slackwater.decide.migration.policy import MigrationPolicy
+from slackwater.model.effects import CreateMigration, WritePermit
+from slackwater.model.events import MigrationNotStarted, PermitNotWritten
+from slackwater.model.ids import Instant, NodeName
+from slackwater.model.objects import Pod
+from slackwater.model.permits import PermitRefusal
+from slackwater.model.resources import NOTHING, Amounts, amounts_of
+from slackwater.world.dump import document, take
+from slackwater.world.invariants import violations
+from slackwater.world.permits import Decided
+from slackwater.world.policy import Policy, VerticalPolicy
+from slackwater.world.restore import restore
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.growing import Growing
+
+GIB = 1 << 30
+MAXIMUM = amounts("6", "24Gi")
+units = st.integers(1, 24)
+#: Mostly whole units, as agents are shipped to ask; and some that are not.
+wishes = st.tuples(st.one_of(units.map(lambda n: 250 * n), st.integers(1, 6500)), units.map(lambda n: n * GIB))
+
+
+@dataclass
+class Agent:
+    """Behaves as the reference's section 1.8 says: uses at most what it was permitted, and says so when it uses less."""
+
+    pod: Pod
+    use: Amounts
+    permit: Amounts | None = None
+    waiting: Decided | None = None
+
+
+class GrowthMachine(RuleBasedStateMachine):
+    """Two nodes of 10 CPU; machines of at most 6. Answers that wait for a write are given when it is carried out, or never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agents: dict[str, Agent] = {}
+        self.serial = 0
+
+    @initialize(step=st.sampled_from([0, 0, 2]), migrate=st.booleans())
+    def start(self, step: int, migrate: bool) -> None:
+        policy = Policy(vertical=VerticalPolicy(max_step_units=step), migration=MigrationPolicy(enabled=migrate))
+        self.cluster = Growing(policy)
+        for name in ("a", "b"):
+            self.cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
+
+    def agent(self, data: st.DataObject) -> Agent:
+        return self.agents[data.draw(st.sampled_from(sorted(self.agents)))]
+
+    @rule(node=st.sampled_from(["a", "b"]), use=wishes)
+    def machine_comes(self, node: str, use: tuple[int, int]) -> None:
+        """Placed where kube-scheduler wants it, if filter lets it pass."""
+        self.serial += 1
+        using = amounts_of(use).at_most(MAXIMUM)
+        vertical = a_vertical(using=using, maximum=MAXIMUM, auto_migrate=True)
+        name = f"m{self.serial}"
+        pod = self.cluster.has_machine(name, on="", vertical=vertical)
+        rows = self.cluster.world.nodes.rows_of([node])
+        if self.cluster.world.filter(pod, rows, self.cluster.world_now()).any():
+            self.cluster.deletes(pod)
+            return
+        assert self.cluster.world.bind(pod.uid, pod.key, NodeName(node), self.cluster.world_now()).effect is not None
+        self.agents[name] = Agent(self.cluster.store(replace(pod, node=NodeName(node))), using)
+
+    @rule(node=st.sampled_from(["a", "b"]), cpu=st.sampled_from(["100m", "1", "3"]))
+    def plain_pod_comes(self, node: str, cpu: str) -> None:
+        self.serial += 1
+        pod = self.cluster.has_pod(f"p{self.serial}", on="", vertical=None)
+        pod = self.cluster.store(replace(pod, kind=replace(pod.kind, requests=amounts(cpu, "1Gi"))))
+        rows = self.cluster.world.nodes.rows_of([node])
+        if self.cluster.world.filter(pod, rows, self.cluster.world_now()).any():
+            self.cluster.deletes(pod)
+            return
+        assert self.cluster.world.bind(pod.uid, pod.key, NodeName(node), self.cluster.world_now()).effect is not None
+        self.cluster.store(replace(pod, node=NodeName(node)))
+
+    @precondition(lambda self: self.agents)
+    @rule(data=st.data(), wish=wishes, load=st.integers(0, 5))
+    def agent_asks(self, data: st.DataObject, wish: tuple[int, int], load: int) -> None:
+        """Lower in a resource: done already. Higher: asked for."""
+        agent = self.agent(data)
+        asked = amounts_of(wish)
+        if agent.permit is None:
+            asked = agent.use  # the first request says what is used
+        agent.use = agent.use.at_most(asked)
+        self.cluster.change(agent.pod, using=agent.use)
+        held = self.cluster.reserved(agent.pod)
+        decided = self.cluster.decide(agent.pod, asked, last=agent.permit, load=load)
+        if isinstance(decided, PermitRefusal):
+            assert decided.code == "migrating"
+            return
+        now = self.cluster.reserved(agent.pod)
+        # Between what is held and what is asked, and never below what was promised before.
+        for r in range(2):
+            assert min(held[r], asked[r]) <= now[r] <= max(asked[r], 0)
+            last = agent.permit[r] if agent.permit is not None else 0
+            assert now[r] >= min(asked[r], last) or self.cluster.world.migrating.is_leaving(agent.pod.uid)
+        agent.waiting = decided
+        self.answered(agent)
+
+    def answered(self, agent: Agent) -> None:
+        """The listener answers at once, or when the write has ended."""
+        assert agent.waiting is not None
+        answer = self.cluster.told(agent.waiting)
+        if not answer.ceiling_pending:
+            self.accept(agent, answer.permit)
+
+    def accept(self, agent: Agent, permit: Amounts) -> None:
+        """An agent that validates rejects no answer: none has a zero, is above what was asked, or below what is used."""
+        assert agent.waiting is not None
+        assert min(permit) > 0
+        assert permit.within(agent.waiting.asked)
+        assert agent.use.within(permit)
+        agent.use = agent.permit = permit
+        agent.waiting = None
+
+    @precondition(lambda self: self.agents)
+    @rule(data=st.data())
+    def agent_gives_up(self, data: st.DataObject) -> None:
+        """The listener's deadline: the agent gets what is safe now."""
+        agent = self.agent(data)
+        if agent.waiting is not None:
+            self.accept(agent, self.cluster.told(agent.waiting).permit)
+
+    @precondition(lambda self: self.cluster.sent)
+    @rule(lost=st.sampled_from([False, False, False, True]))
+    def write_ends(self, lost: bool) -> None:
+        """The oldest write is carried out; or it is, and its answer is lost; then nobody knows."""
+        effect = self.cluster.sent.pop(0)
+        if isinstance(effect, WritePermit) and effect.pod not in {agent.pod.uid for agent in self.agents.values()}:
+            return
+        if lost and isinstance(effect, WritePermit):
+            self.cluster.annotate(effect)
+            self.cluster.take(PermitNotWritten(effect.pod, "lost"))
+        elif lost and isinstance(effect, CreateMigration):
+            self.cluster.take(MigrationNotStarted(effect.uid, "refused"))
+        else:
+            self.cluster.carry_out(effect)
+        for agent in self.agents.values():
+            if agent.waiting is not None:
+                self.answered(agent)
+
+    @precondition(lambda self: self.agents)
+    @rule(data=st.data())
+    def machine_goes(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.agents)))
+        self.cluster.deletes(self.agents.pop(name).pod)
+
+    @rule(seconds=st.sampled_from([0.1, 1.1, 3.0, 12.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.cluster.passes(seconds)
+
+    @rule(pods_first=st.booleans())
+    def killed_and_started_again(self, pods_first: bool) -> None:
+        """What was on its way is lost; agents keep what they were told, and ask again."""
+        self.cluster.restarts(pods_first=pods_first)
+        for agent in self.agents.values():
+            agent.waiting = None
+
+    @invariant()
+    def nobody_may_use_more_than_is_reserved_for_it(self) -> None:
+        if hasattr(self, "cluster"):
+            for agent in self.agents.values():
+                held = agent.use if agent.permit is None else agent.permit
+                assert held.within(self.cluster.reserved(agent.pod)), agent
+
+    @invariant()
+    def reserved_without_the_buffer_is_within_total(self) -> None:
+        if hasattr(self, "cluster"):
+            for row, _ in self.cluster.world.nodes:
+                node = self.cluster.world.ledger.numbers(row)
+                assert node.reserved.minus(node.buffer).within(node.total), node
+
+    @rule()
+    def a_dump_read_back_is_the_same_state(self) -> None:
+        now = Instant(self.cluster.now)
+        dumped = json.loads(json.dumps(document(take(self.cluster.world, now))))
+        again = restore(dumped, self.cluster.policy, now)
+        assert violations(again) == []
+        assert json.loads(json.dumps(document(take(again, now)))) == dumped
+
+
+TestGrowth = GrowthMachine.TestCase
+TestGrowth.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_restored_world_places_as_the_one_that_was_dumped() -> None:
+    cluster = Growing()
+    for name in ("a", "b"):
+        cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
+    cluster.ask(cluster.places("m", on="a", vertical=a_vertical(maximum=MAXIMUM)), amounts("6", "24Gi"), last=NOTHING)
+    again = restore(document(take(cluster.world, Instant(0))), cluster.policy, Instant(0))
+    pod = a_pod("next", cpu="5", memory="1Gi")
+    rows = [world.nodes.rows_of(["a", "b"]) for world in (cluster.world, again)]
+    first, second = (
+        world.filter(pod, row, Instant(0)).tolist() for world, row in zip((cluster.world, again), rows, strict=True)
+    )
+    assert first == second
+    assert first[0] != 0
+    assert first[1] == 0

@@ -1,0 +1,361 @@
+"""A crowded node, and machines that leave it: which, where to, how many, and that nothing of it stays behind."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.decide.migration.policy import MigrationPolicy
+from slackwater.model.effects import CreateMigration, DeleteMigration
+from slackwater.model.events import MigrationGone, MigrationNotStarted, MigrationSeen, NodeGone
+from slackwater.model.ids import Instant, NodeName, PodKey
+from slackwater.model.machines import Migration
+from slackwater.model.objects import Pod
+from slackwater.model.permits import PermitRefusal
+from slackwater.model.reasons import Reason
+from slackwater.model.vertical import MigrationRef
+from slackwater.world.policy import Policy
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.growing import Growing
+
+TWO = amounts("2", "4Gi")
+
+
+def a_cluster(**migration: object) -> Growing:
+    """`full` is above its watermark by 1 CPU: 9 + 1 of 10; `empty` has room."""
+    cluster = Growing(Policy(migration=MigrationPolicy(**migration)))  # type: ignore[arg-type]
+    for name in ("full", "empty"):
+        cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
+    return cluster
+
+
+def movable(cluster: Growing, name: str, *, on: str = "full", always: bool = False, auto: bool = True) -> Pod:
+    vertical = a_vertical(using=TWO, maximum=amounts("8", "16Gi"), auto_migrate=auto, always_migrate=always)
+    return cluster.places(name, on=on, vertical=vertical)
+
+
+def crowded(**migration: object) -> tuple[Growing, list[Pod]]:
+    """Five machines of 2 CPU on `full`, the load of m0 the lowest; each has asked once."""
+    cluster = a_cluster(**migration)
+    pods = [movable(cluster, f"m{i}") for i in range(5)]
+    for i, pod in enumerate(pods):
+        assert not cluster.told(cluster.decide(pod, TWO, load=i + 1)).migrate
+    return cluster, pods
+
+
+def created(cluster: Growing) -> list[str]:
+    return [effect.machine for effect in cluster.sent if isinstance(effect, CreateMigration)]
+
+
+def finish(cluster: Growing, pod: Pod) -> Pod:
+    """What the controller does, up to the end."""
+    key = PodKey("default", f"schedplugin-{pod.key.name}")
+    assert pod.vertical is not None
+    target = PodKey("default", f"{pod.key.name}-target")
+    cluster.change(pod, migration=MigrationRef(name=key.name, role="source"))
+    cluster.migration(key, phase="Pending", source_pod=pod.key.name, target_pod=target.name)
+    new = cluster.has_pod(
+        target.name, on=None, vertical=replace(pod.vertical, migration=MigrationRef(name=key.name, role="target"))
+    )
+    codes = cluster.world.filter(new, cluster.world.nodes.rows_of(["full", "empty"]), Instant(cluster.now))
+    assert [Reason(code) for code in codes.tolist()] == [Reason.LANDING_ELSEWHERE, Reason.OK]
+    assert cluster.world.bind(new.uid, new.key, NodeName("empty"), Instant(cluster.now)).effect is not None
+    new = cluster.store(replace(new, node=NodeName("empty")))
+    cluster.migration(key, phase="Succeeded")
+    new = cluster.change(new, migration=None)
+    cluster.deletes(pod)
+    return new
+
+
+def test_the_first_request_of_a_machine_never_starts_a_migration() -> None:
+    crowded()
+
+
+def test_the_machine_with_the_lowest_load_leaves_and_is_told() -> None:
+    cluster, pods = crowded()
+    cluster.sent.clear()
+    assert not cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
+    answer = cluster.told(cluster.decide(pods[0], TWO, load=1))
+    assert answer.migrate
+    assert answer.permit == TWO
+    (effect,) = [effect for effect in cluster.sent if isinstance(effect, CreateMigration)]
+    assert (effect.name, effect.machine, effect.landing) == ("schedplugin-m0-pod", "m0", "empty")
+    assert cluster.cpu("full")["PAF"] == 2000
+    assert cluster.cpu("empty")["held"] == 2000
+
+
+def test_no_more_leave_than_the_pressure_asks_for() -> None:
+    cluster, pods = crowded()
+    for _ in range(5):
+        for i, pod in enumerate(pods):
+            cluster.decide(pod, TWO, load=i + 1)
+        cluster.passes(1)
+        cluster.write()
+    assert [move.machine.name for move in cluster.world.migrating.moves.values()] == ["m0"]
+
+
+def test_nobody_leaves_a_node_that_is_not_above_its_watermark() -> None:
+    cluster = a_cluster()
+    pods = [movable(cluster, f"m{i}") for i in range(4)]
+    for _ in range(3):
+        for pod in pods:
+            assert not cluster.told(cluster.decide(pod, TWO)).migrate
+
+
+def test_a_machine_that_may_not_migrate_blocks_nobody() -> None:
+    cluster = a_cluster()
+    fixed = movable(cluster, "fixed", auto=False)
+    pods = [movable(cluster, f"m{i}") for i in range(4)]
+    for _ in range(2):
+        cluster.decide(fixed, TWO, load=1)
+        for pod in pods:
+            cluster.decide(pod, TWO, load=5)
+    assert created(cluster) == ["m0"]
+
+
+def test_a_silent_machine_does_not_hold_the_others_up() -> None:
+    cluster, pods = crowded()
+    assert not cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
+    cluster.passes(61)
+    assert cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
+
+
+def test_a_migration_runs_to_its_end_and_leaves_nothing_behind() -> None:
+    cluster, pods = crowded()
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.write()
+    new = finish(cluster, pods[0])
+    assert cluster.cpu("full") == {"R": 8000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+    assert cluster.cpu("empty") == {"R": 2000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+    assert [effect for effect in cluster.sent if isinstance(effect, DeleteMigration)]
+    cluster.write()
+    assert cluster.migrations == {}
+    assert cluster.world.migrating.moves == {}
+    for _ in range(3):
+        for pod in (*pods[1:], new):
+            assert not cluster.told(cluster.decide(pod, TWO, load=1)).migrate
+
+
+def test_an_agent_that_was_told_may_change_nothing() -> None:
+    cluster, pods = crowded()
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.write()
+    cluster.change(pods[0], migration=MigrationRef(name="schedplugin-m0-pod", role="source"))
+    refused = cluster.decide(pods[0], amounts("3", "4Gi"), last=TWO)
+    assert isinstance(refused, PermitRefusal)
+    assert (refused.status, refused.message) == (
+        400,
+        "cannot change resources: agent has already been informed that pod is migrating",
+    )
+    answer = cluster.told(cluster.decide(pods[0], TWO, last=TWO))
+    assert (answer.permit, answer.migrate, answer.ceiling_pending) == (TWO, False, False)
+
+
+def test_growth_of_a_leaving_machine_is_withheld_and_accounted_for() -> None:
+    cluster, pods = crowded()
+    answer = cluster.told(cluster.decide(pods[0], amounts("3", "4Gi"), load=1, last=TWO))
+    assert (answer.permit, answer.migrate) == (TWO, True)
+    assert cluster.cpu("full") == {"R": 10_000, "B": 0, "CP": 1000, "PAF": 3000, "held": 0}
+    assert cluster.told(cluster.decide(pods[0], amounts("4", "4Gi"), load=1, last=TWO)).permit == TWO
+    assert cluster.cpu("full")["PAF"] == 4000
+
+
+def test_a_migration_that_cannot_be_made_leaves_nothing_behind_and_is_tried_again_later() -> None:
+    cluster, pods = crowded()
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.sent.clear()
+    cluster.take(MigrationNotStarted(pods[0].uid, "403"))
+    assert cluster.cpu("full")["PAF"] == 0
+    assert cluster.cpu("empty")["held"] == 0
+    assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate  # it does not block the others
+    cluster.take(MigrationNotStarted(pods[1].uid, "403"))
+    cluster.passes(6)
+    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+
+
+def test_a_failed_migration_is_deleted_and_the_machine_waits_before_the_next() -> None:
+    cluster, pods = crowded()
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.write()
+    key = PodKey("default", "schedplugin-m0-pod")
+    cluster.change(pods[0], migration=MigrationRef(name=key.name, role="source"))
+    cluster.migration(key, phase="Failed", source_pod=pods[0].key.name)
+    assert (cluster.cpu("full")["PAF"], cluster.cpu("empty")["held"]) == (0, 0)
+    cluster.write()
+    cluster.change(pods[0], migration=None)
+    assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
+
+
+def test_without_a_landing_place_nobody_leaves() -> None:
+    cluster, pods = crowded()
+    cluster.store(a_pod("rest", on="empty", cpu="7500m", memory="1Gi"))  # 2 more are above its watermark of 9
+    assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.world.tally.migrations_without_landing == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "want"),
+    [({"max_concurrent": 1}, 1), ({"max_per_source": 2}, 2), ({"max_per_target": 3, "max_per_source": 9}, 3)],
+    ids=["cluster", "source", "target"],
+)
+def test_so_many_migrations_at_the_same_time(limits: dict[str, int], want: int) -> None:
+    cluster = a_cluster(**limits)
+    pods = [movable(cluster, f"m{i}", always=True) for i in range(4)]
+    for _ in range(2):
+        for pod in pods:
+            cluster.decide(pod, TWO)
+    assert len(created(cluster)) == want
+
+
+def test_a_machine_that_always_migrates_needs_no_pressure() -> None:
+    cluster = a_cluster()
+    pod = movable(cluster, "tester", always=True, auto=False)
+    assert not cluster.told(cluster.decide(pod, TWO)).migrate
+    assert cluster.told(cluster.decide(pod, TWO)).migrate
+
+
+def test_switched_off_nothing_migrates() -> None:
+    cluster, pods = crowded(enabled=False)
+    for pod in pods:
+        assert not cluster.told(cluster.decide(pod, TWO, load=1)).migrate
+
+
+def test_denied_growth_counts_less_by_its_weight_and_only_when_it_lasts() -> None:
+    """Reserved 9500 of 10000: 500 above the watermark; 1000 denied; 1200 accounted for."""
+
+    def starts(**migration: object) -> bool:
+        cluster = a_cluster(**migration)
+        pods = [movable(cluster, f"m{i}") for i in range(3)]
+        cluster.store(a_pod("rest", on="full", cpu="4", memory="1Gi"))
+        grower = pods[2]
+        for pod in pods:
+            cluster.decide(pod, TWO, load=1, last=TWO)
+        cluster.decide(pods[0], TWO, load=1)
+        assert created(cluster) == ["m0"]  # 2 accounted for, against 1 above the watermark
+        cluster.decide(grower, amounts("5", "4Gi"), load=1, last=TWO)
+        return cluster.told(cluster.decide(pods[1], TWO, load=1)).migrate
+
+    assert starts()
+    assert not starts(weight_ppm=100_000)
+    assert not starts(sustained_seconds=30.0)
+
+
+def test_pressure_that_lasts_long_enough_counts() -> None:
+    cluster = a_cluster(sustained_seconds=30.0)
+    pods = [movable(cluster, f"m{i}") for i in range(3)]
+    cluster.store(a_pod("rest", on="full", cpu="4", memory="1Gi"))
+    for pod in pods:
+        cluster.decide(pod, TWO, load=1, last=TWO)
+    cluster.decide(pods[0], TWO, load=1)
+    for _ in range(32):
+        cluster.decide(pods[2], amounts("5", "4Gi"), load=3, last=TWO)
+        cluster.decide(pods[1], TWO, load=1)
+        cluster.passes(1)
+    assert created(cluster) == ["m0", "m1"]
+
+
+def test_the_target_goes_elsewhere_when_its_landing_place_is_lost() -> None:
+    cluster, pods = crowded()
+    cluster.has_node(a_node("third", cpu="10", memory="40Gi"))
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.write()
+    landing = cluster.world.migrating.moves[PodKey("default", "schedplugin-m0-pod")].landing
+    assert landing is not None
+    other = "third" if landing == "empty" else "empty"
+    cluster.take(NodeGone(landing))
+    del cluster.nodes[landing]
+    vertical = replace(pods[0].vertical or a_vertical(), migration=MigrationRef(name="schedplugin-m0-pod", role="target"))
+    new = cluster.has_pod("target", on=None, vertical=vertical)
+    codes = cluster.world.filter(new, cluster.world.nodes.rows_of([other]), Instant(cluster.now))
+    assert codes.tolist() == [Reason.OK]
+
+
+def test_the_landing_place_stays_held_when_the_target_does_not_come_at_once() -> None:
+    cluster, pods = crowded()
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.write()
+    vertical = replace(pods[0].vertical or a_vertical(), migration=MigrationRef(name="schedplugin-m0-pod", role="target"))
+    new = cluster.has_pod("target", on=None, vertical=vertical)
+    assert not cluster.world.filter(new, cluster.world.nodes.rows_of(["empty"]), Instant(cluster.now)).any()
+    assert cluster.cpu("empty")["held"] == 2000
+    cluster.passes(12)  # its own hold has expired
+    assert cluster.cpu("empty")["held"] == 2000
+    cluster.passes(60)  # and nobody waits for ever
+    assert cluster.cpu("empty")["held"] == 0
+
+
+@pytest.mark.parametrize("pods_first", [False, True], ids=["migrations-first", "pods-first"])
+def test_a_restart_finds_running_migrations_and_deletes_finished_ones(*, pods_first: bool) -> None:
+    cluster, pods = crowded()
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.write()
+    cluster.change(pods[0], migration=MigrationRef(name="schedplugin-m0-pod", role="source"))
+    cluster.migration(PodKey("default", "schedplugin-m0-pod"), phase="Running", source_pod=pods[0].key.name)
+    old = Migration(
+        key=PodKey("default", "schedplugin-old"),
+        uid="old",
+        resource_version=1,
+        machine="m4",
+        phase="Succeeded",
+        ours=True,
+        deleting=False,
+        source_pod="",
+        target_pod="",
+        landing=None,
+    )
+    cluster.migrations[old.key] = old
+    cluster.migrations[PodKey("default", "by-hand")] = replace(old, key=PodKey("default", "by-hand"), uid="hand", ours=False)
+    cluster.restarts(pods_first=pods_first)
+    assert (cluster.cpu("full")["PAF"], cluster.cpu("empty")["held"]) == (2000, 2000)
+    assert [effect.key.name for effect in cluster.sent if isinstance(effect, DeleteMigration)] == ["schedplugin-old"]
+    for _ in range(3):
+        for i, pod in enumerate(pods):
+            cluster.decide(pod, TWO, load=i + 1)
+    assert created(cluster) == []  # what runs accounts for the pressure
+
+
+def test_a_migration_that_somebody_else_made_counts_and_is_left_alone() -> None:
+    cluster, pods = crowded()
+    key = PodKey("default", "by-hand")
+    cluster.migrations[key] = Migration(
+        key=key,
+        uid="hand",
+        resource_version=cluster.version(),
+        machine="m2",
+        phase="Running",
+        ours=False,
+        deleting=False,
+        source_pod=pods[2].key.name,
+        target_pod="",
+        landing=None,
+    )
+    cluster.take(MigrationSeen(cluster.migrations[key]))
+    assert cluster.cpu("full")["PAF"] == 2000
+    assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    cluster.migration(key, phase="Failed")
+    assert [effect for effect in cluster.sent if isinstance(effect, DeleteMigration)] == []
+    assert cluster.cpu("full")["PAF"] == 0
+    cluster.take(MigrationGone(key))
+
+
+def test_deleting_is_tried_until_the_object_is_gone() -> None:
+    cluster, pods = crowded()
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.write()
+    cluster.migration(PodKey("default", "schedplugin-m0-pod"), phase="Failed", source_pod=pods[0].key.name)
+    cluster.sent.clear()
+    cluster.passes(12)
+    assert len([effect for effect in cluster.sent if isinstance(effect, DeleteMigration)]) == 2
+    cluster.write()
+    cluster.passes(12)
+    assert [effect for effect in cluster.sent if isinstance(effect, DeleteMigration)] == []
+
+
+def test_plain_pods_never_migrate() -> None:
+    cluster = a_cluster()
+    vertical = replace(a_vertical(using=amounts("9500m", "4Gi"), auto_migrate=True, always_migrate=True), machine=None)
+    pod = cluster.has_pod("plain", on="full", vertical=vertical)
+    for _ in range(3):
+        cluster.decide(pod, amounts("9500m", "4Gi"))
+    assert created(cluster) == []

@@ -1,0 +1,328 @@
+"""An agent asks, is answered, and the service restarts: what is granted, what is written, and in which order."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.model.effects import WritePermit
+from slackwater.model.events import MachineSeen, PermitNotWritten
+from slackwater.model.ids import NodeName
+from slackwater.model.permits import Caller, PermitRefusal
+from slackwater.model.written import Written, read_written
+from slackwater.world.policy import Policy, VerticalPolicy
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.growing import Growing
+
+SMALL, MEDIUM, LARGE = amounts("1", "4Gi"), amounts("2", "8Gi"), amounts("4", "16Gi")
+
+
+@pytest.fixture
+def cluster() -> Growing:
+    cluster = Growing()
+    cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
+    return cluster
+
+
+def written(cluster: Growing, name: str = "vm") -> Written | None:
+    return read_written(cluster.machines[a_pod(name).key].permit)
+
+
+def test_a_machine_that_we_placed_counts_by_its_use(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    assert cluster.reserved(pod) == SMALL
+    assert cluster.cpu("n") == {"R": 1000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_a_machine_found_at_start_may_be_using_all_that_it_may(cluster: Growing) -> None:
+    cluster.has_machine("vm", on="n")
+    assert cluster.cpu("n") == {"R": 4000, "B": 3000, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_the_first_request_ends_the_uncertainty(cluster: Growing) -> None:
+    pod = cluster.has_machine("vm", on="n")
+    answer = cluster.told(cluster.decide(pod, SMALL))
+    assert (answer.permit, answer.ceiling_pending) == (SMALL, False)
+    assert cluster.cpu("n") == {"R": 1000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_growth_above_the_ceiling_is_answered_only_after_it_is_written(cluster: Growing) -> None:
+    pod = cluster.has_machine("vm", on="n")
+    cluster.ask(pod, SMALL)
+    cluster.passes(1.5)
+    cluster.write()
+    assert written(cluster) == Written(permit=SMALL, ceiling=SMALL)
+    decided = cluster.decide(pod, MEDIUM, last=SMALL)
+    assert cluster.told(decided).ceiling_pending
+    assert cluster.told(decided).permit == SMALL
+    assert cluster.reserved(pod) == MEDIUM  # nobody else may have the room meanwhile
+    cluster.write()
+    assert cluster.told(decided).permit == MEDIUM
+    assert not cluster.told(decided).ceiling_pending
+
+
+def test_the_next_steps_need_no_write(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.passes(1.5)
+    cluster.write()
+    cluster.ask(pod, amounts("1250m", "5Gi"), last=SMALL)
+    cluster.sent.clear()
+    for cpu, memory in (("1500m", "6Gi"), ("1750m", "7Gi")):
+        answer = cluster.told(cluster.decide(pod, amounts(cpu, memory)))
+        assert (answer.permit, answer.ceiling_pending) == (amounts(cpu, memory), False)
+    assert cluster.writes() == []
+
+
+def test_a_ceiling_never_passes_max_nor_the_room_of_the_node(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.passes(1.5)
+    cluster.write()
+    cluster.ask(pod, amounts("3500m", "14Gi"), last=SMALL)
+    assert written(cluster) == Written(permit=amounts("3500m", "14Gi"), ceiling=LARGE)
+    cluster.has_pod("other", on="n", vertical=None)
+    cluster.store(a_pod("full", on="n", cpu="6250m", memory="1Gi"))
+    cluster.passes(3)
+    cluster.write()
+    cluster.ask(pod, amounts("3500m", "15Gi"), last=amounts("3500m", "14Gi"))
+    assert written(cluster) == Written(permit=amounts("3500m", "15Gi"), ceiling=amounts("3500m", "16Gi"))
+
+
+def test_a_quiet_pod_keeps_no_room_for_its_next_steps(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.passes(1.5)
+    cluster.write()
+    cluster.ask(pod, MEDIUM, last=SMALL)
+    cluster.passes(3)
+    cluster.write()
+    assert written(cluster) == Written(permit=MEDIUM, ceiling=MEDIUM)
+    cluster.restarts()
+    assert cluster.cpu("n") == {"R": 2000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_shrinking_is_written_lazily_at_most_once_a_second(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n", vertical=a_vertical(using=LARGE))
+    cluster.passes(1.5)
+    cluster.write()
+    for cpu in (3750, 3500, 3250, 3000, 2750):
+        cluster.ask(pod, amounts(f"{cpu}m", "16Gi"))
+        cluster.passes(0.3)
+    assert len(cluster.writes()) <= 2
+    cluster.passes(1.5)
+    cluster.write()
+    assert written(cluster) == Written(permit=amounts("2750m", "16Gi"), ceiling=amounts("2750m", "16Gi"))
+
+
+@pytest.mark.parametrize("pods_first", [False, True], ids=["machines-first", "pods-first"])
+def test_after_a_restart_reserved_is_the_ceiling_and_the_buffer_its_distance_to_the_permit(
+    cluster: Growing, pods_first: bool
+) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.passes(1.5)
+    cluster.write()
+    cluster.ask(pod, MEDIUM, last=SMALL)
+    assert written(cluster) == Written(permit=MEDIUM, ceiling=amounts("3", "12Gi"))
+    cluster.restarts(pods_first=pods_first)
+    assert cluster.cpu("n") == {"R": 3000, "B": 1000, "CP": 0, "PAF": 0, "held": 0}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"permit":{"vCPUs":2,"mem":"8Gi"}}', '{"permit":1,"ceiling":2}'])
+def test_a_broken_annotation_counts_as_none(cluster: Growing, text: str) -> None:
+    pod = cluster.places("vm", on="n")
+    machine = cluster.machines[a_pod("vm").key]
+    cluster.machines[machine.key] = replace(machine, permit=text, resource_version=cluster.version())
+    cluster.restarts()
+    assert cluster.cpu("n") == {"R": 4000, "B": 3000, "CP": 0, "PAF": 0, "held": 0}
+    cluster.ask(pod, SMALL)
+    cluster.passes(2)
+    cluster.write()
+    assert written(cluster) == Written(permit=SMALL, ceiling=SMALL)
+
+
+def test_room_that_was_given_back_is_granted_only_after_that_is_written(cluster: Growing) -> None:
+    """Else a crash between the two would leave more promised on the node than it has."""
+    big = cluster.places("big", on="n", vertical=a_vertical(using=amounts("8", "16Gi"), maximum=amounts("8", "16Gi")))
+    small = cluster.places("small", on="n", vertical=a_vertical(maximum=amounts("8", "16Gi")))
+    cluster.passes(1.5)
+    cluster.write()
+    cluster.change(big, using=SMALL)
+    cluster.ask(big, SMALL)
+    decided = cluster.decide(small, amounts("8", "16Gi"), last=SMALL)
+    assert cluster.told(decided).ceiling_pending
+    assert [effect.pod for effect in cluster.writes()] == [big.uid]
+    cluster.restarts()
+    assert cluster.cpu("n")["R"] == 9000
+    cluster.ask(big, SMALL)
+    decided = cluster.decide(small, amounts("8", "16Gi"), last=SMALL)
+    cluster.write()
+    assert cluster.told(decided).permit == amounts("8", "16Gi")
+    cluster.restarts()
+    assert cluster.cpu("n") == {"R": 9000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_without_a_write_an_agent_gets_what_was_written_before(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.passes(1.5)
+    cluster.write()
+    decided = cluster.decide(pod, MEDIUM, last=SMALL)
+    (effect,) = cluster.writes()
+    cluster.sent.clear()
+    cluster.take(PermitNotWritten(effect.pod, "503"))
+    assert pod.uid in cluster.world.ceilings.settled
+    assert (cluster.told(decided).permit, cluster.told(decided).ceiling_pending) == (SMALL, True)
+    cluster.passes(6)
+    again = cluster.decide(pod, MEDIUM, last=SMALL)
+    cluster.write()
+    assert cluster.told(again).permit == MEDIUM
+
+
+def test_another_text_than_expected_is_read_and_written_anew(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.passes(1.5)
+    cluster.write()
+    machine = cluster.machines[a_pod("vm").key]
+    cluster.machines[machine.key] = replace(machine, permit="{}", resource_version=cluster.version())
+    decided = cluster.decide(pod, MEDIUM, last=SMALL)
+    cluster.write()
+    assert cluster.told(decided).permit == MEDIUM
+    cluster.passes(3)
+    cluster.write()
+    assert written(cluster) == Written(permit=MEDIUM, ceiling=MEDIUM)
+
+
+def test_an_older_sight_of_the_machine_does_not_undo_a_write(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    old = cluster.machines[a_pod("vm").key]
+    cluster.passes(1.5)
+    cluster.write()
+    cluster.take(MachineSeen(old))
+    assert cluster.told(cluster.decide(pod, MEDIUM, last=SMALL)).ceiling_pending
+
+
+def test_a_last_permit_is_honoured_at_once_and_above_total(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n", vertical=a_vertical(maximum=amounts("12", "16Gi")))
+    cluster.store(a_pod("rest", on="n", cpu="9", memory="1Gi"))
+    cluster.passes(1.5)
+    cluster.write()
+    answer = cluster.told(cluster.decide(pod, amounts("3", "4Gi"), last=amounts("2500m", "4Gi")))
+    assert answer.permit == amounts("2500m", "4Gi")
+    assert not answer.ceiling_pending
+    assert cluster.cpu("n") == {"R": 11_500, "B": 0, "CP": 500, "PAF": 0, "held": 0}
+
+
+def test_room_held_for_others_is_not_given_to_a_growing_pod(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n", vertical=a_vertical(maximum=amounts("12", "16Gi")))
+    waiting = a_pod("waiting", cpu="8", memory="1Gi")
+    cluster.world.filter(waiting, cluster.world.nodes.rows_of(["n"]), cluster.world_now())
+    assert cluster.ask(pod, amounts("3", "4Gi"), last=SMALL).permit == amounts("2", "4Gi")
+
+
+def test_refusals_before_the_formula(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    plain = cluster.store(a_pod("plain", on="n"))
+    unplaced = cluster.has_machine("unplaced", on="")
+
+    def refusal(*args: object, **parts: object) -> tuple[int, str]:
+        found = cluster.decide(*args, **parts)  # type: ignore[arg-type]
+        assert isinstance(found, PermitRefusal)
+        return found.status, found.message
+
+    assert refusal(a_pod("nobody"), SMALL) == (404, "pod not found")
+    assert refusal(unplaced, SMALL) == (404, "pod not found")
+    assert refusal(plain, SMALL) == (400, "pod is not associated with a VM")
+    assert refusal(pod, SMALL, unit=amounts("250m", "1536Mi")) == (
+        400,
+        "computeUnit is not divisible by VM memory slot size: {0.25 1536Mi} not divisible by 1Gi",
+    )
+    assert refusal(pod, SMALL, caller=Caller(node=NodeName("other"), name="agent"))[0] == 403
+    told = cluster.told(cluster.decide(pod, SMALL, caller=Caller(node=NodeName("n"), name="agent")))
+    assert told.permit == SMALL
+    cluster.deletes(pod)
+    assert refusal(pod, SMALL) == (404, "pod not found")
+
+
+def test_memory_counts_slots_in_version_3_and_the_unit_may_be_missing(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n", vertical=a_vertical(maximum=amounts("4", "16Gi"), slot_bytes=512 << 20))
+    decided = cluster.decide(pod, amounts("2", "16"), last=amounts("1", "8"), version=5, unit=None)
+    cluster.write()
+    answer = cluster.told(decided)
+    assert (answer.permit, answer.slot_bytes) == (MEDIUM, 512 << 20)
+
+
+def test_requests_that_are_no_multiples_are_counted_told_once_and_granted(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    firsts = []
+    for memory in ("4100Mi", "4200Mi"):
+        decided = cluster.decide(pod, amounts("1", memory))
+        assert not isinstance(decided, PermitRefusal)
+        firsts.append(decided.first_odd)
+        assert cluster.told(decided).permit == amounts("1", memory)
+    assert firsts == [True, False]
+    assert cluster.world.tally.odd_requests == 2
+
+
+def test_one_answer_grows_by_so_many_units_at_most() -> None:
+    cluster = Growing(Policy(vertical=VerticalPolicy(max_step_units=2)))
+    cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
+    pod = cluster.places("vm", on="n")
+    assert cluster.ask(pod, LARGE, last=SMALL).permit == amounts("1500m", "6Gi")
+    assert cluster.ask(pod, LARGE, last=amounts("1500m", "6Gi")).permit == MEDIUM
+    assert cluster.cpu("n")["CP"] == 0
+
+
+def test_the_bounds_of_a_running_machine_change(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.ask(pod, SMALL)
+    cluster.change(pod, max=amounts("6", "24Gi"))
+    assert cluster.cpu("n") == {"R": 6000, "B": 5000, "CP": 0, "PAF": 0, "held": 0}
+    cluster.ask(pod, SMALL, last=SMALL)
+    assert cluster.cpu("n") == {"R": 1000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_scaling_is_switched_off_and_then_the_use_changes(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.ask(pod, MEDIUM, last=SMALL)
+    cluster.change(pod, scaling=False)
+    assert cluster.cpu("n")["R"] == 2000
+    cluster.change(pod, using=amounts("3", "12Gi"))
+    assert cluster.cpu("n")["R"] == 3000
+    cluster.deletes(pod)
+    assert cluster.cpu("n") == {"R": 0, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_a_machine_of_another_scheduler_counts_by_its_use(cluster: Growing) -> None:
+    machine = replace(a_vertical(), machine="other")
+    pod = a_pod("other", on="n")
+    cluster.store(replace(pod, vertical=machine, kind=replace(pod.kind, scheduler_name="default-scheduler")))
+    assert cluster.cpu("n") == {"R": 1000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_the_permit_stands_on_the_pod_where_there_is_no_machine_object(cluster: Growing) -> None:
+    vertical = replace(a_vertical(), machine="unknown")
+    pod = cluster.has_pod("alone", on="n", vertical=vertical)
+    cluster.ask(pod, SMALL)
+    cluster.passes(1.5)
+    (effect,) = cluster.writes()
+    assert (effect.on, effect.key, effect.uid, effect.before) == ("pod", pod.key, pod.uid, None)
+    cluster.write()
+    cluster.restarts()
+    assert cluster.cpu("n") == {"R": 1000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_a_pod_whose_annotations_cannot_be_read_counts_by_its_requests_and_is_not_placed(cluster: Growing) -> None:
+    cluster.store(replace(a_pod("broken", on="n", cpu="700m"), vertical_problem="annotation: not JSON"))
+    assert cluster.cpu("n")["R"] == 700
+    pending = replace(a_pod("pending"), vertical_problem="annotation: not JSON")
+    codes = cluster.world.filter(pending, cluster.world.nodes.rows_of(["n"]), cluster.world_now())
+    assert codes.all()
+
+
+def test_annotations_that_break_on_a_running_machine_change_nothing(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.ask(pod, MEDIUM, last=SMALL)
+    cluster.store(replace(cluster.pods[pod.key], vertical=None, vertical_problem="annotation: not JSON"))
+    assert cluster.reserved(pod) == MEDIUM
+
+
+def test_nothing_is_written_for_a_pod_that_was_not_heard(cluster: Growing) -> None:
+    cluster.has_machine("vm", on="n")
+    cluster.passes(5)
+    assert [effect for effect in cluster.sent if isinstance(effect, WritePermit)] == []
