@@ -92,15 +92,18 @@ class _Kept:
         self.stamp: tuple[int, ...] | None = None
 
 
-def feasible(picture: Picture, kind: KindId) -> Verdicts:
-    """A verdict for each row; see the module. The arrays are the caller's."""
+def feasible(picture: Picture, kind: KindId, *, without: str | None = None) -> Verdicts:
+    """A verdict for each row; see the module. The arrays are the caller's.
+
+    `without` is the name of a predicate that is left out, for a caller that keeps its counts itself.
+    """
     numbered = picture.of(kind)
     refusal = refused(picture, numbered)
     if refusal is not None:
         return Verdicts(np.full(picture.n_rows, refusal.reason, np.uint8), refusal)
     codes: Codes | None = None
     for predicate in PREDICATES:
-        part = predicate.part(picture, numbered)
+        part = None if predicate.name == without else predicate.part(picture, numbered)
         if part is None:
             continue
         judged = _codes(picture, numbered, predicate, part)
