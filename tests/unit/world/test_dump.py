@@ -10,7 +10,6 @@ from slackwater.world.policy import Policy
 from slackwater.world.world import World
 from tests.support.builders import a_node, a_pod
 
-
 EVENTS: list[Event] = [
     NodeSeen(a_node("b")),
     NodeSeen(a_node("a", cpu="2")),
@@ -54,7 +53,14 @@ def test_the_dump_says_what_the_design_promises() -> None:
         ("placed", "a", "seen"),
         ("waiting", "b", "binding"),
     ]
-    assert dump["pods"][1]["cpu"] == {"reserved": 1000, "buffer": 0, "capacityPressure": 0, "accountedFor": 0, "min": 1000, "max": 1000}
+    assert dump["pods"][1]["cpu"] == {
+        "reserved": 1000,
+        "buffer": 0,
+        "capacityPressure": 0,
+        "accountedFor": 0,
+        "min": 1000,
+        "max": 1000,
+    }
     assert [hold | {"amounts": None} for hold in dump["holds"]] == [
         {
             "namespace": "default",

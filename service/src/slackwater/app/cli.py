@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from slackwater import __version__
-from slackwater.app.commands import config, demo, dumpstate, schedulerconfig, serve
+from slackwater.app.commands import config, demo, dumpstate, schedulerconfig, serve, simulate
 from slackwater.app.commands.failure import BAD_INPUT, INTERRUPTED, CommandFailed
 
 _HELP: Final = """\
@@ -27,6 +27,9 @@ configure:
   config schema       describe all its keys (JSON Schema)
   scheduler-config    write kube-scheduler's configuration file, or check one
 
+ask what would happen:
+  simulate placement  say from a file where each pending pod could go, and why not elsewhere
+
 look inside:
   dumpstate           print the state of a running service
 """
@@ -38,6 +41,7 @@ examples:
   slackwater serve --config slackwater.yaml --kubeconfig ~/.kube/config
   slackwater scheduler-config --config slackwater.yaml > scheduler.yaml
   slackwater scheduler-config --check scheduler.yaml       find the known traps
+  kubectl get nodes,pods -A -o json | slackwater simulate placement --cluster -
   slackwater dumpstate -o json | jq '.nodes[0]'
 
 exit codes: 0 done; 1 done, and the answer is no (problems found, service not reachable); 2 bad input.
@@ -87,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"slackwater {__version__}")
     commands = parser.add_subparsers(prog="slackwater", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
-    for command in (demo, serve, config, schedulerconfig, dumpstate):
+    for command in (demo, serve, config, schedulerconfig, simulate, dumpstate):
         command.add_parser(commands)
     return parser
 

@@ -27,6 +27,6 @@ class AdmittingRows:
             return known[1]
         if len(self._masks) >= _MAX_MASKS:
             self._masks.clear()
-        mask = admitting(kind, self._nodes.by_row)
+        mask = admitting(kind, self._nodes.facts)
         self._masks[kind] = (version, mask)
         return mask

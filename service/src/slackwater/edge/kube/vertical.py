@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from slackwater.edge.kube.amounts import read_amounts
 from slackwater.edge.kube.ask import container_requests, held_requests, pod_requests, resize_pending
 from slackwater.edge.kube.wire import ContainerWire, MetaWire, OwnerWire, PodWire, Quantity, Wire
 from slackwater.model.resources import Amounts
@@ -146,12 +147,12 @@ def _resized_container(wire: PodWire, name: str | None) -> ContainerWire:
 def _equal_limits(container: ContainerWire) -> tuple[bool, bool]:
     """Of which resources the limit equals the request: they are resized together, since the QoS class may not change."""
     resources = container.resources
-    if resources is None or resources.limits is None:
+    if resources is None:
         return (False, False)
-    limits, requests = resources.limits, container_requests(container)
+    limits, asked = read_amounts(resources.limits), read_amounts(resources.requests)
     return (
-        limits.cpu is not None and milli_cpu(limits.cpu) == requests.cpu,
-        limits.memory is not None and byte_count(limits.memory) == requests.memory,
+        limits.cpu is not None and limits.cpu == asked.cpu,
+        limits.memory is not None and limits.memory == asked.memory,
     )
 
 

@@ -1,0 +1,107 @@
+"""`slackwater simulate`: what would happen, told from a file and without a control plane."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from slackwater.app.commands.failure import CommandFailed
+from slackwater.app.commands.sources import name_of, settings_from
+
+#: How many reasons a line of the table names.
+_MOST_REASONS: Final = 3
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "simulate",
+        help="say from a file where pods could go",
+        description="What-if on a file as `kubectl get nodes,pods,... -A -o json` (or yaml) writes it.",
+    )
+    what = parser.add_subparsers(prog="slackwater simulate", metavar="WHAT", required=True)
+    placement = what.add_parser(
+        "placement",
+        help="where could each pending pod go, and why not elsewhere",
+        description="Judges every pod that has no node and has not ended, whatever its scheduler, by kube-scheduler's "
+        "own rules. Rules that need objects which are not in the file are skipped, and the answer says so. Exit code 0: "
+        "judged; 2: the file cannot be read.",
+    )
+    placement.add_argument("--cluster", metavar="F", required=True, help="JSON or YAML; - for stdin")
+    placement.add_argument("--config", metavar="F", help="Slackwater's configuration file, for --accounting")
+    placement.add_argument(
+        "--sequential",
+        action="store_true",
+        help="put each pod on the first feasible node, in the order of the file, before the next is judged",
+    )
+    placement.add_argument(
+        "--accounting", action="store_true", help="add our own rules: missing requests, system amounts, Reserved"
+    )
+    placement.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")
+    placement.set_defaults(run=run_placement)
+
+
+def run_placement(args: argparse.Namespace) -> int:
+    from slackwater.app.offline import ClusterError, placement_lines
+    from slackwater.app.offline.reading import load_cluster
+    from slackwater.app.policy import policy_of
+
+    if args.cluster == args.config == "-":
+        raise CommandFailed(["--cluster and --config: got - twice, want at most one of them from stdin"])
+    policy = policy_of(settings_from(args.config))
+    try:
+        lines = placement_lines(
+            load_cluster(args.cluster),
+            sequential=args.sequential,
+            accounting=args.accounting,
+            policy=policy.nodes,
+            missing_requests=policy.missing_requests,
+        )
+        write = _json if args.output == "json" else _sequential_table if args.sequential else _table
+        for text in write(lines):
+            sys.stdout.write(text + "\n")
+    except ClusterError as err:
+        raise CommandFailed([f"{name_of(args.cluster)}: {err}"]) from err
+    return 0
+
+
+def _json(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    import msgspec
+
+    return (msgspec.json.encode(line).decode() for line in lines)
+
+
+def _sequential_table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    rows = [(line["pod"], line["node"] or "-") for line in lines]
+    yield from _columns([("POD", "NODE"), *rows])
+    placed = sum(node != "-" for _, node in rows)
+    yield f"{placed} of {len(rows)} pods placed"
+
+
+def _table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    found = list(lines)
+    rows = [(line["pod"], _count(line), _why_not(line)) for line in found]
+    yield from _columns([("POD", "NODES", "WHY NOT THE OTHERS"), *rows])
+    feasible = sum(bool(line["feasible"]) for line in found)
+    yield f"{feasible} of {len(found)} pods fit somewhere"
+    for note in dict.fromkeys(note for line in found for note in line.get("skipped", ())):
+        yield f"not judged: {note}"
+
+
+def _count(line: Mapping[str, Any]) -> str:
+    feasible = len(line["feasible"])
+    return f"{feasible}/{feasible + len(line['rejected'])}"
+
+
+def _why_not(line: Mapping[str, Any]) -> str:
+    """The most frequent reasons, as kube-scheduler counts them."""
+    counts = Counter(reason for verdict in line["rejected"].values() for reason in verdict["reasons"])
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{count} {reason}" for reason, count in ordered[:_MOST_REASONS]]
+    return ", ".join([*shown, "..."] if len(ordered) > _MOST_REASONS else shown)
+
+
+def _columns(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
