@@ -15,6 +15,7 @@ from slackwater.edge.kube.affinities import read_affinity, selector_of
 from slackwater.edge.kube.amounts import read_amounts, whole
 from slackwater.edge.kube.ask import Ask, missing_request
 from slackwater.edge.kube.particulars import images, particulars
+from slackwater.edge.kube.plain import plain_likeness
 from slackwater.edge.kube.shared import Shared
 from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
@@ -42,6 +43,8 @@ _IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
 
 #: Texts of schedulers and times: many pods share the latest few, none needs the old ones.
 _PHRASES: Final = 4_096
+#: Kinds of plain pods that are kept at hand, needed or not.
+_PLAIN_KINDS: Final = 4_096
 #: Distinct tolerations that are kept read.
 _CACHED_SPECS: Final = 8_192
 
@@ -94,6 +97,8 @@ class PodDecoder:
     """JSON of a Pod into `Pod`; pods of one kind share it."""
 
     kinds: KindInterner
+    #: Kinds of plain pods by what they were read from: most pods are like one before them.
+    _plain: dict[tuple[str, tuple[object, ...]], Kind] = field(default_factory=dict)
     _names: Shared[str] = field(default_factory=Shared)
     _labels: Shared[Labels] = field(default_factory=Shared)
     _phrases: Shared[str] = field(default_factory=lambda: Shared(_PHRASES))
@@ -111,7 +116,7 @@ class PodDecoder:
             key=PodKey(namespace, meta.name),
             resource_version=version_number(meta.resource_version),
             labels=labels,
-            kind=self.kinds.intern(_kind(namespace, labels, wire)),
+            kind=self._kind(namespace, labels, wire),
             node=self._node_name(spec.node_name),
             ended=status.phase in ("Succeeded", "Failed"),
             deleting=meta.deletion_timestamp is not None,
@@ -123,6 +128,18 @@ class PodDecoder:
             vertical=vertical,
             vertical_problem=vertical_problem,
         )
+
+    def _kind(self, namespace: str, labels: Labels, wire: PodWire) -> Kind:
+        likeness = plain_likeness(wire)
+        if likeness is None:
+            return self.kinds.intern(_kind(namespace, labels, wire))
+        key = (namespace, likeness)
+        kind = self._plain.get(key)
+        if kind is None:
+            if len(self._plain) >= _PLAIN_KINDS:
+                self._plain.clear()
+            kind = self._plain[key] = self.kinds.intern(_kind(namespace, labels, wire))
+        return kind
 
     def _node_name(self, name: str) -> NodeName | None:
         return NodeName(self._names.share(name)) if name else None

@@ -276,6 +276,21 @@ class VolumeWire(Wire):
     portworx_volume: PortworxWire | None = None
     image: ImageVolumeWire | None = None
 
+    def is_plain(self) -> bool:
+        """None of the sources that are read here."""
+        return (
+            self.persistent_volume_claim is None
+            and self.ephemeral is None
+            and self.gce_persistent_disk is None
+            and self.aws_elastic_block_store is None
+            and self.iscsi is None
+            and self.rbd is None
+            and self.azure_disk is None
+            and self.cinder is None
+            and self.portworx_volume is None
+            and self.image is None
+        )
+
 
 class NamedWire(Wire):
     name: str = ""
