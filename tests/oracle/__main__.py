@@ -12,6 +12,7 @@ from pathlib import Path
 
 from slackwater.app.controlplane.errors import ControlPlaneError
 from tests.oracle.campaign import Failure, Ours, Outcome, run, shrunk
+from tests.oracle.generator import SMALL, Size
 from tests.oracle.ours import side
 from tests.oracle.program import build
 from tests.oracle.real import Mode
@@ -28,7 +29,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         program = build()
         indices = range(asked.first, asked.first + asked.clusters)
         outcome = run(
-            program, mode=mode, seed=asked.seed, indices=indices, ours=ours, kinds=asked.kinds, tell=_progress(indices)
+            program,
+            mode=mode,
+            seed=asked.seed,
+            indices=indices,
+            ours=ours,
+            size=_size(asked),
+            kinds=asked.kinds,
+            tell=_progress(indices),
         )
         wrong = _differences(program, outcome, asked, mode, ours) if ours else 0
     except ControlPlaneError as err:
@@ -53,10 +61,16 @@ def _parser() -> argparse.ArgumentParser:
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--sequential", action="store_true", help="each pod on the first feasible node before the next")
     modes.add_argument("--scores", action="store_true", help="the score plug-ins instead")
+    parser.add_argument("--nodes", type=int, metavar="N", help="exactly so many in each cluster; only together with --pods")
+    parser.add_argument("--pods", type=int, metavar="N")
     parser.add_argument("--kinds", type=int, default=1, metavar="K", help="stop after K kinds of differences")
     parser.add_argument("--into", type=Path, metavar="DIR", help="also write each smallest failing cluster there")
     parser.add_argument("--real-only", action="store_true", help="only count what the real plug-ins say")
     return parser
+
+
+def _size(asked: argparse.Namespace) -> Size:
+    return Size.exactly(nodes=asked.nodes, pods=asked.pods) if asked.nodes and asked.pods else SMALL
 
 
 def _differences(program: Path, outcome: Outcome, asked: argparse.Namespace, mode: Mode, ours: Ours) -> int:
@@ -66,6 +80,7 @@ def _differences(program: Path, outcome: Outcome, asked: argparse.Namespace, mod
         text = json.dumps(small.cluster, indent=1)
         print(f"smallest cluster that differs so:\n{text}\n{small.first}")
         option = "" if mode == "placement" else f" --{mode}"
+        option += f" --nodes {asked.nodes} --pods {asked.pods}" if asked.nodes and asked.pods else ""
         print(f"replay: python -m tests.oracle --seed {asked.seed} --first {failure.index} --clusters 1{option}")
         if asked.into:
             asked.into.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.oracle.compare import Difference, differences
-from tests.oracle.generator import generate
+from tests.oracle.generator import SMALL, Size, generate
 from tests.oracle.generator.draw import Obj
 from tests.oracle.real import Line, Mode, OracleFailed, Real, running
 from tests.oracle.shrink import smallest
@@ -41,13 +41,14 @@ def run(
     seed: int,
     indices: range,
     ours: Ours | None,
+    size: Size = SMALL,
     kinds: int = 1,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Outcome:
     """Judges the clusters of `indices`, stops after `kinds` kinds of differences; `ours` None only counts the real side."""
     outcome = Outcome()
     with running(program, mode) as real:
-        for index, cluster, want in _answered(real, seed, indices):
+        for index, cluster, want in _answered(real, seed, indices, size):
             if mode == "placement":
                 outcome.tally.add(want)
             found = _compare(mode, cluster, want, ours) if ours else []
@@ -60,11 +61,11 @@ def run(
     return outcome
 
 
-def _answered(real: Real, seed: int, indices: range) -> Iterator[tuple[int, Obj, list[Line]]]:
+def _answered(real: Real, seed: int, indices: range, size: Size) -> Iterator[tuple[int, Obj, list[Line]]]:
     """One cluster ahead: the real side judges the next while ours judges this one."""
     waiting: deque[tuple[int, Obj]] = deque()
     for index in indices:
-        cluster = generate(seed, index)
+        cluster = generate(seed, index, size)
         real.ask(cluster)
         waiting.append((index, cluster))
         if len(waiting) > 1:

@@ -23,7 +23,7 @@ def choose_nodes(draw: Draw, spec: Obj, node_names: Sequence[str]) -> None:
         affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
     if draw.chance(0.1) or draw.about("affinity", 0.3):
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [
-            {"weight": draw.number(1, 100), "preference": _term(draw, node_names)} for _ in range(draw.number(1, 3))
+            {"weight": draw.number(1, 100), "preference": _preference(draw, node_names)} for _ in range(draw.number(1, 3))
         ]
     if affinity:
         spec.setdefault("affinity", {})["nodeAffinity"] = affinity
@@ -42,6 +42,15 @@ def _term(draw: Draw, node_names: Sequence[str]) -> Obj:
             {"key": "metadata.name", "operator": operator, "values": [draw.pick((*node_names, "gone"))]}
             for operator in operators
         ]
+    return term
+
+
+def _preference(draw: Draw, node_names: Sequence[str]) -> Obj:
+    """A term without a Gt or Lt of no integer: kube-scheduler ignores it where required, and fails the pod where preferred."""
+    term = _term(draw, node_names)
+    for requirement in term.get("matchExpressions", ()):
+        if requirement["operator"] in ("Gt", "Lt"):
+            requirement["values"] = [str(draw.number(0, 9))]
     return term
 
 

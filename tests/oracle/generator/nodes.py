@@ -24,10 +24,10 @@ _FEW_PODS: Final = ("0", "1", "2", "3", "5")
 _FEATURE: Final = "RestartAllContainersOnContainerExits"
 
 
-def nodes(draw: Draw) -> list[Obj]:
-    """3 to 12 nodes; in some clusters every node has a zone, in others only some."""
+def nodes(draw: Draw, count: int) -> list[Obj]:
+    """In some clusters every node has a zone, in others only some."""
     zoned, hosted = draw.pick((1.0, 0.9, 0.5)), draw.pick((1.0, 1.0, 0.7))
-    names = [f"{draw.pick(('n', 'node-', 'worker.'))}{i}" for i in range(draw.number(3, 12))]
+    names = [f"{draw.pick(('n', 'node-', 'worker.'))}{i}" for i in range(count)]
     return [_node(draw, name, zoned=zoned, hosted=hosted) for name in names]
 
 
@@ -77,7 +77,7 @@ def _status(draw: Draw) -> Obj:
     # Without allocatable the API server copies capacity.
     status: Obj = {"capacity": has} if draw.chance(0.1) else {"allocatable": has, "capacity": has}
     if draw.about("extras", 0.6):
-        status["declaredFeatures"] = [_FEATURE] if draw.chance(0.7) else []
+        status["declaredFeatures"] = draw.pick(([_FEATURE], [_FEATURE], ["AnotherFeature", _FEATURE], ["AnotherFeature"], []))
     images = [{"names": [image], "sizeBytes": draw.number(10, 900) * 1024 * 1024} for image in draw.some(IMAGES, 0, 3)]
     if images:
         status["images"] = images

@@ -27,10 +27,10 @@ def namespaces(draw: Draw) -> list[Obj]:
     ]
 
 
-def pods(draw: Draw, node_names: Sequence[str], claims: Sequence[Obj]) -> list[Obj]:
-    """5 to 30 pods, about half of them on nodes; with the claims made for their ephemeral volumes."""
+def pods(draw: Draw, node_names: Sequence[str], claims: Sequence[Obj], count: int) -> list[Obj]:
+    """Pods, about half of them on nodes; with the claims made for their ephemeral volumes."""
     made: list[Obj] = []
-    for i in range(draw.number(5, 30)):
+    for i in range(count):
         pod = _pod(draw, i, node_names)
         made += [pod, *mount(draw, pod, claims)]
     return made
@@ -58,8 +58,8 @@ def _pod(draw: Draw, i: int, node_names: Sequence[str]) -> Obj:
 
 def _extras(draw: Draw, spec: Obj) -> None:
     if draw.about("extras", 0.4):
-        container = draw.pick(spec["containers"])
-        container["restartPolicy"] = "Never"
+        container = draw.pick([*spec["containers"], *spec.get("initContainers", ())])
+        container.setdefault("restartPolicy", "Never")
         codes = {"operator": "In", "values": [42]}
         container["restartPolicyRules"] = [{"action": "RestartAllContainers", "exitCodes": codes}]
     if draw.about("extras", 0.25):

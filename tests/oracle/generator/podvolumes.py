@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.oracle.generator.draw import Draw, Obj
+from tests.oracle.generator.nodes import IMAGES
 from tests.oracle.generator.storage import CSI, WAITING, named
 
 _DISKS: Final = ("one", "two")
@@ -24,7 +25,7 @@ def mount(draw: Draw, pod: Obj, claims: Sequence[Obj]) -> list[Obj]:
     if draw.about("binding", 0.15) or draw.about("limits", 0.15):
         volumes.append({"ephemeral": {"volumeClaimTemplate": {"spec": _template(draw)}}})
     if draw.chance(0.2):
-        volumes.append({"emptyDir": {}})
+        volumes.append(draw.pick(({"emptyDir": {}}, {"image": {"reference": draw.pick(IMAGES)}})))
     for i, volume in enumerate(volumes):
         volume["name"] = f"v{i}"
         if "ephemeral" in volume:

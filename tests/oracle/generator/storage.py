@@ -95,7 +95,10 @@ def _csi_node(draw: Draw, name: str) -> Obj | None:
 def _attachments(draw: Draw, node_names: Sequence[str]) -> list[Obj]:
     made = []
     for i in range(draw.number(0, 4) if draw.about("limits", 0.6) else 0):
-        source = {"persistentVolumeName": draw.pick([f"pv-{n}" for n in range(_VOLUMES)])}
+        source: Obj = {"persistentVolumeName": draw.pick([f"pv-{n}" for n in range(_VOLUMES)])}
+        if draw.chance(0.1):
+            disk = {"driver": CSI, "volumeHandle": "inline"}
+            source = {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "csi": disk}}
         spec = {"attacher": draw.pick((CSI, CSI, EBS_CSI)), "nodeName": draw.pick(node_names), "source": source}
         made.append(named("VolumeAttachment", f"attachment-{i}", spec=spec, status={"attached": draw.chance(0.9)}))
     return made

@@ -13,22 +13,42 @@ _BOUND: Final = "pv.kubernetes.io/bind-completed"
 _BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 _OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+_ATTRIBUTES: Final = ("gold", "silver")
 _LEAVING: Final = "2026-01-01T00:00:00Z"
 _CORE: Final = "v1"
 
 
-def volumes_and_claims(draw: Draw, namespaces: Sequence[str], node_names: Sequence[str]) -> list[Obj]:
-    """Up to 14 claims in the namespaces, with the volumes of those that are bound, and some that are free."""
+def volumes_and_claims(draw: Draw, namespaces: Sequence[str], node_names: Sequence[str], count: int) -> list[Obj]:
+    """Up to `count` claims in the namespaces, with the volumes of those that are bound, and some that are free."""
     made: list[Obj] = []
-    for i in range(draw.number(2, 14)):
-        claim = _claim(draw, f"claim-{draw.number(0, 9)}", draw.pick(namespaces))
+    for i in range(count):
+        claim = _claim(draw, f"claim-{draw.number(0, max(9, count))}", draw.pick(namespaces))
         if any(_same(claim, other) for other in made):
             continue
         made.append(claim)
         if volume := _settle(draw, claim, f"pv-{i}", node_names):
             made.append(volume)
-    made += [_volume(draw, f"free-{i}", draw.pick(WAITING), node_names) for i in range(draw.number(1, 4))]
-    return made
+    claims = [thing for thing in made if thing["kind"] == "PersistentVolumeClaim"]
+    return [*made, *(_free_volume(draw, f"free-{i}", claims, node_names) for i in range(draw.number(1, 4)))]
+
+
+def _free_volume(draw: Draw, name: str, claims: Sequence[Obj], node_names: Sequence[str]) -> Obj:
+    """A volume that nobody is bound to; somebody may have reserved it for a claim, or for one of that name that is gone."""
+    volume = _volume(draw, name, draw.pick(WAITING), node_names)
+    if draw.chance(0.25):
+        claim = draw.pick(claims)
+        volume["spec"]["claimRef"] = _reference(claim)
+        if draw.chance(0.3):
+            volume["spec"]["claimRef"]["uid"] = "of-an-older-claim"
+        elif draw.chance(0.3):
+            del volume["spec"]["claimRef"]["uid"]
+    return volume
+
+
+def _reference(claim: Obj) -> Obj:
+    meta = claim["metadata"]
+    named_claim = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": meta["namespace"], "name": meta["name"]}
+    return {**named_claim, "uid": meta["uid"]}
 
 
 def _same(claim: Obj, other: Obj) -> bool:
@@ -49,6 +69,8 @@ def _claim(draw: Draw, name: str, namespace: str) -> Obj:
         spec["volumeMode"] = "Block"
     if draw.chance(0.1):
         spec["selector"] = {"matchLabels": {"speed": draw.pick(("fast", "slow"))}}
+    if draw.chance(0.05):
+        spec["volumeAttributesClassName"] = draw.pick(_ATTRIBUTES)
     return claim
 
 
@@ -72,8 +94,7 @@ def _settle(draw: Draw, claim: Obj, volume_name: str, node_names: Sequence[str])
     if how in ("lost", "dangling"):
         return None
     volume = _volume(draw, volume_name, storage_class, node_names)
-    reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": meta["namespace"], "name": meta["name"]}
-    volume["spec"]["claimRef"] = {**reference, "uid": meta["uid"]}
+    volume["spec"]["claimRef"] = _reference(claim)
     volume["status"] = {"phase": "Bound"}
     return volume
 
@@ -81,11 +102,18 @@ def _settle(draw: Draw, claim: Obj, volume_name: str, node_names: Sequence[str])
 def _volume(draw: Draw, name: str, storage_class: str, node_names: Sequence[str]) -> Obj:
     spec: Obj = {"capacity": {"storage": draw.pick(_SIZES)}, "accessModes": draw.pick(_MODES)}
     volume = named("PersistentVolume", name, group=_CORE, spec=spec, status={"phase": "Available"})
-    if storage_class:
+    if storage_class and draw.chance(0.05):
+        volume["metadata"]["annotations"] = {_OLD_CLASS: storage_class}
+        spec["storageClassName"] = draw.pick(CLASSES)
+    elif storage_class:
         spec["storageClassName"] = storage_class
+    if draw.chance(0.05):
+        volume["status"] = {"phase": draw.pick(("Released", "Failed", "Pending"))}
     if draw.chance(0.1):
         spec["volumeMode"] = "Block"
     _source(draw, spec, name)
+    if "csi" in spec and draw.chance(0.05):
+        spec["volumeAttributesClassName"] = draw.pick(_ATTRIBUTES)
     labels = {"speed": draw.pick(("fast", "slow"))}
     if draw.about("zones", 0.7):
         labels |= _zone_labels(draw)
