@@ -96,6 +96,22 @@ def shrunk(program: Path, failure: Failure, *, mode: Mode, ours: Ours) -> Failur
             found = _compare(mode, cluster, want, ours)
             return next((difference for difference in found if difference.kind == failure.first.kind), None)
 
-        cluster = smallest(failure.cluster, lambda fewer: first_alike(fewer) is not None)
+        last, kinds = failure.first, _kinds(failure.cluster)
+
+        def still_fails(fewer: Obj) -> bool:
+            nonlocal last, kinds
+            found = first_alike(fewer)
+            left = _kinds(fewer)
+            # Objects of a kind that is absent are unknown to us: without the last of them we may be wrong for that reason.
+            if found is None or (left < kinds and (found.want, found.got) != (last.want, last.got)):
+                return False
+            last, kinds = found, left
+            return True
+
+        cluster = smallest(failure.cluster, still_fails)
         first = first_alike(cluster) or failure.first
     return Failure(index=failure.index, cluster=cluster, first=first)
+
+
+def _kinds(cluster: Obj) -> frozenset[str]:
+    return frozenset(str(item.get("kind")) for item in cluster["items"])
