@@ -1,5 +1,6 @@
 """Our side: what `slackwater simulate placement` prints, called in this process."""
 
+import functools
 import importlib
 from typing import Any
 
@@ -10,9 +11,11 @@ from tests.oracle.real import Mode
 def side(mode: Mode) -> Ours:
     """The function that answers what the real side answers in `mode`."""
     offline: Any = importlib.import_module("slackwater.app.offline")
-    sides: dict[Mode, Ours] = {
-        "placement": offline.placement_lines,
-        "sequential": lambda cluster: offline.placement_lines(cluster, sequential=True),
-        "scores": offline.score_lines,
-    }
-    return sides[mode]
+    match mode:
+        case "placement":
+            ours: Ours = offline.placement_lines
+        case "sequential":
+            ours = functools.partial(offline.placement_lines, sequential=True)
+        case "scores":
+            ours = offline.score_lines
+    return ours
