@@ -45,9 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    if mode == "placement" and not asked.mutated:
-        print(outcome.tally.table())
-    problems = [] if wrong else list(outcome.tally.problems())
+    tally = outcome.scores if mode == "scores" else outcome.tally
+    if tally.clusters:
+        print(tally.table())
+    problems = [] if wrong else list(tally.problems())
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"{asked.clusters:,} clusters of seed {asked.seed}, {mode}: {outcome.differing} differ, {outcome.left_out} left out")

@@ -10,6 +10,7 @@ from tests.oracle.compare import Difference, differences
 from tests.oracle.generator import SMALL, Size, generate
 from tests.oracle.generator.draw import Obj
 from tests.oracle.real import Line, Mode, OracleFailed, Real, running
+from tests.oracle.scoretally import ScoreTally
 from tests.oracle.shrink import smallest
 from tests.oracle.tally import Tally
 
@@ -34,6 +35,7 @@ class Outcome:
     """What a campaign found."""
 
     tally: Tally = field(default_factory=Tally)
+    scores: ScoreTally = field(default_factory=ScoreTally)
     #: The first cluster of each kind of difference.
     failures: dict[tuple[str, str, str], Failure] = field(default_factory=dict)
     differing: int = 0  #: clusters
@@ -41,8 +43,8 @@ class Outcome:
 
     def add(self, index: int, cluster: Obj, want: list[Line], *, mode: Mode, size: Size, ours: Ours | None) -> None:
         """Counts what the real side says of a cluster, and keeps the first of each kind of difference."""
-        if mode == "placement" and not size.mutated:
-            self.tally.add(want)
+        if not size.mutated and mode != "sequential":
+            (self.tally if mode == "placement" else self.scores).add(want)
         found = _compare(mode, cluster, want, ours) if ours else []
         self.differing += bool(found)
         for difference in found:
