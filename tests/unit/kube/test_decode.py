@@ -8,8 +8,10 @@ import pytest
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta, version_number
 from slackwater.edge.kube.shared import Shared
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kinds import Kind, KindInterner, NodeSelectorTerm, Requirement, Toleration
+from slackwater.model.kinds import Kind, KindInterner, Toleration
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
+from slackwater.model.particulars import NodeSelectorTerm
+from slackwater.model.selectors import Requirement
 from tests.support.builders import amounts
 
 

@@ -27,9 +27,11 @@ from slackwater.edge.kube.wire import (
     TolerationWire,
 )
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kinds import Kind, KindInterner, NodeSelectorTerm, Requirement, Toleration
+from slackwater.model.kinds import Kind, KindInterner, Toleration
 from slackwater.model.objects import DisruptionBudget, Labels, Node, Pod, Taint
+from slackwater.model.particulars import NodeSelectorTerm
 from slackwater.model.resources import Amounts
+from slackwater.model.selectors import Requirement
 from slackwater_protocol.units import byte_count, milli_cpu
 
 _NODE: Final = msgspec.json.Decoder(NodeWire)
