@@ -86,6 +86,7 @@ class ClaimMount:
 
     claim: str
     owner: str | None = None
+    pod: str = ""  #: the pod's name, where there is an owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Storage objects as far as placing pods reads them: claims, volumes, classes, drivers and what nodes can attach."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slackwater.model.particulars import NodeSelectorTerm
@@ -10,8 +11,8 @@ from slackwater.model.selectors import Selector
 class Claim:
     """A PersistentVolumeClaim. `size` in bytes, None where it requests none. `bound` is the annotation bind-completed.
 
-    `storage_class` is "" where it names none. `selected_node` is the annotation of that name. `owners` are the UIDs of
-    its controlling owners.
+    `storage_class` is "" where it names none. `selected_node` is the annotation of that name. `owner` is the UID of its
+    controlling owner.
     """
 
     namespace: str
@@ -30,6 +31,11 @@ class Claim:
     attributes_class: str = ""
     selected_node: str | None = None
     owner: str | None = None
+
+    @property
+    def is_bound(self) -> bool:
+        """Bound for good, from both sides."""
+        return bool(self.volume) and self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,12 +127,18 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """Everything known of storage. A field is None where that kind of object is unknown: rules that need it are skipped."""
+    """Everything known of storage. A field is None where that kind of object is unknown: rules that need it are skipped.
 
-    claims: dict[tuple[str, str], Claim] | None = None
-    volumes: dict[str, Volume] | None = None
-    classes: dict[str, StorageClass] | None = None
-    csi_nodes: dict[str, CsiNode] | None = None
-    drivers: dict[str, CsiDriver] | None = None
+    `attachments` are by the node's name.
+    """
+
+    claims: Mapping[tuple[str, str], Claim] | None = None
+    volumes: Mapping[str, Volume] | None = None
+    classes: Mapping[str, StorageClass] | None = None
+    csi_nodes: Mapping[str, CsiNode] | None = None
+    drivers: Mapping[str, CsiDriver] | None = None
     capacities: tuple[StorageCapacity, ...] | None = None
-    attachments: tuple[Attachment, ...] | None = None
+    attachments: Mapping[str, tuple[Attachment, ...]] | None = None
+
+    def attachments_of(self, node: str) -> tuple[Attachment, ...]:
+        return () if self.attachments is None else self.attachments.get(node, ())

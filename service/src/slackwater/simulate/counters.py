@@ -201,6 +201,7 @@ class Counters:
 
     def _forget(self, counter: Counter) -> None:
         counter.column = None
+        counter.version += 1  # from now on nobody notes its changes
         for kind, weight in counter.kinds.items():
             self._counting[kind].remove((counter, weight))
 

@@ -158,9 +158,12 @@ class NodeFacts:
         self.journal.note_all(np.arange(first, first + count))
 
     def put(self, row: Row, node: Node) -> None:
-        """The node of a row as it is now; its name stays."""
-        if node.name != self.nodes[row].name:
-            raise ValueError(f"row {row}: got node {node.name}, want {self.nodes[row].name}")
+        """The node of a row as it is now. Another name is another node: the row is given to it."""
+        before = self.nodes[row].name
+        if node.name != before:
+            if self.row_of.get(before) == row:
+                del self.row_of[before]
+            self.row_of[node.name] = row
         self.nodes[row] = node
         self._write(row, node)
         for key, column in self._labels.items():

@@ -68,6 +68,12 @@ class Picture:
         self.attached_version = 0
         #: Answers that are kept; the key says whose. Only `simulate.feasible` and its siblings write here.
         self.kept: dict[object, object] = {}
+        #: How many rows predicates have judged so far: what answers cost.
+        self.rows_judged = 0
+        #: Moves with every change of `storage`.
+        self.storage_version = 0
+        #: With a ledger: is a pod refused that lacks a request?
+        self.missing_requests_refused = True
         self._trials: list[list[_Done]] = []
 
     @classmethod
@@ -159,6 +165,8 @@ class Picture:
     def put_node(self, row: Row, node: Node) -> None:
         """A node as it is now; its name and row stay."""
         before = self.facts.nodes[row]
+        if node.name != before.name:
+            raise ValueError(f"row {row}: got node {node.name}, want {before.name}")
         self.facts.put(row, node)
         self._make_room()
         if self._trials:
@@ -176,6 +184,12 @@ class Picture:
         self.facts.set_live(row, live=live)
         if self._trials:
             self._trials[-1].append(_Closed(row, before))
+
+    def put_storage(self, storage: Storage) -> None:
+        """Claims, volumes and the like as they are now. Not undone with a trial."""
+        self.storage = storage
+        self.storage_version += 1
+        self.kept.clear()
 
     def fork(self) -> "Trial":
         """Begins a trial: everything from here on can be dropped. Trials nest; the innermost ends first."""
