@@ -25,7 +25,7 @@ demo: $(STAMP) ## A real control plane with Slackwater and a small workload; Ctr
 	$(BIN)/slackwater demo --control-plane $(DEMO_ARGS)
 
 .PHONY: test
-test: check cluster bench-quick ## Passes all tests (builds the real control plane once)
+test: check cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
 
 .PHONY: check
 check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a minute
@@ -42,6 +42,17 @@ controlplane: $(STAMP) ## Builds the real control plane into the cache
 .PHONY: cluster
 cluster: controlplane ## Tests on the real control plane
 	$(BIN)/python -m pytest tests/controlplane tests/cluster
+
+N ?= 10000
+SEED ?= 1
+.PHONY: oracle
+oracle: $(STAMP) ## Our predicates against kube-scheduler's own, on N generated clusters of SEED
+	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED)
+	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) --sequential
+
+.PHONY: oracle-quick
+oracle-quick: $(STAMP) ## The same at a size that fits CI: 2,000 clusters
+	$(BIN)/python -m pytest tests/oracle
 
 .PHONY: bench
 bench: controlplane ## The full benchmark table (long); results in tests/output/

@@ -1,0 +1,1 @@
+"""kube-scheduler's own plug-ins as the judge of our predicates: generated clusters, both sides, no difference allowed."""

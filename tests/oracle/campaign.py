@@ -1,0 +1,101 @@
+"""Judges many generated clusters on both sides and gathers what differs."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.oracle.compare import Difference, differences
+from tests.oracle.generator import SMALL, Size, generate
+from tests.oracle.generator.draw import Obj
+from tests.oracle.real import Line, Mode, OracleFailed, Real, running
+from tests.oracle.shrink import smallest
+from tests.oracle.tally import Tally
+
+Ours = Callable[[Obj], Iterable[Line]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A cluster on which both sides disagree."""
+
+    index: int
+    cluster: Obj
+    first: Difference
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a campaign found."""
+
+    tally: Tally = field(default_factory=Tally)
+    #: The first cluster of each kind of difference.
+    failures: dict[tuple[str, str, str], Failure] = field(default_factory=dict)
+    differing: int = 0  #: clusters
+
+
+def run(
+    program: Path,
+    *,
+    mode: Mode,
+    seed: int,
+    indices: range,
+    ours: Ours | None,
+    size: Size = SMALL,
+    kinds: int = 1,
+    tell: Callable[[int], None] = lambda _: None,
+) -> Outcome:
+    """Judges the clusters of `indices`, stops after `kinds` kinds of differences; `ours` None only counts the real side."""
+    outcome = Outcome()
+    with running(program, mode) as real:
+        for index, cluster, want in _answered(real, seed, indices, size):
+            if mode == "placement":
+                outcome.tally.add(want)
+            found = _compare(mode, cluster, want, ours) if ours else []
+            outcome.differing += bool(found)
+            for difference in found:
+                outcome.failures.setdefault(difference.kind, Failure(index=index, cluster=cluster, first=difference))
+            tell(index)
+            if len(outcome.failures) >= kinds:
+                break
+    return outcome
+
+
+def _answered(real: Real, seed: int, indices: range, size: Size) -> Iterator[tuple[int, Obj, list[Line]]]:
+    """One cluster ahead: the real side judges the next while ours judges this one."""
+    waiting: deque[tuple[int, Obj]] = deque()
+    for index in indices:
+        cluster = generate(seed, index, size)
+        real.ask(cluster)
+        waiting.append((index, cluster))
+        if len(waiting) > 1:
+            yield *waiting.popleft(), real.answer()
+    while waiting:
+        yield *waiting.popleft(), real.answer()
+
+
+def _compare(mode: Mode, cluster: Obj, want: list[Line], ours: Ours) -> list[Difference]:
+    try:
+        got = list(ours(cluster))
+    except Exception as err:  # whatever our side raises is a difference, to be shrunk like any other
+        return [Difference(pod="", what=f"raised {type(err).__name__}", want="an answer", got=str(err))]
+    return list(differences(mode, want, got))
+
+
+def shrunk(program: Path, failure: Failure, *, mode: Mode, ours: Ours) -> Failure:
+    """The smallest cluster that both sides judge as differently, and that an API server would hold."""
+    with running(program, mode, validate=True) as real:
+
+        def first_alike(cluster: Obj) -> Difference | None:
+            try:
+                want = real.judge(cluster)
+            except OracleFailed:
+                return None
+            if any("invalid" in line for line in want):
+                return None
+            found = _compare(mode, cluster, want, ours)
+            return next((difference for difference in found if difference.kind == failure.first.kind), None)
+
+        cluster = smallest(failure.cluster, lambda fewer: first_alike(fewer) is not None)
+        first = first_alike(cluster) or failure.first
+    return Failure(index=failure.index, cluster=cluster, first=first)

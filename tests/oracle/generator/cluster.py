@@ -1,0 +1,41 @@
+"""Puts a cluster together as `kubectl get ... -o json` prints it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tests.oracle.generator.draw import Draw, Obj
+from tests.oracle.generator.nodes import nodes
+from tests.oracle.generator.owners import services_and_sets
+from tests.oracle.generator.pods import NAMESPACES, namespaces, pods
+from tests.oracle.generator.storage import storage_objects
+from tests.oracle.generator.volumes import volumes_and_claims
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large to make clusters."""
+
+    nodes: tuple[int, int] = (3, 12)
+    pods: tuple[int, int] = (5, 30)
+    claims: tuple[int, int] = (2, 14)
+
+    @classmethod
+    def exactly(cls, *, nodes: int, pods: int) -> "Size":
+        """So many nodes and pods, with claims for one pod in ten."""
+        return cls(nodes=(nodes, nodes), pods=(pods, pods), claims=(pods // 10, pods // 10))
+
+
+SMALL: Final = Size()
+
+
+def generate(seed: int, index: int, size: Size = SMALL) -> Obj:
+    """Cluster `index` of a seed as a v1 List: nodes, pods and their storage."""
+    draw = Draw(seed, index)
+    machines = nodes(draw, draw.number(*size.nodes))
+    names: list[str] = [node["metadata"]["name"] for node in machines]
+    storage = [*storage_objects(draw, names), *volumes_and_claims(draw, NAMESPACES, names, draw.number(*size.claims))]
+    claims = [thing for thing in storage if thing["kind"] == "PersistentVolumeClaim"]
+    running = pods(draw, names, claims, draw.number(*size.pods))
+    owners = services_and_sets(draw, [thing for thing in running if thing["kind"] == "Pod"])
+    items = [*machines, *namespaces(draw), *storage, *owners, *running]
+    return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}

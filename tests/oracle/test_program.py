@@ -1,0 +1,44 @@
+"""The program itself: its versions, and that it says what the real scheduler was observed to say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from slackwater.app.controlplane.recipe import GO_FILES
+from tests.oracle.program import SOURCES
+from tests.oracle.real import OracleFailed, running
+
+
+def _versions(go_mod: Path) -> dict[str, str]:
+    return dict(re.findall(r"^\s+(\S+) (v\S+)", go_mod.read_text(), re.MULTILINE))
+
+
+def test_its_modules_are_the_control_planes() -> None:
+    theirs = _versions(GO_FILES / "kubernetes" / "go.mod")
+    ours = _versions(SOURCES / "go.mod")
+    assert "k8s.io/kubernetes" in ours
+    assert {name: theirs.get(name) for name in ours} == ours
+
+
+def test_objects_are_completed_as_the_api_server_does(program: Path) -> None:
+    """Requests come from limits, allocatable from capacity, and two taints are tolerated by default."""
+    not_ready = [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]
+    fits = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "fits"}, "spec": {"taints": not_ready}}
+    fits["status"] = {"capacity": {"cpu": "2", "memory": "1Gi", "pods": "5"}}
+    small = {**fits, "metadata": {"name": "small"}, "status": {"capacity": {"cpu": "1", "memory": "1Gi", "pods": "5"}}}
+    container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1500m"}}}
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": [container]}}
+    with running(program) as real:
+        [line] = real.judge({"kind": "List", "apiVersion": "v1", "items": [fits, small, pod]})
+    verdict = {"plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"], "code": "UnschedulableAndUnresolvable"}
+    assert line == {"pod": "d/p", "feasible": ["fits"], "rejected": {"small": verdict}}
+
+
+def test_a_line_that_is_no_cluster_spoils_only_its_own_answer(program: Path) -> None:
+    with running(program) as real:
+        real.ask({"items": [{"kind": "Nonsense", "apiVersion": "v1"}]})
+        real.ask({"items": [{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "d"}}]})
+        with pytest.raises(OracleFailed, match='no kind "Nonsense"'):
+            real.answer()
+        assert [line["pod"] for line in real.answer()] == ["d/p"]
