@@ -186,10 +186,19 @@ class Picture:
             self._trials[-1].append(_Closed(row, before))
 
     def put_storage(self, storage: Storage) -> None:
-        """Claims, volumes and the like as they are now. Not undone with a trial."""
+        """Claims, volumes and the like as they are now."""
+        self._put_storage(storage)
+        self.kept.clear()
+
+    def assume_storage(self, storage: Storage) -> None:
+        """The same, where only whom volumes are reserved for, and selected nodes of claims, may have changed."""
+        self._put_storage(storage)
+
+    def _put_storage(self, storage: Storage) -> None:
+        if self._trials:
+            self._trials[-1].append(_Stored(self.storage))
         self.storage = storage
         self.storage_version += 1
-        self.kept.clear()
 
     def fork(self) -> "Trial":
         """Begins a trial: everything from here on can be dropped. Trials nest; the innermost ends first."""
@@ -356,7 +365,18 @@ class _Closed:
         picture.facts.set_live(self.row, live=self.live)
 
 
-_Done = _Pods | _ManyPods | _Added | _Changed | _Closed
+class _Stored:
+    __slots__ = ("before",)
+
+    def __init__(self, before: Storage) -> None:
+        self.before = before
+
+    def undo(self, picture: Picture) -> None:
+        picture.storage = self.before
+        picture.storage_version += 1
+
+
+_Done = _Stored | _Pods | _ManyPods | _Added | _Changed | _Closed
 
 
 def _numbers(values: Sequence[object]) -> Rows:
