@@ -52,7 +52,7 @@ class Volume:
     """A PersistentVolume. `capacity` in bytes. `node_terms` is None where every node reaches it.
 
     `driver` and `handle` name it to CSI; an in-tree volume that is migrated to CSI carries its driver's, and its in-tree
-    plug-in in `plugin`.
+    plug-in in `plugin`. On nodes that have handed the plug-in to CSI, `migrated_terms` stand for `node_terms`.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Volume:
     attributes_class: str = ""
     claim: ClaimRef | None = None
     node_terms: tuple[NodeSelectorTerm, ...] | None = None
+    migrated_terms: tuple[NodeSelectorTerm, ...] | None = None
     driver: str = ""
     handle: str = ""
     plugin: str = ""

@@ -224,7 +224,8 @@ class NodeFacts:
         self.allocatable[:, row] = 0
         self.allocatable[CPU, row], self.allocatable[MEMORY, row] = node.allocatable
         for name, amount in node.scalars:
-            self.allocatable[self.line(name), row] = amount
+            line = self.line(name)  # a new one replaces the array
+            self.allocatable[line, row] = amount
         self.live[row] = True
         self.cordoned[row] = node.unschedulable
         self.taints[row] = _numbered(node.taints, self.taint_sets, self._taint_set_of)

@@ -5,6 +5,7 @@ from typing import Final
 
 from slackwater.edge.kube.affinities import Affinities, pod_terms, reads_labels, spread_constraint
 from slackwater.edge.kube.ask import Ask
+from slackwater.edge.kube.translation import ebs_handle, gce_handle
 from slackwater.edge.kube.wire import ContainerWire, PodWire, VolumeWire
 from slackwater.model.objects import Labels
 from slackwater.model.particulars import (
@@ -109,7 +110,7 @@ def _inline(volume: VolumeWire) -> Iterable[InlineDisk]:
     if (ebs := volume.aws_elastic_block_store) is not None:
         yield InlineDisk(plugin="kubernetes.io/aws-ebs", driver="ebs.csi.aws.com", handle=ebs_handle(ebs.volume_id))
     if (gce := volume.gce_persistent_disk) is not None:
-        handle = f"projects/UNSPECIFIED/zones/UNSPECIFIED/disks/{gce.pd_name}"
+        handle = gce_handle(gce.pd_name, {})
         yield InlineDisk(plugin="kubernetes.io/gce-pd", driver="pd.csi.storage.gke.io", handle=handle)
     if (azure := volume.azure_disk) is not None:
         yield InlineDisk(plugin="kubernetes.io/azure-disk", driver="disk.csi.azure.com", handle=azure.disk_uri)
@@ -117,8 +118,3 @@ def _inline(volume: VolumeWire) -> Iterable[InlineDisk]:
         yield InlineDisk(plugin="kubernetes.io/cinder", driver="cinder.csi.openstack.org", handle=cinder.volume_id)
     if (portworx := volume.portworx_volume) is not None:
         yield InlineDisk(plugin="kubernetes.io/portworx-volume", driver="pxd.portworx.com", handle=portworx.volume_id)
-
-
-def ebs_handle(volume_id: str) -> str:
-    """`aws://zone/vol-1` names vol-1."""
-    return volume_id.rpartition("/")[2]

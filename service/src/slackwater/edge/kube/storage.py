@@ -8,7 +8,7 @@ from msgspec import field
 
 from slackwater.edge.kube.affinities import node_term, selector_of
 from slackwater.edge.kube.amounts import whole
-from slackwater.edge.kube.particulars import ebs_handle
+from slackwater.edge.kube.translation import ebs_handle, gce_handle, migrated_terms
 from slackwater.edge.kube.wire import (
     AzureDiskWire,
     CinderWire,
@@ -216,11 +216,13 @@ def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
 def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
     wire = _VOLUME.decode(raw)
     meta, spec = wire.metadata, wire.spec
-    plugin, driver, handle = _attached_as(spec)
+    labels = meta.labels or {}
+    plugin, driver, handle = _attached_as(spec, labels)
     affinity = None if spec.node_affinity is None else spec.node_affinity.required
+    terms = None if affinity is None else tuple(map(node_term, affinity.node_selector_terms or ()))
     return Volume(
         name=meta.name,
-        labels=dict(meta.labels or {}),
+        labels=dict(labels),
         storage_class=(meta.annotations or {}).get(_BETA_CLASS, spec.storage_class_name),
         phase=wire.status.phase,
         deleting=meta.deletion_timestamp is not None,
@@ -229,19 +231,20 @@ def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
         mode=spec.volume_mode or "Filesystem",
         attributes_class=spec.volume_attributes_class_name or "",
         claim=None if (ref := spec.claim_ref) is None else ClaimRef(namespace=ref.namespace, name=ref.name, uid=ref.uid),
-        node_terms=None if affinity is None else tuple(map(node_term, affinity.node_selector_terms or ())),
+        node_terms=terms,
+        migrated_terms=migrated_terms(plugin, terms, labels),
         driver=driver,
         handle=handle,
         plugin=plugin,
     )
 
 
-def _attached_as(spec: _VolumeSpecWire) -> tuple[str, str, str]:
+def _attached_as(spec: _VolumeSpecWire, labels: Mapping[str, str]) -> tuple[str, str, str]:
     """In-tree plug-in ("" for none), CSI driver and handle; as k8s.io/csi-translation-lib v0.36.3 translates them."""
     if spec.csi is not None:
         return "", spec.csi.driver, spec.csi.volume_handle
     if (gce := spec.gce_persistent_disk) is not None:
-        return "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", f"projects/UNSPECIFIED/zones/UNSPECIFIED/disks/{gce.pd_name}"
+        return "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", gce_handle(gce.pd_name, labels)
     if (azure := spec.azure_disk) is not None:
         return "kubernetes.io/azure-disk", "disk.csi.azure.com", azure.disk_uri
     for disk, plugin, driver in (

@@ -6,7 +6,7 @@ on most nodes, so rows are put together by what they accept, and each group is j
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -38,9 +38,8 @@ def refuse_volume_binding(picture: Picture, kind: Numbered) -> Refusal | None:
         problem = _problem(picture, kind, mount)
         if problem is not None:
             return Refusal(Reason.CLAIM_UNUSABLE, problem)
-    if any(not claim.is_bound and not waits(picture, claim) for claim in claims_of(picture, kind)):
-        if picture.storage.classes is None:
-            return None
+    unbound = [claim for claim in claims_of(picture, kind) if not claim.is_bound and not waits(picture, claim)]
+    if any(claim.volume or not claim.storage_class or picture.storage.classes is not None for claim in unbound):
         return Refusal(Reason.CLAIM_UNBOUND, MEANINGS[Reason.CLAIM_UNBOUND].text)
     return None
 
@@ -109,7 +108,7 @@ def _judged(
         return
     claims = claims_of(picture, kind)
     bound = [claim for claim in claims if claim.is_bound]
-    waiting = [claim for claim in claims if not claim.is_bound]
+    waiting = [claim for claim in claims if waits(picture, claim)]
     question = _Question(picture, bound, waiting)
     accepted = question.accepted(rows)
     if not len(accepted):
@@ -193,7 +192,17 @@ class _Question:
 
     def _reached(self, volume: str, rows: np.typing.NDArray[np.intp]) -> Mask:
         found = (self._picture.storage.volumes or {}).get(volume)
-        return np.ones(len(rows), np.bool_) if found is None else self._reach(found, rows)
+        if found is None:
+            return np.ones(len(rows), np.bool_)
+        reached = self._reach(found, rows)
+        if not found.plugin or found.migrated_terms == found.node_terms:
+            return reached
+        csi_nodes, nodes = self._picture.storage.csi_nodes or {}, self._picture.facts.nodes
+        handed_over = np.array(
+            [(n := csi_nodes.get(nodes[row].name)) is not None and found.plugin in n.migrated for row in rows.tolist()],
+            np.bool_,
+        )
+        return np.where(handed_over, self._reach(replace(found, node_terms=found.migrated_terms), rows), reached)
 
     def _reach(self, volume: Volume, rows: np.typing.NDArray[np.intp]) -> Mask:
         if volume.node_terms is None:
@@ -204,10 +213,10 @@ class _Question:
         """Where published room suffices; everywhere for drivers that publish none."""
         storage = self._picture.storage
         driver = (storage.drivers or {}).get(storage_class.provisioner)
-        if claim.size is None or driver is None or not driver.tracks_capacity or storage.capacities is None:
+        if claim.size is None or driver is None or not driver.tracks_capacity:
             return np.ones(len(rows), np.bool_)
         roomy = np.zeros(len(rows), np.bool_)
-        for capacity in storage.capacities:
+        for capacity in storage.capacities or ():
             if capacity.storage_class == storage_class.name and (capacity.largest or -1) >= claim.size:
                 roomy |= _selected_rows(self._picture, capacity.topology, rows)
         return roomy
