@@ -39,22 +39,22 @@ def matching_rows(facts: NodeFacts, kind: Kind, rows: Selection) -> Mask:
     return matching
 
 
-def rows_of_terms(facts: NodeFacts, terms: Iterable[NodeSelectorTerm], rows: Selection) -> Mask:
-    """Which rows match at least one of the terms."""
+def rows_of_terms(facts: NodeFacts, terms: Iterable[NodeSelectorTerm], rows: Selection, *, fields: bool = True) -> Mask:
+    """Which rows match at least one of the terms. Without `fields` what terms ask of a node's name is not looked at."""
     matching = np.zeros(facts.n_rows, np.bool_)[rows]
     for term in terms:
-        matching |= rows_of_term(facts, term, rows)
+        matching |= rows_of_term(facts, term, rows, fields=fields)
     return matching
 
 
-def rows_of_term(facts: NodeFacts, term: NodeSelectorTerm, rows: Selection) -> Mask:
+def rows_of_term(facts: NodeFacts, term: NodeSelectorTerm, rows: Selection, *, fields: bool = True) -> Mask:
     matching: Mask = np.ones(facts.n_rows, np.bool_)[rows]
     if not (term.labels or term.fields) or not is_well_formed(term):
         matching[:] = False
         return matching
     for requirement in term.labels:
         matching &= rows_of_requirement(facts, requirement, rows)
-    for requirement in term.fields:
+    for requirement in term.fields if fields else ():
         matching &= _rows_of_field(facts, requirement, rows)
     return matching
 

@@ -207,7 +207,8 @@ class _Question:
     def _reach(self, volume: Volume, rows: np.typing.NDArray[np.intp]) -> Mask:
         if volume.node_terms is None:
             return np.ones(len(rows), np.bool_)
-        return rows_of_terms(self._picture.facts, volume.node_terms, rows)
+        # kube-scheduler tells a volume's affinity no more of a node than its labels.
+        return rows_of_terms(self._picture.facts, volume.node_terms, rows, fields=False)
 
     def _room(self, claim: Claim, storage_class: StorageClass, rows: np.typing.NDArray[np.intp]) -> Mask:
         """Where published room suffices; everywhere for drivers that publish none."""
