@@ -13,6 +13,6 @@ def side(mode: Mode) -> Ours:
     sides: dict[Mode, Ours] = {
         "placement": offline.placement_lines,
         "sequential": lambda cluster: offline.placement_lines(cluster, sequential=True),
-        "scores": lambda cluster: offline.score_lines(cluster),  # noqa: PLW0108
+        "scores": offline.score_lines,
     }
     return sides[mode]

@@ -119,12 +119,18 @@ class Particulars:
 
     `scalars` are requests beyond CPU and memory, sorted by name: ephemeral-storage, huge pages, extended resources.
     `scored` is the request that scores assume where containers state none (kube-scheduler's non-zero request); None: the
-    request itself. `has_volumes` is true where the pod mounts anything at all. `features` are those that its node has to
+    request itself. `scored_before` is the same while the pod has no node, where that differs (kube-scheduler reads requests
+    of the pod as a whole in two ways). `image_volumes` are images mounted as volumes. `spread_by_default` selects the pods
+    of the same Service or controller, where the pod states no spread constraints itself and that is known.
+    `has_volumes` is true where the pod mounts anything at all. `features` are those that its node has to
     declare. `resource_claims` names claims of dynamic resource allocation, which no predicate here covers.
     """
 
     scalars: tuple[tuple[str, int], ...] = ()
     scored: Amounts | None = None
+    scored_before: Amounts | None = None
+    image_volumes: tuple[str, ...] = ()
+    spread_by_default: Selector = None
     host_ports: tuple[HostPort, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     affinity: tuple[PodTerm, ...] = ()

@@ -56,6 +56,7 @@ def keys_read(kind: Kind) -> frozenset[str]:
         return frozenset()
     selectors: list[Selector] = [term.selector for term in terms_of(asks)]
     selectors += [constraint.selector for constraint in asks.spread]
+    selectors.append(asks.spread_by_default)
     return frozenset(requirement.key for selector in selectors if selector for requirement in selector)
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from slackwater.model.columns import Int64, Mask
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.objects import Image, Node, Taint
+from slackwater.model.objects import Node, Taint
 from slackwater.model.selectors import whole_number
 from slackwater.simulate.rowjournal import RowJournal
 
@@ -102,6 +102,7 @@ class NodeFacts:
         self.feature_sets: list[tuple[str, ...]] = [()]
         self._feature_set_of: dict[tuple[str, ...], int] = {(): 0}
         self._labels: dict[str, LabelColumn] = {}
+        self._images: tuple[int, dict[str, tuple[int, list[int]]]] | None = None
         #: Rows whose facts changed.
         self.journal = RowJournal()
 
@@ -205,8 +206,25 @@ class NodeFacts:
             self.allocatable = np.vstack([self.allocatable, np.zeros((1, self.capacity), np.int64)])
         return found
 
-    def images(self, row: Row) -> tuple[Image, ...]:
-        return self.nodes[row].images
+    def image(self, name: str) -> tuple[int, Mask]:
+        """An image's size, and which rows have it, shape (capacity,). The first reader pays for finding all images.
+
+        Nodes may report it differently; as in kube-scheduler the first node's word counts.
+        """
+        if self._images is None or self._images[0] != self.journal.position:
+            self._images = (self.journal.position, self._images_by_name())
+        size, rows = self._images[1].get(name, (0, []))
+        present = np.zeros(self.capacity, np.bool_)
+        present[rows] = True
+        return size, present
+
+    def _images_by_name(self) -> dict[str, tuple[int, list[int]]]:
+        found: dict[str, tuple[int, list[int]]] = {}
+        for row, node in enumerate(self.nodes):
+            for image in node.images if self.live[row] else ():
+                for name in image.names:
+                    found.setdefault(name, (image.size, []))[1].append(row)
+        return found
 
     def copy(self) -> "NodeFacts":
         new = NodeFacts()

@@ -2,5 +2,6 @@
 
 from slackwater.app.offline.cluster import Cluster, ClusterError, read_cluster
 from slackwater.app.offline.placement import placement_lines
+from slackwater.app.offline.scoring import score_lines
 
-__all__ = ["Cluster", "ClusterError", "placement_lines", "read_cluster"]
+__all__ = ["Cluster", "ClusterError", "placement_lines", "read_cluster", "score_lines"]

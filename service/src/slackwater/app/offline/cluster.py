@@ -11,15 +11,19 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from slackwater.app.offline.completing import completed_pod
+from slackwater.app.offline.defaultspread import OWNERS, SERVICE, Spreading
 from slackwater.edge.kube import storage as decoding
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder
+from slackwater.model.ids import PodUid
 from slackwater.model.kinds import KindInterner
 from slackwater.model.objects import Node, Pod
+from slackwater.model.selectors import Selector
 from slackwater.model.storage import Attachment, Storage
 
 T = TypeVar("T")
 _DEEPEST: Final = 16
 _NAMESPACED: Final = frozenset({"Pod", "PersistentVolumeClaim", "CSIStorageCapacity"})
+_SPREADING: Final = (SERVICE, *OWNERS)
 READ: Final = (
     "Node",
     "Pod",
@@ -47,13 +51,17 @@ class ClusterError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Decoded objects, in the order of the file. `unknown` are kinds of which it has none."""
+    """Decoded objects, in the order of the file. `unknown` are kinds of which it has none.
+
+    `spread_by_default` selects, for pods that state no spread constraints, the pods of their Services and controllers.
+    """
 
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     storage: Storage = field(default_factory=Storage)
     unknown: frozenset[str] = frozenset()
+    spread_by_default: Mapping[PodUid, Selector] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class _Found:
 
 def read_cluster(*documents: object) -> Cluster:
     """Raises `ClusterError`."""
-    by_kind: dict[str, list[_Found]] = {kind: [] for kind in READ}
+    by_kind: dict[str, list[_Found]] = {kind: [] for kind in (*READ, *_SPREADING)}
     for number, document in enumerate(documents):
         path = "" if len(documents) == 1 else f"document {number}"
         for found in _objects(document, path, "", 0):
@@ -83,9 +91,26 @@ def read_cluster(*documents: object) -> Cluster:
         namespaces=dict(_each(by_kind["Namespace"], decoding.decode_namespace)),
         storage=_storage(by_kind),
         unknown=frozenset(kind for kind in READ if not by_kind[kind]),
+        spread_by_default=_spread_by_default(by_kind),
     )
     _refuse_twins(by_kind["Node"], by_kind["Pod"])
     return cluster
+
+
+def _spread_by_default(by_kind: Mapping[str, Sequence[_Found]]) -> dict[PodUid, Selector]:
+    found = [item for kind in _SPREADING for item in by_kind[kind]]
+    if not found:
+        return {}
+    try:
+        spreading = Spreading((item.kind, item.body) for item in found)
+        selectors = (
+            (PodUid(item.body["metadata"]["uid"]), spreading.selector_for(item.body))
+            for item in by_kind["Pod"]
+            if not item.body["spec"].get("topologySpreadConstraints") and not item.body["spec"].get("nodeName")
+        )
+        return {uid: selector for uid, selector in selectors if selector is not None}
+    except (ValueError, TypeError, AttributeError) as err:
+        raise ClusterError(", ".join(_SPREADING), "", str(err)) from err
 
 
 def _storage(by_kind: Mapping[str, Sequence[_Found]]) -> Storage:
@@ -132,7 +157,7 @@ def _objects(body: object, path: str, kind: str, depth: int) -> Iterator[_Found]
             yield from _objects(item, _below(path, f"items[{index}]"), kind.removesuffix("List"), depth + 1)
     elif not kind or not isinstance(kind, str):
         raise ClusterError(_below(path, "kind"), "", f"got {_shown(body.get('kind'))}, want the kind of the object")
-    elif kind in READ:
+    elif kind in READ or kind in _SPREADING:
         yield _Found(path or kind, kind, _completed(body, path or kind, kind))
 
 

@@ -12,24 +12,50 @@ import msgspec
 
 from slackwater.edge.kube.ask import Ask
 from slackwater.edge.kube.wire import PodWire
+from slackwater_protocol.units import parse_nanos
 
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _HUGE_PAGES: Final = "hugepages-"
+_NANOS_PER_MILLI: Final = 10**6
+#: Keys under which a pod has amounts.
+_AMOUNTS: Final = frozenset({"requests", "limits", "overhead", "allocatedResources"})
 _SUPPORTED: Final = ("cpu", "memory")
 Object = Mapping[str, Any]
 
 
 def completed_pod(pod: Object) -> dict[str, Any]:
     """Raises ValueError for quantities that are none."""
-    spec = dict(pod.get("spec") or {})
+    spec = dict(_rounded(pod.get("spec") or {}))
     for key in ("containers", "initContainers"):
         if spec.get(key):
             spec[key] = [_container(container, host=bool(spec.get("hostNetwork"))) for container in spec[key]]
     if spec.get("resources"):
         spec["resources"] = _pod_level(spec)
     spec["tolerations"] = [*(spec.get("tolerations") or ()), *_default_tolerations(spec.get("tolerations") or ())]
-    return {**pod, "spec": spec}
+    return {**pod, "spec": spec, "status": _rounded(pod.get("status") or {})}
+
+
+def _rounded(part: Any) -> Any:
+    """Every amount in thousandths: the API server rounds up what is finer."""
+    if isinstance(part, list):
+        return [_rounded(item) for item in part]
+    if not isinstance(part, Mapping):
+        return part
+    return {key: _in_thousandths(value) if key in _AMOUNTS else _rounded(value) for key, value in part.items()}
+
+
+def _in_thousandths(amounts: Any) -> Any:
+    if not isinstance(amounts, Mapping):
+        return amounts
+    return {name: _up_to_milli(amount) for name, amount in amounts.items()}
+
+
+def _up_to_milli(amount: Any) -> Any:
+    if not isinstance(amount, str) or not (amount.endswith(("n", "u")) or "." in amount or "e-" in amount.lower()):
+        return amount
+    nanos = parse_nanos(amount)
+    return amount if nanos % _NANOS_PER_MILLI == 0 else f"{-(-nanos // _NANOS_PER_MILLI)}m"
 
 
 def _container(container: Object, *, host: bool) -> dict[str, Any]:

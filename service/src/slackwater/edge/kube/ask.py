@@ -55,14 +55,23 @@ class Ask:
         return self._nanos(CPU, 0)
 
     def scored(self) -> Amounts | None:
-        """What scores assume the pod asks, where that is more than it does; None otherwise."""
-        complete = all(a.cpu is not None and a.memory is not None for a in self._containers())
-        if complete:
+        """What scores assume the pod asks on its node, where that is more than it does; None otherwise."""
+        if self._complete():
             return None
         # A request of the pod as a whole stands for what its containers leave out.
         any_whole = self._whole.cpu is not None or self._whole.memory is not None or bool(self._whole.rest)
         assumed = [0 if any_whole and self._stated(resource) else _ASSUMED[resource] for resource in (CPU, MEMORY)]
         return rounded_up(cpu_nanos=self._nanos(CPU, assumed[CPU]), memory_nanos=self._nanos(MEMORY, assumed[MEMORY]))
+
+    def scored_before(self) -> Amounts | None:
+        """The same while the pod has no node, where that differs: the request of the pod as a whole is then overlooked."""
+        if self._whole is NOTHING_ASKED:
+            return None
+        cpu, memory = (self._nanos(resource, _ASSUMED[resource], level=False) for resource in (CPU, MEMORY))
+        return rounded_up(cpu_nanos=cpu, memory_nanos=memory)
+
+    def _complete(self) -> bool:
+        return all(asked.cpu is not None and asked.memory is not None for asked in self._containers())
 
     def scalars(self) -> tuple[tuple[str, int], ...]:
         """Requests beyond CPU and memory, sorted by name; those of 0 left out."""
@@ -79,7 +88,7 @@ class Ask:
     def _stated(self, resource: int) -> bool:
         return any(_of(asked, resource) is not None for asked in (*self._containers(), self._overhead, self._whole))
 
-    def _nanos(self, resource: int, assumed: int) -> int:
+    def _nanos(self, resource: int, assumed: int, *, level: bool = True) -> int:
         def of(asked: Asked) -> int:
             nanos = _of(asked, resource)
             return assumed if nanos is None else nanos
@@ -87,7 +96,7 @@ class Ask:
         return pod_nanos(
             apps=[of(asked) for asked in self._apps],
             inits=[InitRequest(of(asked), sidecar) for asked, sidecar in self._inits],
-            pod_level=_of(self._whole, resource),
+            pod_level=_of(self._whole, resource) if level else None,
             overhead=_of(self._overhead, resource) or 0,
         )
 

@@ -33,6 +33,8 @@ def particulars(wire: PodWire, namespace: str, labels: Labels, affinities: Affin
     found = Particulars(
         scalars=ask.scalars(),
         scored=ask.scored(),
+        scored_before=ask.scored_before(),
+        image_volumes=tuple(v.image.reference for v in spec.volumes or () if v.image is not None),
         host_ports=_host_ports(wire),
         spread=tuple(spread_constraint(constraint, dict(labels)) for constraint in spread) if spread else (),
         affinity=terms.affinity if terms else (),

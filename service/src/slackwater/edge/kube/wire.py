@@ -234,6 +234,10 @@ class PortworxWire(Wire):
     volume_id: str = field(name="volumeID", default="")
 
 
+class ImageVolumeWire(Wire):
+    reference: str = ""
+
+
 class VolumeWire(Wire):
     """A volume of a pod, as far as it matters where the pod goes."""
 
@@ -247,6 +251,7 @@ class VolumeWire(Wire):
     azure_disk: AzureDiskWire | None = None
     cinder: CinderWire | None = None
     portworx_volume: PortworxWire | None = None
+    image: ImageVolumeWire | None = None
 
 
 class NamedWire(Wire):
