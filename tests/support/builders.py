@@ -81,7 +81,7 @@ def a_pod(
 
 
 def a_budget(name: str, *, allowed: int, namespace: str = "default", **labels: str) -> DisruptionBudget:
-    from slackwater.model.kinds import Requirement
+    from slackwater.model.selectors import Requirement
 
     return DisruptionBudget(
         namespace=namespace,

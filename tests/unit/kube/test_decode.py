@@ -8,8 +8,10 @@ import pytest
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta, version_number
 from slackwater.edge.kube.shared import Shared
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kinds import Kind, KindInterner, NodeSelectorTerm, Requirement, Toleration
+from slackwater.model.kinds import Kind, KindInterner, Toleration
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
+from slackwater.model.particulars import NodeSelectorTerm, Particulars
+from slackwater.model.selectors import Requirement
 from tests.support.builders import amounts
 
 
@@ -77,6 +79,8 @@ def test_a_pod_is_read_whole(pods: PodDecoder) -> None:
         scheduler_name="slackwater",
         preempts=False,
         missing_request="app: memory",
+        images=("",),
+        particulars=Particulars(scored=amounts(cpu="500m", memory="200Mi")),
     )
     assert found == Pod(
         uid=PodUid("u"),
@@ -222,6 +226,7 @@ def test_a_node_is_read_whole() -> None:
         taints=(Taint("k", "v", "NoSchedule"), Taint("bare", "", "NoExecute")),
         unschedulable=True,
         ready=True,
+        scalars=(("pods", 110),),
     )
 
 

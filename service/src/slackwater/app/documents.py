@@ -98,10 +98,10 @@ def _labels(family: Metric) -> list[str]:
 def reasons(_text: str = "") -> str:
     """Every verdict, and where kube-scheduler is told of it."""
     rows = [
-        (str(int(reason)), f"`{meaning.label}`", meaning.text, "yes" if meaning.resolvable else "no")
+        (str(int(reason)), f"`{meaning.label}`", meaning.plugin, meaning.text, "yes" if meaning.resolvable else "no")
         for reason, meaning in ((reason, MEANINGS[reason]) for reason in Reason)
     ]
-    return _table(("number", "label", "text", "may evicting pods help?"), *rows)
+    return _table(("number", "label", "whose word", "text", "may evicting pods help?"), *rows)
 
 
 # --- configuration --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Judging a kind judges all its pods. What no decision reads is no part of a kind,
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary, ref
 
+from slackwater.model.particulars import NodeSelectorTerm, Particulars
 from slackwater.model.resources import Amounts
 
 
@@ -19,29 +20,13 @@ class Toleration:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """`key` operator `values`, as in node selector terms: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSelectorTerm:
-    """All requirements of a term must hold; a term without any matches nothing."""
-
-    labels: tuple[Requirement, ...]
-    fields: tuple[Requirement, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Kind:
     """What scheduling asks of a node for each pod of this kind.
 
     `node_affinity` is None where the pod demands no node affinity; one of its terms must match otherwise.
     `missing_request` names the first container and resource without a request ("app: memory"), or is None.
+    `images` are those of all containers, in order. `particulars` is None where the pod asks nothing of what stands there.
     """
 
     namespace: str
@@ -52,6 +37,8 @@ class Kind:
     scheduler_name: str = "default-scheduler"
     preempts: bool = True
     missing_request: str | None = None
+    images: tuple[str, ...] = ()
+    particulars: Particulars | None = None
 
 
 class KindInterner:

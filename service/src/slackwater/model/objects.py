@@ -6,8 +6,9 @@ The edge decodes the API's objects into these once; nothing here keeps a referen
 from dataclasses import dataclass
 
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kinds import Kind, Requirement
+from slackwater.model.kinds import Kind
 from slackwater.model.resources import Amounts
+from slackwater.model.selectors import Requirement
 
 #: Sorted (key, value) pairs; the edge gives equal ones the same instance.
 Labels = tuple[tuple[str, str], ...]
@@ -22,9 +23,21 @@ class Taint:
     effect: str
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that a node has already: all its names, and its size in bytes."""
+
+    names: tuple[str, ...]
+    size: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node. `allocatable` falls back to capacity where the node reports none."""
+    """A node. `allocatable` falls back to capacity where the node reports none.
+
+    `scalars` is the rest of it, sorted by name: the count of pods, ephemeral-storage, huge pages, extended resources.
+    `features` are those that its kubelet declares.
+    """
 
     name: NodeName
     uid: str
@@ -34,6 +47,9 @@ class Node:
     taints: tuple[Taint, ...]
     unschedulable: bool
     ready: bool
+    scalars: tuple[tuple[str, int], ...] = ()
+    images: tuple[Image, ...] = ()
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

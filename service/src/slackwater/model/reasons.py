@@ -29,6 +29,31 @@ class Reason(IntEnum):
     API_REFUSED = 14
     API_UNREACHABLE = 15
     MISSING_REQUEST = 16
+    NODE_NAME = 17
+    NODE_LEFT_OUT = 18
+    AFFINITY_CONFLICT = 19
+    HOST_PORTS = 20
+    RESOURCES_SHORT = 21
+    RESOURCES_ABOVE_NODE = 22
+    DISK_CONFLICT = 23
+    CLAIM_IN_USE = 24
+    CLAIM_NOT_FOUND = 25
+    VOLUME_LIMIT = 26
+    CLAIM_UNUSABLE = 27
+    CLAIM_UNBOUND = 28
+    VOLUME_NODE_CONFLICT = 29
+    VOLUME_BIND_CONFLICT = 30
+    STORAGE_SHORT = 31
+    VOLUME_NOT_FOUND = 32
+    VOLUME_ZONE = 33
+    VOLUME_ZONE_UNKNOWN = 34
+    SPREAD_LABEL_MISSING = 35
+    SPREAD_SKEW = 36
+    POD_AFFINITY = 37
+    POD_ANTI_AFFINITY = 38
+    EXISTING_ANTI_AFFINITY = 39
+    RESOURCE_CLAIMS = 40
+    NODE_FEATURES = 41
 
 
 class Meaning(NamedTuple):
@@ -37,6 +62,7 @@ class Meaning(NamedTuple):
     label: str  #: in metrics and JSON
     text: str  #: for people; constant for each reason
     resolvable: bool  #: could evicting pods from the node help? (kube-scheduler: Unschedulable, else ...AndUnresolvable)
+    plugin: str = "Slackwater"  #: whose word it is: a plug-in of kube-scheduler's default profile, in its words, or ours
 
 
 MEANINGS: Final[dict[Reason, Meaning]] = {
@@ -48,13 +74,64 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.MEMORY_ABOVE_TOTAL: Meaning("memory_above_total", "Slackwater: the pod asks more memory than the node has", False),
     Reason.HELD_FOR_OTHERS: Meaning("held_for_others", "Slackwater: the room is held for pods about to be bound", True),
     Reason.BIND_DENIED: Meaning("bind_denied", "Slackwater: a bind of the pod to the node was denied", True),
-    Reason.NODE_UNSCHEDULABLE: Meaning("node_unschedulable", "Slackwater: the node is unschedulable", False),
-    Reason.TAINT_NOT_TOLERATED: Meaning("taint_not_tolerated", "Slackwater: a taint is not tolerated", False),
-    Reason.NODE_AFFINITY: Meaning("node_affinity", "Slackwater: node selector or affinity does not match", False),
+    Reason.NODE_UNSCHEDULABLE: Meaning("node_unschedulable", "node(s) were unschedulable", False, "NodeUnschedulable"),
+    Reason.TAINT_NOT_TOLERATED: Meaning("taint_not_tolerated", "node(s) had untolerated taint(s)", False, "TaintToleration"),
+    Reason.NODE_AFFINITY: Meaning("node_affinity", "node(s) didn't match Pod's node affinity/selector", False, "NodeAffinity"),
     Reason.POD_UNKNOWN: Meaning("pod_unknown", "Slackwater: the pod is not in its picture", False),
     Reason.POD_BOUND_ELSEWHERE: Meaning("pod_bound_elsewhere", "Slackwater: the pod is bound to another node", False),
     Reason.POD_FINISHED: Meaning("pod_finished", "Slackwater: the pod has ended or is being deleted", False),
     Reason.API_REFUSED: Meaning("api_refused", "Slackwater: the API server refused the binding", True),
     Reason.API_UNREACHABLE: Meaning("api_unreachable", "Slackwater: the API server did not answer in time", True),
     Reason.MISSING_REQUEST: Meaning("missing_request", "Slackwater: a container lacks a resource request", False),
+    Reason.NODE_NAME: Meaning("node_name", "node(s) didn't match the requested node name", False, "NodeName"),
+    Reason.NODE_LEFT_OUT: Meaning("node_left_out", "node(s) didn't satisfy plugin(s) [NodeAffinity]", False, "NodeAffinity"),
+    Reason.AFFINITY_CONFLICT: Meaning("affinity_conflict", "pod affinity terms conflict", False, "NodeAffinity"),
+    Reason.HOST_PORTS: Meaning("host_ports", "node(s) didn't have free ports for the requested pod ports", True, "NodePorts"),
+    Reason.RESOURCES_SHORT: Meaning("resources_short", "Insufficient resources", True, "NodeResourcesFit"),
+    Reason.RESOURCES_ABOVE_NODE: Meaning("resources_above_node", "Insufficient resources", False, "NodeResourcesFit"),
+    Reason.DISK_CONFLICT: Meaning("disk_conflict", "node(s) had no available disk", True, "VolumeRestrictions"),
+    Reason.CLAIM_IN_USE: Meaning(
+        "claim_in_use",
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+        True,
+        "VolumeRestrictions",
+    ),
+    Reason.CLAIM_NOT_FOUND: Meaning("claim_not_found", "persistentvolumeclaim not found", False, "VolumeRestrictions"),
+    Reason.VOLUME_LIMIT: Meaning("volume_limit", "node(s) exceed max volume count", True, "NodeVolumeLimits"),
+    Reason.CLAIM_UNUSABLE: Meaning("claim_unusable", "persistentvolumeclaim cannot be used", False, "VolumeBinding"),
+    Reason.CLAIM_UNBOUND: Meaning("claim_unbound", "pod has unbound immediate PersistentVolumeClaims", False, "VolumeBinding"),
+    Reason.VOLUME_NODE_CONFLICT: Meaning(
+        "volume_node_conflict", "node(s) didn't match PersistentVolume's node affinity", False, "VolumeBinding"
+    ),
+    Reason.VOLUME_BIND_CONFLICT: Meaning(
+        "volume_bind_conflict", "node(s) didn't find available persistent volumes to bind", False, "VolumeBinding"
+    ),
+    Reason.STORAGE_SHORT: Meaning("storage_short", "node(s) did not have enough free storage", False, "VolumeBinding"),
+    Reason.VOLUME_NOT_FOUND: Meaning(
+        "volume_not_found", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", False, "VolumeBinding"
+    ),
+    Reason.VOLUME_ZONE: Meaning("volume_zone", "node(s) had no available volume zone", False, "VolumeZone"),
+    Reason.VOLUME_ZONE_UNKNOWN: Meaning("volume_zone_unknown", "the zone of a volume is not known", False, "VolumeZone"),
+    Reason.SPREAD_LABEL_MISSING: Meaning(
+        "spread_label_missing",
+        "node(s) didn't match pod topology spread constraints (missing required label)",
+        False,
+        "PodTopologySpread",
+    ),
+    Reason.SPREAD_SKEW: Meaning(
+        "spread_skew", "node(s) didn't match pod topology spread constraints", True, "PodTopologySpread"
+    ),
+    Reason.POD_AFFINITY: Meaning("pod_affinity", "node(s) didn't match pod affinity rules", False, "InterPodAffinity"),
+    Reason.POD_ANTI_AFFINITY: Meaning(
+        "pod_anti_affinity", "node(s) didn't match pod anti-affinity rules", True, "InterPodAffinity"
+    ),
+    Reason.EXISTING_ANTI_AFFINITY: Meaning(
+        "existing_anti_affinity", "node(s) didn't satisfy existing pods anti-affinity rules", True, "InterPodAffinity"
+    ),
+    Reason.RESOURCE_CLAIMS: Meaning(
+        "resource_claims", "Slackwater: resource claims (DRA) are not judged yet", False, "DynamicResources"
+    ),
+    Reason.NODE_FEATURES: Meaning(
+        "node_features", "node(s) didn't match Pod's required features", False, "NodeDeclaredFeatures"
+    ),
 }

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.simulate.predicates.node_affinity import holds
+from slackwater.model.selectors import holds
 
 
 class Budgets:

@@ -9,6 +9,7 @@ from slackwater.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.columns import Mask, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node
+from slackwater.simulate.nodefacts import NodeFacts
 
 #: Stands for "no such node" where rows are looked up by name.
 NO_ROW = Row(-1)
@@ -24,6 +25,8 @@ class NodeTable:
         self.row_of: dict[NodeName, Row] = {}
         self._row_of_utf8: dict[bytes, Row] = {}
         self.by_row: list[Node | None] = []
+        #: What the nodes say to pods, by the same rows.
+        self.facts = NodeFacts()
         #: For each row, how often room appeared there: what was refused for lack of room may be asked again when it moved.
         self.room_version: npt.NDArray[np.int64] = np.zeros(64, np.int64)
         #: Moves whenever what nodes say to pods may have changed: names, labels, taints, cordons.
@@ -39,6 +42,10 @@ class NodeTable:
             row = self._new_row()
             self.row_of[node.name] = row
             self._row_of_utf8[node.name.encode()] = row
+        if row < self.facts.n_rows:
+            self.facts.put(row, node)
+        else:
+            self.facts.add([node])
         self.by_row[row] = node
         if known is None or _rules(known) != _rules(node):
             self.rules_version += 1
@@ -69,6 +76,7 @@ class NodeTable:
         if row is not None:
             del self._row_of_utf8[name.encode()]
             self.by_row[row] = None
+            self.facts.set_live(row, live=False)
             self.rules_version += 1
             self.stricter[row] = False
             self._ledger.close_row(row)

@@ -137,7 +137,7 @@ class Placing:
             return known[1]
         if len(self._admitting) >= _MAX_MASKS:
             self._admitting.clear()
-        mask = admitting(kind, self._nodes.by_row)
+        mask = admitting(kind, self._nodes.facts)
         self._admitting[kind] = (version, mask)
         return mask
 

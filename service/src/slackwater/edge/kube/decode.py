@@ -11,37 +11,36 @@ from typing import Final
 
 import msgspec
 
-from slackwater.edge.kube.ask import missing_request, pod_requests
+from slackwater.edge.kube.affinities import read_affinity, selector_of
+from slackwater.edge.kube.amounts import read_amounts, whole
+from slackwater.edge.kube.ask import Ask, missing_request
+from slackwater.edge.kube.particulars import images, particulars
 from slackwater.edge.kube.shared import Shared
 from slackwater.edge.kube.wire import (
-    AffinityWire,
-    AmountsWire,
     BudgetWire,
     ConditionWire,
     IdentityWire,
     MetaWire,
+    NodeStatusWire,
     NodeWire,
     PodWire,
-    RequirementWire,
-    SelectorWire,
     TolerationWire,
 )
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kinds import Kind, KindInterner, NodeSelectorTerm, Requirement, Toleration
-from slackwater.model.objects import DisruptionBudget, Labels, Node, Pod, Taint
+from slackwater.model.kinds import Kind, KindInterner, Toleration
+from slackwater.model.objects import DisruptionBudget, Image, Labels, Node, Pod, Taint
+from slackwater.model.requests import rounded_up
 from slackwater.model.resources import Amounts
-from slackwater_protocol.units import byte_count, milli_cpu
 
 _NODE: Final = msgspec.json.Decoder(NodeWire)
 _BUDGET: Final = msgspec.json.Decoder(BudgetWire)
 _POD: Final = msgspec.json.Decoder(PodWire)
-_AFFINITY: Final = msgspec.json.Decoder(AffinityWire | None)
 _TOLERATIONS: Final = msgspec.json.Decoder(list[TolerationWire] | None)
 _IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
 
 #: Texts of schedulers and times: many pods share the latest few, none needs the old ones.
 _PHRASES: Final = 4_096
-#: Distinct affinities, and tolerations, that are kept read; a DaemonSet brings one affinity for each node.
+#: Distinct tolerations that are kept read.
 _CACHED_SPECS: Final = 8_192
 
 
@@ -77,11 +76,14 @@ class NodeDecoder:
             name=NodeName(share(meta.name)),
             uid=meta.uid,
             resource_version=version_number(meta.resource_version),
-            allocatable=_allocatable(status.allocatable, status.capacity),
+            allocatable=_allocatable(status)[0],
             labels={share(key): share(value) for key, value in (meta.labels or {}).items()},
             taints=tuple(Taint(share(t.key), share(t.value), share(t.effect)) for t in wire.spec.taints or ()),
             unschedulable=wire.spec.unschedulable,
             ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
+            scalars=_allocatable(status)[1],
+            images=tuple(Image(tuple(map(share, i.names or ())), i.size_bytes) for i in status.images or ()),
+            features=tuple(map(share, status.declared_features or ())),
         )
 
 
@@ -99,13 +101,14 @@ class PodDecoder:
         wire = _POD.decode(raw)
         meta, spec, status = _named(wire.metadata), wire.spec, wire.status
         namespace = self._names.share(meta.namespace)
+        labels = self._labels.share(tuple(sorted(meta.labels.items()))) if meta.labels else ()
         unschedulable = _unschedulable_message(status.conditions)
         return Pod(
             uid=PodUid(meta.uid),
             key=PodKey(namespace, meta.name),
             resource_version=version_number(meta.resource_version),
-            labels=self._labels.share(tuple(sorted(meta.labels.items()))) if meta.labels else (),
-            kind=self.kinds.intern(_kind(namespace, wire)),
+            labels=labels,
+            kind=self.kinds.intern(_kind(namespace, labels, wire)),
             node=self._node_name(spec.node_name),
             ended=status.phase in ("Succeeded", "Failed"),
             deleting=meta.deletion_timestamp is not None,
@@ -129,7 +132,7 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
         name=meta.name,
         uid=meta.uid,
         resource_version=version_number(meta.resource_version),
-        selector=_selector(wire.spec.selector),
+        selector=selector_of(wire.spec.selector),
         disruptions_allowed=wire.status.disruptions_allowed,
     )
 
@@ -140,48 +143,35 @@ def _named(meta: MetaWire) -> MetaWire:
     return meta
 
 
-def _allocatable(allocatable: AmountsWire | None, capacity: AmountsWire | None) -> Amounts:
-    found = allocatable or capacity or AmountsWire()
-    return Amounts(milli_cpu(found.cpu or 0), byte_count(found.memory or 0))
+def _allocatable(status: NodeStatusWire) -> tuple[Amounts, tuple[tuple[str, int], ...]]:
+    """CPU and memory, and the rest by name."""
+    reported = status.capacity if bytes(status.allocatable) == b"null" else status.allocatable
+    found = read_amounts(reported)
+    amounts = rounded_up(cpu_nanos=found.cpu or 0, memory_nanos=found.memory or 0)
+    return amounts, tuple((name, whole(nanos)) for name, nanos in found.rest)
 
 
-def _kind(namespace: str, wire: PodWire) -> Kind:
+def _kind(namespace: str, labels: Labels, wire: PodWire) -> Kind:
     spec = wire.spec
+    ask = Ask(wire, placed=bool(spec.node_name))
+    affinities = read_affinity(bytes(spec.affinity))
     return Kind(
         namespace=namespace,
-        requests=pod_requests(wire),
+        requests=ask.requests(),
         node_selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
-        node_affinity=_node_affinity(bytes(spec.affinity)),
+        node_affinity=affinities.nodes,
         tolerations=_tolerations(bytes(spec.tolerations)),
         scheduler_name=spec.scheduler_name,
         preempts=spec.preemption_policy != "Never",
         missing_request=missing_request(spec),
+        images=images(wire),
+        particulars=particulars(wire, namespace, labels, affinities, ask),
     )
 
 
 @lru_cache(maxsize=_CACHED_SPECS)
 def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
     return tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in _TOLERATIONS.decode(raw) or ())
-
-
-@lru_cache(maxsize=_CACHED_SPECS)
-def _node_affinity(raw: bytes) -> tuple[NodeSelectorTerm, ...] | None:
-    affinity = _AFFINITY.decode(raw)
-    if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
-        return None
-    terms = affinity.node_affinity.required.node_selector_terms or ()
-    return tuple(NodeSelectorTerm(_requirements(t.match_expressions), _requirements(t.match_fields)) for t in terms)
-
-
-def _requirements(wires: list[RequirementWire] | None) -> tuple[Requirement, ...]:
-    return tuple(Requirement(r.key, r.operator, tuple(r.values or ())) for r in wires or ())
-
-
-def _selector(wire: SelectorWire | None) -> tuple[Requirement, ...] | None:
-    if wire is None:
-        return None
-    exact = sorted((wire.match_labels or {}).items())
-    return (*(Requirement(key, "In", (value,)) for key, value in exact), *_requirements(wire.match_expressions))
 
 
 def _unschedulable_message(conditions: list[ConditionWire] | None) -> str | None:

@@ -4,6 +4,8 @@ Every field has a default, because the API leaves out what is empty, and lists m
 length of one decode. None of them can form a cycle, so all are kept from the cyclic garbage collector (`gc=False`).
 """
 
+from typing import Final
+
 from msgspec import Raw, Struct, field
 
 #: The API always writes text; people's files also hold numbers.
@@ -57,15 +59,13 @@ class StatusWire(Wire):
     message: str = ""
 
 
-class AmountsWire(Wire):
-    """A ResourceList, as far as the ledger accounts for it."""
-
-    cpu: Quantity | None = None
-    memory: Quantity | None = None
+#: A ResourceList, still undecoded: few distinct ones stand in many objects (see `amounts`).
+AmountsRaw = Raw
+NO_AMOUNTS: Final = Raw(b"null")
 
 
 class ResourcesWire(Wire):
-    requests: AmountsWire | None = None
+    requests: AmountsRaw = NO_AMOUNTS
 
 
 class ConditionWire(Wire):
@@ -86,10 +86,17 @@ class NodeSpecWire(Wire):
     taints: list[TaintWire] | None = None
 
 
+class ImageWire(Wire):
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
 class NodeStatusWire(Wire):
-    allocatable: AmountsWire | None = None
-    capacity: AmountsWire | None = None
+    allocatable: AmountsRaw = NO_AMOUNTS
+    capacity: AmountsRaw = NO_AMOUNTS
     conditions: list[ConditionWire] | None = None
+    images: list[ImageWire] | None = None
+    declared_features: list[str] | None = None
 
 
 class NodeWire(Wire):
@@ -98,10 +105,23 @@ class NodeWire(Wire):
     status: NodeStatusWire = field(default_factory=NodeStatusWire)
 
 
+class PortWire(Wire):
+    host_port: int = 0
+    host_ip: str = field(name="hostIP", default="")
+    protocol: str = "TCP"
+
+
+class RestartRuleWire(Wire):
+    action: str = ""
+
+
 class ContainerWire(Wire):
     name: str = ""
+    image: str = ""
     resources: ResourcesWire | None = None
     restart_policy: str | None = None
+    ports: list[PortWire] | None = None
+    restart_policy_rules: list[RestartRuleWire] | None = None
 
 
 class RequirementWire(Wire):
@@ -119,12 +139,123 @@ class NodeSelectorWire(Wire):
     node_selector_terms: list[NodeSelectorTermWire] | None = None
 
 
+class PreferredNodesWire(Wire):
+    weight: int = 0
+    preference: NodeSelectorTermWire = field(default_factory=NodeSelectorTermWire)
+
+
 class NodeAffinityWire(Wire):
     required: NodeSelectorWire | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+    preferred: list[PreferredNodesWire] | None = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=None)
+
+
+class SelectorWire(Wire):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[RequirementWire] | None = None
+
+
+class PodTermWire(Wire):
+    topology_key: str = ""
+    label_selector: SelectorWire | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: SelectorWire | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class WeightedPodTermWire(Wire):
+    weight: int = 0
+    pod_affinity_term: PodTermWire = field(default_factory=PodTermWire)
+
+
+class PodAffinityWire(Wire):
+    """podAffinity or podAntiAffinity."""
+
+    required: list[PodTermWire] | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+    preferred: list[WeightedPodTermWire] | None = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=None)
 
 
 class AffinityWire(Wire):
     node_affinity: NodeAffinityWire | None = None
+    pod_affinity: PodAffinityWire | None = None
+    pod_anti_affinity: PodAffinityWire | None = None
+
+
+class SpreadWire(Wire):
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: SelectorWire | None = None
+    match_label_keys: list[str] | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+
+
+class ClaimSourceWire(Wire):
+    claim_name: str = ""
+
+
+class EphemeralWire(Wire):
+    """A generic ephemeral volume; what it asks for is in the claim that is made for it."""
+
+
+class GceDiskWire(Wire):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class EbsWire(Wire):
+    volume_id: str = field(name="volumeID", default="")
+
+
+class IscsiWire(Wire):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RbdWire(Wire):
+    monitors: list[str] | None = None
+    pool: str = "rbd"
+    image: str = ""
+    read_only: bool = False
+
+
+class AzureDiskWire(Wire):
+    disk_name: str = ""
+    disk_uri: str = field(name="diskURI", default="")
+
+
+class CinderWire(Wire):
+    volume_id: str = field(name="volumeID", default="")
+
+
+class PortworxWire(Wire):
+    volume_id: str = field(name="volumeID", default="")
+
+
+class ImageVolumeWire(Wire):
+    reference: str = ""
+
+
+class VolumeWire(Wire):
+    """A volume of a pod, as far as it matters where the pod goes."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSourceWire | None = None
+    ephemeral: EphemeralWire | None = None
+    gce_persistent_disk: GceDiskWire | None = None
+    aws_elastic_block_store: EbsWire | None = None
+    iscsi: IscsiWire | None = None
+    rbd: RbdWire | None = None
+    azure_disk: AzureDiskWire | None = None
+    cinder: CinderWire | None = None
+    portworx_volume: PortworxWire | None = None
+    image: ImageVolumeWire | None = None
+
+
+class NamedWire(Wire):
+    name: str = ""
 
 
 class TolerationWire(Wire):
@@ -141,17 +272,22 @@ class PodSpecWire(Wire):
     priority: int | None = None
     containers: list[ContainerWire] | None = None
     init_containers: list[ContainerWire] | None = None
-    overhead: AmountsWire | None = None
+    overhead: AmountsRaw = NO_AMOUNTS
     resources: ResourcesWire | None = None
     node_selector: dict[str, str] | None = None
     affinity: Raw = Raw(b"null")  #: an AffinityWire or null; like the next one read once for all pods that share it
     tolerations: Raw = Raw(b"null")  #: a list of TolerationWire or null
+    topology_spread_constraints: list[SpreadWire] | None = None
+    volumes: list[VolumeWire] | None = None
+    resource_claims: list[NamedWire] | None = None
+    host_network: bool = False
+    host_users: bool | None = None
 
 
 class ContainerStatusWire(Wire):
     name: str = ""
     resources: ResourcesWire | None = None
-    allocated_resources: AmountsWire | None = None
+    allocated_resources: AmountsRaw = NO_AMOUNTS
 
 
 class PodStatusWire(Wire):
@@ -162,18 +298,13 @@ class PodStatusWire(Wire):
     container_statuses: list[ContainerStatusWire] | None = None
     init_container_statuses: list[ContainerStatusWire] | None = None
     resources: ResourcesWire | None = None
-    allocated_resources: AmountsWire | None = None
+    allocated_resources: AmountsRaw = NO_AMOUNTS
 
 
 class PodWire(Wire):
     metadata: MetaWire = field(default_factory=MetaWire)
     spec: PodSpecWire = field(default_factory=PodSpecWire)
     status: PodStatusWire = field(default_factory=PodStatusWire)
-
-
-class SelectorWire(Wire):
-    match_labels: dict[str, str] | None = None
-    match_expressions: list[RequirementWire] | None = None
 
 
 class BudgetSpecWire(Wire):

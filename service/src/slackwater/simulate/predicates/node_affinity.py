@@ -1,45 +1,139 @@
-"""nodeSelector and required node affinity (kube-scheduler's NodeAffinity)."""
+"""nodeSelector and required node affinity (kube-scheduler's NodeAffinity).
 
-from slackwater.model.kinds import Kind, NodeSelectorTerm, Requirement
-from slackwater.model.objects import Node
+A term that the API server should have refused (an unknown operator, values that no label can have) matches nothing, and
+spoils no other term.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from slackwater.model.columns import Codes, Mask
+from slackwater.model.ids import NodeName
+from slackwater.model.kinds import Kind
+from slackwater.model.particulars import NodeSelectorTerm
 from slackwater.model.reasons import Reason
+from slackwater.model.selectors import Requirement, whole_number
+from slackwater.simulate.nodefacts import ABSENT, LabelColumn, NodeFacts
+from slackwater.simulate.predicates.selection import Selection, coded
+
+_NAME: Final = "metadata.name"
+_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 
 
-def judge_node_affinity(kind: Kind, node: Node) -> Reason:
-    if any(node.labels.get(key) != value for key, value in kind.node_selector):
-        return Reason.NODE_AFFINITY
-    if kind.node_affinity is not None and not any(_matches(term, node) for term in kind.node_affinity):
-        return Reason.NODE_AFFINITY
-    return Reason.OK
+def judge_node_affinity(facts: NodeFacts, kind: Kind, rows: Selection) -> Codes:
+    return coded(~matching_rows(facts, kind, rows), Reason.NODE_AFFINITY)
 
 
-def _matches(term: NodeSelectorTerm, node: Node) -> bool:
-    if not term.labels and not term.fields:
-        return False
-    return all(holds(r, node.labels) for r in term.labels) and all(holds(r, {"metadata.name": node.name}) for r in term.fields)
+def matching_rows(facts: NodeFacts, kind: Kind, rows: Selection) -> Mask:
+    """Which rows the kind's nodeSelector and required affinity accept."""
+    matching = np.ones(facts.n_rows, np.bool_)[rows]
+    for key, value in kind.node_selector:
+        column = facts.label(key)
+        number = column.known(value)
+        matching &= (column.ids[: facts.n_rows][rows] == number) if number != ABSENT else False
+    if kind.node_affinity is not None:
+        matching &= rows_of_terms(facts, kind.node_affinity, rows)
+    return matching
 
 
-def holds(requirement: Requirement, labels: dict[str, str]) -> bool:
-    """Does a selector requirement hold for the labels? Gt and Lt compare integers; what is none holds for neither."""
-    value = labels.get(requirement.key)
+def rows_of_terms(facts: NodeFacts, terms: Iterable[NodeSelectorTerm], rows: Selection, *, fields: bool = True) -> Mask:
+    """Which rows match at least one of the terms. Without `fields` what terms ask of a node's name is not looked at."""
+    matching = np.zeros(facts.n_rows, np.bool_)[rows]
+    for term in terms:
+        matching |= rows_of_term(facts, term, rows, fields=fields)
+    return matching
+
+
+def rows_of_term(facts: NodeFacts, term: NodeSelectorTerm, rows: Selection, *, fields: bool = True) -> Mask:
+    matching: Mask = np.ones(facts.n_rows, np.bool_)[rows]
+    if not (term.labels or term.fields) or not is_well_formed(term):
+        matching[:] = False
+        return matching
+    for requirement in term.labels:
+        matching &= rows_of_requirement(facts, requirement, rows)
+    for requirement in term.fields if fields else ():
+        matching &= _rows_of_field(facts, requirement, rows)
+    return matching
+
+
+def rows_of_requirement(facts: NodeFacts, requirement: Requirement, rows: Selection) -> Mask:
+    """Which rows' labels meet one requirement."""
+    column = facts.label(requirement.key)
+    ids = column.ids[: facts.n_rows][rows]
+    # One answer for each value of the label, and a last one for nodes without it: ABSENT is -1.
+    answers = np.zeros(len(column.values) + 1, np.bool_)
     match requirement.operator:
-        case "In":
-            return value is not None and value in requirement.values
-        case "NotIn":
-            return value is None or value not in requirement.values
         case "Exists":
-            return value is not None
+            answers[:-1] = True
         case "DoesNotExist":
-            return value is None
+            answers[-1] = True
+        case "In":
+            answers[_numbers(column, requirement.values)] = True
+        case "NotIn":
+            answers[:] = True
+            answers[_numbers(column, requirement.values)] = False
         case "Gt" | "Lt":
-            return _compares(requirement, value)
+            answers[:-1] = _compared(column, requirement)
+        case _:
+            pass  # an unknown operator accepts nothing
+    accepted: Mask = answers[ids]
+    return accepted
+
+
+def _compared(column: LabelColumn, requirement: Requirement) -> Mask:
+    bound = whole_number(requirement.values[0]) if requirement.values else None
+    numbers, readable = column.as_numbers()
+    if bound is None:
+        return np.zeros(len(numbers), np.bool_)
+    compared: Mask = (numbers > bound if requirement.operator == "Gt" else numbers < bound) & readable
+    return compared
+
+
+def _numbers(column: LabelColumn, values: Iterable[str]) -> list[int]:
+    """Numbers of values that some node has; values that none has match none."""
+    return [number for value in values if (number := column.known(value)) != ABSENT]
+
+
+def _rows_of_field(facts: NodeFacts, requirement: Requirement, rows: Selection) -> Mask:
+    (value,) = requirement.values
+    if requirement.key == _NAME:
+        equal = np.arange(facts.n_rows)[rows] == facts.row_of.get(NodeName(value), ABSENT)
+    else:
+        equal = np.full(facts.n_rows, value == "", np.bool_)[rows]  # a field that nodes do not have reads as empty
+    accepted: Mask = equal if requirement.operator == "In" else ~equal
+    return accepted
+
+
+def is_well_formed(term: NodeSelectorTerm) -> bool:
+    fields_ok = all(field.operator in {"In", "NotIn"} and len(field.values) == 1 for field in term.fields)
+    return fields_ok and all(_is_well_formed(requirement) for requirement in term.labels)
+
+
+def _is_well_formed(requirement: Requirement) -> bool:
+    values = requirement.values
+    match requirement.operator:
+        case "In" | "NotIn":
+            return bool(values) and all(_VALUE.fullmatch(value) for value in values)
+        case "Exists" | "DoesNotExist":
+            return not values
+        case "Gt" | "Lt":
+            return len(values) == 1 and whole_number(values[0]) is not None
         case _:
             return False
 
 
-def _compares(requirement: Requirement, value: str | None) -> bool:
-    try:
-        seen, bound = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
-        return False
-    return seen > bound if requirement.operator == "Gt" else seen < bound
+def names_asked(kind: Kind) -> frozenset[str] | None:
+    """The nodes that the affinity names one by one (kube-scheduler looks at no others); None where it does not.
+
+    An empty set means that every term contradicts itself: the pod fits nowhere.
+    """
+    names: frozenset[str] = frozenset()
+    for term in kind.node_affinity or ():
+        asked = [frozenset(f.values) for f in term.fields if f.key == _NAME and f.operator == "In"]
+        if not asked:
+            return None
+        names |= frozenset.intersection(*asked)
+    return names if kind.node_affinity else None

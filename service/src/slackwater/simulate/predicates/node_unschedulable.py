@@ -1,14 +1,17 @@
 """A cordoned node takes only pods that tolerate its cordon (kube-scheduler's NodeUnschedulable)."""
 
+from slackwater.model.columns import Codes
 from slackwater.model.kinds import Kind
-from slackwater.model.objects import Node, Taint
+from slackwater.model.objects import Taint
 from slackwater.model.reasons import Reason
+from slackwater.simulate.nodefacts import NodeFacts
+from slackwater.simulate.predicates.selection import Selection, all_ok, coded
 from slackwater.simulate.predicates.taint_toleration import tolerated
 
 _CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
-def judge_node_unschedulable(kind: Kind, node: Node) -> Reason:
-    if node.unschedulable and not tolerated(_CORDON, kind.tolerations):
-        return Reason.NODE_UNSCHEDULABLE
-    return Reason.OK
+def judge_node_unschedulable(facts: NodeFacts, kind: Kind, rows: Selection) -> Codes:
+    if kind.tolerations and tolerated(_CORDON, kind.tolerations):
+        return all_ok(rows)
+    return coded(facts.cordoned[: facts.n_rows][rows], Reason.NODE_UNSCHEDULABLE)

@@ -1,17 +1,31 @@
-"""A node's NoSchedule and NoExecute taints must be tolerated (kube-scheduler's TaintToleration)."""
+"""A node's NoSchedule and NoExecute taints must be tolerated (kube-scheduler's TaintToleration).
+
+Deliberately absent: the operators Gt and Lt, which are off in 1.36 and tolerate nothing.
+"""
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from slackwater.model.columns import Codes, Mask
 from slackwater.model.kinds import Kind, Toleration
-from slackwater.model.objects import Node, Taint
+from slackwater.model.objects import Taint
 from slackwater.model.reasons import Reason
+from slackwater.simulate.nodefacts import NodeFacts
+from slackwater.simulate.predicates.selection import Selection, coded
 
 
-def judge_taint_toleration(kind: Kind, node: Node) -> Reason:
-    for taint in node.taints:
-        if taint.effect in {"NoSchedule", "NoExecute"} and not tolerated(taint, kind.tolerations):
-            return Reason.TAINT_NOT_TOLERATED
-    return Reason.OK
+def judge_taint_toleration(facts: NodeFacts, kind: Kind, rows: Selection) -> Codes:
+    return coded(repelled(facts, kind)[facts.taints[: facts.n_rows][rows]], Reason.TAINT_NOT_TOLERATED)
+
+
+def repelled(facts: NodeFacts, kind: Kind) -> Mask:
+    """Which of the sets of taints repel pods of the kind, shape (len(facts.taint_sets),)."""
+    return np.array([_repels(taints, kind.tolerations) for taints in facts.taint_sets], np.bool_)
+
+
+def _repels(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> bool:
+    return any(taint.effect in {"NoSchedule", "NoExecute"} and not tolerated(taint, tolerations) for taint in taints)
 
 
 def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:

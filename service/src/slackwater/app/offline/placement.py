@@ -1,0 +1,134 @@
+"""Where could each pending pod of a file go? The lines of `slackwater simulate placement` (DESIGN section 3)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.columns import NodeColumns
+from slackwater.model.ids import Row
+from slackwater.model.objects import Pod
+from slackwater.model.particulars import NO_PARTICULARS
+from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.simulate.assume import assume_volumes
+from slackwater.simulate.feasible import Verdicts, feasible, words
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.picture import Picture
+
+#: Kinds of objects that rules about volumes need, and which rules these are.
+_NEEDED_FOR_CLAIMS = {
+    "PersistentVolumeClaim": ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
+    "PersistentVolume": ("VolumeBinding", "VolumeZone"),
+    "StorageClass": ("VolumeBinding",),
+    "CSINode": ("NodeVolumeLimits",),
+}
+
+
+def placement_lines(
+    cluster: Mapping[str, Any] | Cluster,
+    *,
+    sequential: bool = False,
+    accounting: bool = False,
+    policy: NodePolicy | None = None,
+    missing_requests: str = "reject",
+) -> Iterator[dict[str, Any]]:
+    """One line for each pod that has no node and has not ended, in the order of the file.
+
+    Which nodes are feasible and why the others are not; with `sequential` the first feasible one in the order of the file,
+    on which the pod then stands. `accounting` adds our own rules: missing requests, system amounts, Reserved. Raises
+    `ClusterError`.
+    """
+    decoded = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
+    picture = picture_of(decoded, policy=(policy or NodePolicy()) if accounting else None)
+    picture.missing_requests_refused = missing_requests == "reject"
+    pending = pending_pods(decoded)
+    ids = picture.number(pending).tolist()
+    tell = _Sequential(picture) if sequential else _Whole(picture, decoded)
+    for pod, kind in zip(pending, ids, strict=True):
+        yield tell.line(pod, KindId(kind))
+
+
+def pending_pods(cluster: Cluster) -> list[Pod]:
+    return [pod for pod in cluster.pods if pod.node is None and not pod.ended]
+
+
+def picture_of(cluster: Cluster, *, policy: NodePolicy | None = None) -> Picture:
+    """The picture that a file shows; with a policy our own accounting is judged too."""
+    return Picture.build(
+        cluster.nodes,
+        cluster.pods,
+        namespaces=cluster.namespaces,
+        storage=cluster.storage,
+        ledger=None if policy is None else _ledger(cluster, policy),
+    )
+
+
+def _ledger(cluster: Cluster, policy: NodePolicy) -> NodeColumns:
+    ledger = Ledger()
+    row_of: dict[str | None, int] = {}
+    for row, node in enumerate(cluster.nodes):
+        ledger.open_row(Row(row), node.allocatable, policy)
+        row_of[node.name] = row
+    for pod in cluster.pods:
+        if pod.node in row_of and not pod.ended:
+            ledger.columns.reserved[:, row_of[pod.node]] += pod.kind.requests
+    return ledger.columns
+
+
+class _Sequential:
+    """Puts each pod where it first fits."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+
+    def line(self, pod: Pod, kind: KindId) -> dict[str, Any]:
+        picture = self._picture
+        rows = feasible(picture, kind).rows
+        if not len(rows):
+            return {"pod": str(pod.key), "node": None}
+        row = Row(int(rows[0]))
+        assume_volumes(picture, kind, row)
+        picture.place(kind, row)
+        return {"pod": str(pod.key), "node": picture.facts.nodes[row].name}
+
+
+class _Whole:
+    """Judges each pod against the file as it is; pods of one kind get the same answer."""
+
+    def __init__(self, picture: Picture, cluster: Cluster) -> None:
+        self._picture = picture
+        self._unknown = cluster.unknown
+        self._answers: dict[KindId, dict[str, Any]] = {}
+
+    def line(self, pod: Pod, kind: KindId) -> dict[str, Any]:
+        if kind not in self._answers:
+            self._answers[kind] = self._answer(kind)
+        return {"pod": str(pod.key), **self._answers[kind]}
+
+    def _answer(self, kind: KindId) -> dict[str, Any]:
+        verdicts = feasible(self._picture, kind)
+        names = [node.name for node in self._picture.facts.nodes]
+        answer: dict[str, Any] = {
+            "feasible": [names[row] for row in verdicts.rows.tolist()],
+            "rejected": {
+                names[row]: self._rejection(kind, Row(row), Reason(code), verdicts)
+                for row, code in enumerate(verdicts.codes.tolist())
+                if code
+            },
+        }
+        skipped = self._skipped(kind)
+        return {**answer, "skipped": skipped} if skipped else answer
+
+    def _rejection(self, kind: KindId, row: Row, reason: Reason, verdicts: Verdicts) -> dict[str, Any]:
+        meaning = MEANINGS[reason]
+        return {
+            "plugin": meaning.plugin,
+            "reasons": words(self._picture, kind, row, reason, verdicts.refusal),
+            "code": "Unschedulable" if meaning.resolvable else "UnschedulableAndUnresolvable",
+        }
+
+    def _skipped(self, kind: KindId) -> list[str]:
+        """Rules that could not be judged, because the file has no object of a kind that they need."""
+        asks = self._picture.of(kind).kind.particulars or NO_PARTICULARS
+        missing = [needed for needed in _NEEDED_FOR_CLAIMS if asks.claims and needed in self._unknown]
+        return [f"{', '.join(_NEEDED_FOR_CLAIMS[kind])}: no {kind} in the file" for kind in missing]

@@ -1,0 +1,45 @@
+"""How does kube-scheduler score the nodes where each pending pod of a file fits? For comparison and for people."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.placement import pending_pods, picture_of
+from slackwater.model.objects import Pod
+from slackwater.model.particulars import NO_PARTICULARS
+from slackwater.model.selectors import Selector
+from slackwater.simulate.feasible import feasible
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.scores import scores
+
+
+def score_lines(cluster: Mapping[str, Any] | Cluster) -> Iterator[dict[str, Any]]:
+    """One line for each pending pod: `{"pod", "scores": {plug-in: {node: 0..100}}}`, feasible nodes only.
+
+    Raises `ClusterError`.
+    """
+    decoded = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
+    selectors = decoded.spread_by_default
+    decoded = replace(decoded, pods=tuple(_spread(pod, selectors.get(pod.uid)) for pod in decoded.pods))
+    picture = picture_of(decoded)
+    pending = pending_pods(decoded)
+    names = [node.name for node in picture.facts.nodes]
+    for pod, number in zip(pending, picture.number(pending).tolist(), strict=True):
+        kind = KindId(number)
+        rows = feasible(picture, kind).rows
+        found = scores(picture, kind, rows) if len(rows) else {}
+        yield {
+            "pod": str(pod.key),
+            "scores": {
+                plugin: {names[row]: score for row, score in zip(rows.tolist(), column.tolist(), strict=True)}
+                for plugin, column in found.items()
+            },
+        }
+
+
+def _spread(pod: Pod, selector: Selector) -> Pod:
+    if selector is None:
+        return pod
+    asks = pod.kind.particulars or NO_PARTICULARS
+    return replace(pod, kind=replace(pod.kind, particulars=replace(asks, spread_by_default=selector)))

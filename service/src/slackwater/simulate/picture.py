@@ -1,0 +1,385 @@
+"""The picture that every simulation judges: nodes, what pods take of them, and who stands where.
+
+What flows through: `Picture.build` takes decoded objects once; from then on pods come and go one by one (`place`,
+`remove`), nodes change (`put_node`, `add_nodes`, `add_copies`, `close`), and `simulate.feasible` answers for whole kinds
+over all rows. A pod is known here only by its kind's number (`KindId`, from `kind_id` or `number`) and the row it stands
+on; who it is, its caller knows.
+
+    picture = Picture.build(nodes, running, namespaces={"default": {}})
+    kind = picture.kind_id(pod.kind, pod.labels)
+    verdicts = feasible(picture, kind)                  # a reason for each row
+    with picture.fork() as trial:                       # dropped at the end unless trial.commit() was called
+        picture.place(kind, row, copies=3)
+        picture.add_copies(template, ["new-0", "new-1"])
+        trial.commit()
+
+Costs: one `place` or `remove` costs a few additions and one for each counter that counts the kind, whatever the number of
+nodes and kinds. `fork` costs nothing, `drop` as much as what was done since. New rows are always the last ones.
+
+Deliberately absent: verdicts (`feasible`), what a pod's volumes would be bound to, and everything that waits.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+
+from slackwater.model.columns import Int64, NodeColumns, Rows
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.kinds import Kind
+from slackwater.model.objects import Labels, Node, Pod
+from slackwater.model.storage import Storage
+from slackwater.simulate.attached import Attached
+from slackwater.simulate.counters import Counters, summed
+from slackwater.simulate.kindtable import KindId, KindTable, Numbered, keys_read
+from slackwater.simulate.namespaces import Namespaces
+from slackwater.simulate.nodefacts import FIRST_RESOURCES, NodeFacts, grown
+from slackwater.simulate.rowjournal import RowJournal
+
+_NOWHERE: Final = -1
+_KIND: Final = attrgetter("kind")
+_LABELS: Final = attrgetter("labels")
+_DELETING: Final = attrgetter("deleting")
+_NODE: Final = attrgetter("node")
+
+
+class Picture:
+    """See the module. `facts` are the nodes, `kinds` the kinds, `counters` who stands where, `attached` ports and volumes.
+
+    `used` is what pods take, shape (resources, capacity), lines as in `facts.resource`; `scored` what scores assume they
+    take of CPU and memory, shape (2, capacity). `ledger` is our own accounting by the same rows, where it is judged.
+    """
+
+    def __init__(self, *, namespaces: Namespaces, storage: Storage, keys: Iterable[str], ledger: NodeColumns | None) -> None:
+        self.facts = NodeFacts()
+        self.kinds = KindTable(self.facts, keys)
+        self.namespaces = namespaces
+        self.storage = storage
+        self.ledger = ledger
+        self.counters = Counters(namespaces, self.facts.capacity)
+        self.attached = Attached()
+        self.used: Int64 = np.zeros((len(FIRST_RESOURCES), self.facts.capacity), np.int64)
+        self.scored: Int64 = np.zeros((2, self.facts.capacity), np.int64)
+        #: Rows where pods came or went.
+        self.journal = RowJournal()
+        #: Moves with every change of `attached`, since a claim's users anywhere concern every row.
+        self.attached_version = 0
+        #: Answers that are kept; the key says whose. Only `simulate.feasible` and its siblings write here.
+        self.kept: dict[object, object] = {}
+        #: How many rows predicates have judged so far: what answers cost.
+        self.rows_judged = 0
+        #: Moves with every change of `storage`.
+        self.storage_version = 0
+        #: With a ledger: is a pod refused that lacks a request?
+        self.missing_requests_refused = True
+        self._trials: list[list[_Done]] = []
+
+    @classmethod
+    def build(
+        cls,
+        nodes: Sequence[Node],
+        pods: Sequence[Pod] = (),
+        *,
+        also: Iterable[Kind] = (),
+        namespaces: Mapping[str, Mapping[str, str]] | None = None,
+        storage: Storage | None = None,
+        ledger: NodeColumns | None = None,
+    ) -> Self:
+        """A picture of nodes, in this order, and of the pods that stand on them; other pods only tell which labels are read.
+
+        `also` names kinds that will be asked for: labels that their selectors read must be known from the start. The
+        ledger's rows are the nodes' and it already holds what is Reserved for the pods.
+        """
+        kinds = dict.fromkeys(map(id, map(_KIND, pods)))
+        by_id = dict(zip(map(id, map(_KIND, pods)), map(_KIND, pods), strict=True)) if kinds else {}
+        keys = frozenset[str]().union(*map(keys_read, by_id.values()), *map(keys_read, also))
+        new = cls(namespaces=Namespaces(namespaces or {}), storage=storage or Storage(), keys=keys, ledger=ledger)
+        new.add_nodes(nodes)
+        new._load(pods)
+        return new
+
+    @property
+    def n_rows(self) -> int:
+        return self.facts.n_rows
+
+    def kind_id(self, kind: Kind, labels: Labels = (), *, deleting: bool = False) -> KindId:
+        """The number of a pod's kind. Raises `UnreadLabel`: then build the picture anew with the kind in `also`."""
+        found, new = self.kinds.intern(kind, labels, deleting=deleting)
+        if new:
+            self._make_room()
+            self.counters.learn(self.kinds.all[found])
+        return found
+
+    def number(self, pods: Sequence[Pod]) -> Rows:
+        """The number of each pod's kind, shape (len(pods),). 150,000 pods that share kinds and labels take about 0.1 s."""
+        count = len(pods)
+        kinds, labels = list(map(_KIND, pods)), list(map(_LABELS, pods))
+        deleting = np.fromiter(map(_DELETING, pods), np.bool_, count)
+        of_kind = _numbers(kinds)
+        of_labels = _numbers(labels)
+        code = (of_kind * (int(of_labels.max(initial=0)) + 1) + of_labels) * 2 + deleting
+        _, first, where = np.unique(code, return_index=True, return_inverse=True)
+        ids = [self.kind_id(kinds[i], labels[i], deleting=bool(deleting[i])) for i in first.tolist()]
+        return np.array(ids, np.intp)[where] if count else np.zeros(0, np.intp)
+
+    def of(self, kind: KindId) -> Numbered:
+        return self.kinds.all[kind]
+
+    def place(self, kind: KindId, row: int, copies: int = 1) -> None:
+        """Puts pods on a row, whether they fit or not."""
+        self._change(kind, row, copies)
+        if self._trials:
+            self._trials[-1].append(_Pods(kind, row, copies))
+
+    def remove(self, kind: KindId, row: int, copies: int = 1) -> None:
+        """Takes pods off a row; they must have been put there."""
+        self.place(kind, row, -copies)
+
+    def place_many(self, kind: KindId, rows: Rows, copies: Int64) -> None:
+        """`copies[i]` pods on `rows[i]`; rows are distinct."""
+        self._change_many(kind, rows, copies)
+        if self._trials:
+            self._trials[-1].append(_ManyPods(kind, rows.copy(), copies.copy()))
+
+    def add_nodes(self, nodes: Iterable[Node]) -> range:
+        """New rows for nodes, in order. Raises ValueError where a name is there already."""
+        first = self.n_rows
+        added = self.facts.add(nodes)
+        self._added(first)
+        return added
+
+    def add_copies(self, template: Node, names: Sequence[NodeName]) -> range:
+        """New rows for nodes like the template, with names of their own. Raises ValueError where a name is there already."""
+        first = self.n_rows
+        added = self.facts.add_copies(template, names)
+        self._added(first)
+        return added
+
+    def _added(self, first: int) -> None:
+        self._make_room()
+        if self._trials:
+            self._trials[-1].append(_Added(first))
+
+    def put_node(self, row: Row, node: Node) -> None:
+        """A node as it is now; its name and row stay."""
+        before = self.facts.nodes[row]
+        if node.name != before.name:
+            raise ValueError(f"row {row}: got node {node.name}, want {before.name}")
+        self.facts.put(row, node)
+        self._make_room()
+        if self._trials:
+            self._trials[-1].append(_Changed(row, before))
+
+    def close(self, row: Row) -> None:
+        """Takes a node out: nothing fits there, and its pods count for nobody. Its row stays; `open` brings it back."""
+        self._set_live(row, live=False)
+
+    def open(self, row: Row) -> None:
+        self._set_live(row, live=True)
+
+    def _set_live(self, row: Row, *, live: bool) -> None:
+        before = bool(self.facts.live[row])
+        self.facts.set_live(row, live=live)
+        if self._trials:
+            self._trials[-1].append(_Closed(row, before))
+
+    def put_storage(self, storage: Storage) -> None:
+        """Claims, volumes and the like as they are now."""
+        self._put_storage(storage)
+        self.kept.clear()
+
+    def assume_storage(self, storage: Storage) -> None:
+        """The same, where only whom volumes are reserved for, and selected nodes of claims, may have changed."""
+        self._put_storage(storage)
+
+    def _put_storage(self, storage: Storage) -> None:
+        if self._trials:
+            self._trials[-1].append(_Stored(self.storage))
+        self.storage = storage
+        self.storage_version += 1
+
+    def fork(self) -> "Trial":
+        """Begins a trial: everything from here on can be dropped. Trials nest; the innermost ends first."""
+        self._trials.append([])
+        return Trial(self, len(self._trials))
+
+    def copy(self) -> "Picture":
+        """An independent picture of the same, for another thread. 5,000 nodes and 150,000 pods take a few ms."""
+        new = Picture(namespaces=self.namespaces, storage=self.storage, keys=self.kinds.keys, ledger=None)
+        new.facts = self.facts.copy()
+        new.kinds = self.kinds.copy(new.facts)
+        new.counters = self.counters.copy()
+        new.attached = self.attached.copy()
+        new.used, new.scored = self.used.copy(), self.scored.copy()
+        new.ledger = None if self.ledger is None else self.ledger.copy()
+        new.journal = self.journal.copy()
+        return new
+
+    def end(self, depth: int, *, commit: bool) -> None:
+        """Ends the innermost trial, which must be number `depth`. Use the trial that `fork` gave."""
+        if depth != len(self._trials):
+            raise RuntimeError(f"trial {depth} ends while {len(self._trials)} are open: want the innermost first")
+        done = self._trials.pop()
+        if not commit:
+            for what in reversed(done):
+                what.undo(self)
+        elif self._trials:
+            self._trials[-1].extend(done)
+
+    def _change(self, kind: KindId, row: int, count: int) -> None:
+        self.used[:, row] += self.kinds.requests[:, kind] * count
+        self.scored[:, row] += self.kinds.scored[:, kind] * count
+        if self.ledger is not None:
+            self.ledger.reserved[:, row] += self.kinds.requests[:2, kind] * count
+        self.counters.change(kind, row, count)
+        numbered = self.kinds.all[kind]
+        if numbered.rare:
+            self.attached.change(numbered, row, count)
+            self.attached_version += 1
+        self.journal.note(row)
+
+    def _change_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
+        self.used[:, rows] += np.outer(self.kinds.requests[:, kind], counts)
+        self.scored[:, rows] += np.outer(self.kinds.scored[:, kind], counts)
+        if self.ledger is not None:
+            self.ledger.reserved[:, rows] += np.outer(self.kinds.requests[:2, kind], counts)
+        self.counters.change_many(kind, rows, counts)
+        numbered = self.kinds.all[kind]
+        if numbered.rare:
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                self.attached.change(numbered, row, count)
+            self.attached_version += 1
+        self.journal.note_all(rows)
+
+    def _load(self, pods: Sequence[Pod]) -> None:
+        row_of = self.facts.row_of
+        names = list(map(_NODE, pods))
+        rows = np.fromiter((row_of.get(name, _NOWHERE) for name in names), np.intp, len(pods))
+        standing = [pod for pod, row in zip(pods, rows.tolist(), strict=True) if row >= 0 and not pod.ended]
+        kinds = self.number(standing)
+        rows = np.fromiter((row_of[pod.node] for pod in standing if pod.node), np.intp, len(standing))
+        kinds, rows, counts = summed(kinds, rows, np.ones(len(rows), np.int64))
+        self.counters.load(kinds, rows, counts)
+        for line in range(len(self.facts.resource)):
+            np.add.at(self.used[line], rows, self.kinds.requests[line][kinds] * counts)
+        for line in range(2):
+            np.add.at(self.scored[line], rows, self.kinds.scored[line][kinds] * counts)
+        rare = [numbered for numbered in self.kinds.all if numbered.rare]
+        for numbered in rare:
+            for row, count in self.counters.rows_of(numbered.id).items():
+                self.attached.change(numbered, row, count)
+        self.journal.note_all(np.arange(self.n_rows))
+
+    def _make_room(self) -> None:
+        lines, capacity = len(self.facts.resource), self.facts.capacity
+        if self.used.shape[1] < capacity:
+            self.used = grown(self.used, capacity).astype(np.int64, copy=False)
+            self.scored = grown(self.scored, capacity).astype(np.int64, copy=False)
+            self.counters.make_room(capacity)
+        if self.used.shape[0] < lines:
+            self.used = np.vstack([self.used, np.zeros((lines - self.used.shape[0], capacity), np.int64)])
+        self.kinds.make_room(lines)
+        if self.ledger is not None:
+            self.ledger.grow_to(self.n_rows)
+
+
+class Trial:
+    """A trial on a picture. As a context manager it is dropped at the end unless it was committed or dropped before."""
+
+    __slots__ = ("_depth", "_ended", "_picture")
+
+    def __init__(self, picture: Picture, depth: int) -> None:
+        self._picture = picture
+        self._depth = depth
+        self._ended = False
+
+    def commit(self) -> None:
+        """What was done stays, in the trial around this one or for good."""
+        self._end(commit=True)
+
+    def drop(self) -> None:
+        """What was done is undone."""
+        self._end(commit=False)
+
+    def _end(self, *, commit: bool) -> None:
+        self._picture.end(self._depth, commit=commit)
+        self._ended = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._ended:
+            self.drop()
+
+
+class _Pods:
+    __slots__ = ("count", "kind", "row")
+
+    def __init__(self, kind: KindId, row: int, count: int) -> None:
+        self.kind, self.row, self.count = kind, row, count
+
+    def undo(self, picture: Picture) -> None:
+        picture._change(self.kind, self.row, -self.count)
+
+
+class _ManyPods:
+    __slots__ = ("counts", "kind", "rows")
+
+    def __init__(self, kind: KindId, rows: Rows, counts: Int64) -> None:
+        self.kind, self.rows, self.counts = kind, rows, counts
+
+    def undo(self, picture: Picture) -> None:
+        picture._change_many(self.kind, self.rows, -self.counts)
+
+
+class _Added:
+    __slots__ = ("first",)
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+
+    def undo(self, picture: Picture) -> None:
+        picture.facts.truncate(self.first)
+
+
+class _Changed:
+    __slots__ = ("before", "row")
+
+    def __init__(self, row: Row, before: Node) -> None:
+        self.row, self.before = row, before
+
+    def undo(self, picture: Picture) -> None:
+        picture.facts.put(self.row, self.before)
+
+
+class _Closed:
+    __slots__ = ("live", "row")
+
+    def __init__(self, row: Row, live: bool) -> None:
+        self.row, self.live = row, live
+
+    def undo(self, picture: Picture) -> None:
+        picture.facts.set_live(self.row, live=self.live)
+
+
+class _Stored:
+    __slots__ = ("before",)
+
+    def __init__(self, before: Storage) -> None:
+        self.before = before
+
+    def undo(self, picture: Picture) -> None:
+        picture.storage = self.before
+        picture.storage_version += 1
+
+
+_Done = _Stored | _Pods | _ManyPods | _Added | _Changed | _Closed
+
+
+def _numbers(values: Sequence[object]) -> Rows:
+    """A number for each value, equal for the same instance; shape (len(values),)."""
+    ids = np.fromiter(map(id, values), np.int64, len(values))
+    return np.unique(ids, return_inverse=True)[1]

@@ -1,0 +1,29 @@
+"""Nodes whose CPU and memory are used evenly with the pod, more than without it (NodeResourcesBalancedAllocation)."""
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.model.columns import Int64, Rows
+from slackwater.simulate.kindtable import Numbered
+from slackwater.simulate.nodefacts import CPU, MEMORY
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.preferences.normalizing import HIGHEST
+
+
+def score_balanced_allocation(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+    requests = kind.kind.requests
+    if not any(requests):
+        return np.zeros(len(rows), np.int64)
+    capacity = picture.facts.allocatable[[CPU, MEMORY]][:, rows]
+    used = picture.used[[CPU, MEMORY]][:, rows]
+    asked = np.array([[requests.cpu], [requests.memory]], np.int64)
+    half = HIGHEST // 2
+    return half + (half + _evenness(used + asked, capacity) - _evenness(used, capacity)) // 2
+
+
+def _evenness(used: Int64, capacity: Int64) -> Int64:
+    """100 where both shares are equal, 50 where one is full and the other empty. A resource that a node lacks is even."""
+    shares: npt.NDArray[np.float64] = np.minimum(used / np.maximum(capacity, 1), 1.0)
+    both = (capacity > 0).all(axis=0)
+    deviation = np.where(both, np.abs((shares[0] - shares[1]) / 2), 0.0)
+    return ((1 - deviation) * float(HIGHEST)).astype(np.int64)

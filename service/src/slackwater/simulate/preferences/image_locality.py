@@ -1,0 +1,35 @@
+"""Nodes that have the pod's images already, large ones above all (ImageLocality).
+
+An image counts by its size times the share of nodes that have it: few nodes with an image should not draw all its pods.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from slackwater.model.columns import Int64, Rows
+from slackwater.simulate.kindtable import Numbered
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.preferences.normalizing import HIGHEST
+
+_MIB: Final = 1024 * 1024
+_LEAST: Final = 23 * _MIB
+_MOST_A_CONTAINER: Final = 1000 * _MIB
+
+
+def score_image_locality(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+    most = _MOST_A_CONTAINER * len(kind.kind.images)
+    if not most:
+        return np.zeros(len(rows), np.int64)
+    present = np.zeros(len(rows), np.int64)
+    n_nodes = int(picture.facts.live[: picture.n_rows].sum())
+    for image in (*kind.kind.images, *kind.asks.image_volumes):
+        size, has_it = picture.facts.image(_full_name(image))
+        spread = float(has_it.sum()) / float(n_nodes)
+        present += int(float(size) * spread) * has_it[rows]
+    return HIGHEST * (np.clip(present, _LEAST, most) - _LEAST) // (most - _LEAST)
+
+
+def _full_name(image: str) -> str:
+    """With the tag `latest` where it has neither tag nor digest."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

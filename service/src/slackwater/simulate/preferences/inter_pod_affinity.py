@@ -1,0 +1,34 @@
+"""Nodes near pods that the pod prefers, or that prefer it, and away from those that repel (InterPodAffinity).
+
+The required affinity of pods that stand there already counts as a preference of weight 1.
+"""
+
+import numpy as np
+
+from slackwater.model.columns import Int64, Rows
+from slackwater.simulate.counters import Carrying, Counter
+from slackwater.simulate.kindtable import Numbered
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.predicates.inter_pod_affinity import pods_by_value, term_counter
+from slackwater.simulate.preferences.normalizing import HIGHEST
+
+
+def score_inter_pod_affinity(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+    raw = np.zeros(len(rows), np.int64)
+    for weighted in kind.asks.preferred_pods:
+        counter = term_counter(picture, weighted.term)
+        raw += weighted.weight * _by_row(picture, weighted.term.topology_key, counter, rows)
+    for counter in (*picture.counters.about(kind, "affinity"), *picture.counters.about(kind, "preferred")):
+        assert isinstance(counter.of, Carrying)
+        raw += _by_row(picture, counter.of.term.topology_key, counter, rows)
+    lowest, highest = int(raw.min(initial=0)), int(raw.max(initial=0))
+    if len(raw):
+        lowest, highest = int(raw.min()), int(raw.max())
+    if lowest == highest:
+        return np.zeros(len(rows), np.int64)
+    return (float(HIGHEST) * ((raw - lowest).astype(np.float64) / float(highest - lowest))).astype(np.int64)
+
+
+def _by_row(picture: Picture, topology_key: str, counter: Counter, rows: Rows) -> Int64:
+    sums: Int64 = np.append(pods_by_value(picture, topology_key, counter), 0)
+    return sums[picture.facts.label(topology_key).ids[rows]]

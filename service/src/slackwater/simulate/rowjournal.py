@@ -1,0 +1,58 @@
+"""Which rows changed, in order: lets a cached answer renew those rows alone instead of all.
+
+A reader keeps the position up to which it has read. Old entries are forgotten; a reader that is further behind, or would
+have to renew most rows anyway, is told so and starts anew.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from slackwater.model.columns import Rows
+
+_KEPT: Final = 65_536
+
+
+class RowJournal:
+    """An append-only list of row numbers with a position that only grows."""
+
+    __slots__ = ("_forgotten", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: list[int] = []
+        self._forgotten = 0
+
+    @property
+    def position(self) -> int:
+        return self._forgotten + len(self._rows)
+
+    def note(self, row: int) -> None:
+        self._rows.append(row)
+        if len(self._rows) > 2 * _KEPT:
+            self._forget(len(self._rows) - _KEPT)
+
+    def note_all(self, rows: Rows) -> None:
+        if len(rows) > _KEPT:
+            self._forgotten += len(self._rows) + len(rows)
+            self._rows.clear()
+            return
+        self._rows.extend(rows.tolist())
+        if len(self._rows) > 2 * _KEPT:
+            self._forget(len(self._rows) - _KEPT)
+
+    def since(self, position: int, *, at_most: int) -> Rows | None:
+        """The distinct rows that changed after `position`; None where that is not known or more than `at_most` entries."""
+        start = position - self._forgotten
+        if start < 0 or len(self._rows) - start > at_most:
+            return None
+        return np.unique(np.array(self._rows[start:], np.intp))
+
+    def copy(self) -> "RowJournal":
+        """A journal that goes on from the same position; what was before it is forgotten."""
+        new = RowJournal()
+        new._forgotten = self.position
+        return new
+
+    def _forget(self, count: int) -> None:
+        del self._rows[:count]
+        self._forgotten += count
