@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from slackwater.app.controlplane.errors import ControlPlaneError
@@ -44,12 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    if mode == "placement":
-        print(outcome.tally.table())
-    problems = [] if wrong else list(outcome.tally.problems())
+    tally = outcome.scores if mode == "scores" else outcome.tally
+    if tally.clusters:
+        print(tally.table())
+    problems = [] if wrong else list(tally.problems())
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"{asked.clusters:,} clusters of seed {asked.seed}, {mode}: {outcome.differing} differ")
+    print(f"{asked.clusters:,} clusters of seed {asked.seed}, {mode}: {outcome.differing} differ, {outcome.left_out} left out")
     return 1 if wrong or problems else 0
 
 
@@ -63,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     modes.add_argument("--scores", action="store_true", help="the score plug-ins instead")
     parser.add_argument("--nodes", type=int, metavar="N", help="exactly so many in each cluster; only together with --pods")
     parser.add_argument("--pods", type=int, metavar="N")
+    parser.add_argument("--mutated", action="store_true", help="change each cluster at random; invalid ones are left out")
     parser.add_argument("--kinds", type=int, default=1, metavar="K", help="stop after K kinds of differences")
     parser.add_argument("--into", type=Path, metavar="DIR", help="also write each smallest failing cluster there")
     parser.add_argument("--real-only", action="store_true", help="only count what the real plug-ins say")
@@ -70,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _size(asked: argparse.Namespace) -> Size:
-    return Size.exactly(nodes=asked.nodes, pods=asked.pods) if asked.nodes and asked.pods else SMALL
+    size = Size.exactly(nodes=asked.nodes, pods=asked.pods) if asked.nodes and asked.pods else SMALL
+    return replace(size, mutated=asked.mutated)
 
 
 def _differences(program: Path, outcome: Outcome, asked: argparse.Namespace, mode: Mode, ours: Ours) -> int:
@@ -80,6 +84,7 @@ def _differences(program: Path, outcome: Outcome, asked: argparse.Namespace, mod
         text = json.dumps(small.cluster, indent=1)
         print(f"smallest cluster that differs so:\n{text}\n{small.first}")
         option = "" if mode == "placement" else f" --{mode}"
+        option += " --mutated" if asked.mutated else ""
         option += f" --nodes {asked.nodes} --pods {asked.pods}" if asked.nodes and asked.pods else ""
         print(f"replay: python -m tests.oracle --seed {asked.seed} --first {failure.index} --clusters 1{option}")
         if asked.into:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.oracle.generator.draw import Draw, Obj
+from tests.oracle.generator.mutate import mutated
 from tests.oracle.generator.nodes import nodes
 from tests.oracle.generator.owners import services_and_sets
 from tests.oracle.generator.pods import NAMESPACES, namespaces, pods
@@ -18,6 +19,7 @@ class Size:
     nodes: tuple[int, int] = (3, 12)
     pods: tuple[int, int] = (5, 30)
     claims: tuple[int, int] = (2, 14)
+    mutated: bool = False  #: changed at random afterwards, so not always valid
 
     @classmethod
     def exactly(cls, *, nodes: int, pods: int) -> "Size":
@@ -38,4 +40,5 @@ def generate(seed: int, index: int, size: Size = SMALL) -> Obj:
     running = pods(draw, names, claims, draw.number(*size.pods))
     owners = services_and_sets(draw, [thing for thing in running if thing["kind"] == "Pod"])
     items = [*machines, *namespaces(draw), *storage, *owners, *running]
-    return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
+    made: Obj = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
+    return mutated(made, draw) if size.mutated else made

@@ -11,6 +11,13 @@ REGION: Final = "topology.kubernetes.io/region"
 OLD_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 RACK: Final = "rack"
+#: What CSI drivers call a zone: volumes of old plug-ins are translated to them where the node has migrated.
+DRIVER_ZONES: Final = (
+    "topology.ebs.csi.aws.com/zone",
+    "topology.gke.io/zone",
+    "topology.disk.csi.azure.com/zone",
+    "topology.cinder.csi.openstack.org/zone",
+)
 
 POD_LABELS: Final[Mapping[str, Sequence[str]]] = {
     "app": ("a", "b", "c"),

@@ -3,7 +3,7 @@
 from typing import Final
 
 from tests.oracle.generator.draw import Draw, Obj
-from tests.oracle.generator.labels import HOSTNAME, NODE_LABELS, OLD_REGION, OLD_ZONE, REGION, ZONE, labels
+from tests.oracle.generator.labels import DRIVER_ZONES, HOSTNAME, NODE_LABELS, OLD_REGION, OLD_ZONE, REGION, ZONE, labels
 
 TAINT_KEYS: Final = (
     "dedicated",
@@ -53,6 +53,8 @@ def _labels(draw: Draw, name: str, *, zoned: float, hosted: float) -> dict[str, 
         made[ZONE] = draw.pick(NODE_LABELS[ZONE])
     if draw.chance(hosted):
         made[HOSTNAME] = name if draw.chance(0.95) else "shared-host"
+    if draw.about("binding", 0.6):
+        made |= {key: made[ZONE] if ZONE in made and draw.chance(0.9) else draw.pick(NODE_LABELS[ZONE]) for key in DRIVER_ZONES}
     if draw.about("zones", 0.3):
         made[OLD_ZONE] = draw.pick(NODE_LABELS[ZONE])
         if draw.chance(0.5):

@@ -8,6 +8,8 @@ from tests.oracle.generator.labels import NODE_LABELS, RACK, ZONE
 
 CSI: Final = "csi.example.com"
 EBS_CSI: Final = "ebs.csi.aws.com"
+#: Plug-ins of old that kubelets hand over to CSI drivers, node by node.
+MIGRATED: Final = ("kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/azure-disk", "kubernetes.io/cinder")
 #: Storage classes, and what is peculiar about each: one whose topology allows nothing, one that provisions nothing ...
 CLASSES: Final = ("now", "later", "zoned", "static", "ebs", "metered", "default-mode")
 #: The classes whose unbound claims wait for a pod.
@@ -59,7 +61,7 @@ def _drivers(draw: Draw) -> list[Obj]:
 
 def _capacities(draw: Draw) -> list[Obj]:
     made = []
-    for i in range(draw.number(0, 4)):
+    for i in range(draw.number(1, 4)):
         capacity = named(
             "CSIStorageCapacity", f"capacity-{i}", storageClassName=draw.pick(("metered", "metered", "later", "zoned"))
         )
@@ -87,7 +89,7 @@ def _csi_node(draw: Draw, name: str) -> Obj | None:
             drivers.append(made)
     node = named("CSINode", name, spec={"drivers": drivers})
     if draw.chance(0.6):
-        plugins = draw.some(("kubernetes.io/aws-ebs", "kubernetes.io/gce-pd"), 1, 2)
+        plugins = draw.some(MIGRATED, 1, 4)
         node["metadata"]["annotations"] = {"storage.alpha.kubernetes.io/migrated-plugins": ",".join(plugins)}
     return node
 

@@ -8,6 +8,7 @@ from tests.oracle.generator.labels import HOSTNAME, NODE_LABELS, OLD_REGION, OLD
 from tests.oracle.generator.storage import CLASSES, CSI, WAITING, named
 
 _SIZES: Final = ("1Gi", "2Gi", "5Gi", "20Gi")
+_CAPACITIES: Final = (1024, 2048, 5120, 20480)
 _MODES: Final = (["ReadWriteOnce"], ["ReadWriteOnce"], ["ReadWriteMany"], ["ReadOnlyMany", "ReadWriteOnce"])
 _BOUND: Final = "pv.kubernetes.io/bind-completed"
 _BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
@@ -26,15 +27,15 @@ def volumes_and_claims(draw: Draw, namespaces: Sequence[str], node_names: Sequen
         if any(_same(claim, other) for other in made):
             continue
         made.append(claim)
-        if volume := _settle(draw, claim, f"pv-{i}", node_names):
+        if volume := _settle(draw, claim, f"pv-{i}", node_names, serial=i):
             made.append(volume)
     claims = [thing for thing in made if thing["kind"] == "PersistentVolumeClaim"]
-    return [*made, *(_free_volume(draw, f"free-{i}", claims, node_names) for i in range(draw.number(1, 4)))]
+    return [*made, *(_free_volume(draw, f"free-{i}", claims, node_names, serial=count + i) for i in range(draw.number(1, 4)))]
 
 
-def _free_volume(draw: Draw, name: str, claims: Sequence[Obj], node_names: Sequence[str]) -> Obj:
+def _free_volume(draw: Draw, name: str, claims: Sequence[Obj], node_names: Sequence[str], *, serial: int) -> Obj:
     """A volume that nobody is bound to; somebody may have reserved it for a claim, or for one of that name that is gone."""
-    volume = _volume(draw, name, draw.pick(WAITING), node_names)
+    volume = _volume(draw, name, draw.pick(WAITING), node_names, serial=serial)
     if draw.chance(0.25):
         claim = draw.pick(claims)
         volume["spec"]["claimRef"] = _reference(claim)
@@ -74,7 +75,7 @@ def _claim(draw: Draw, name: str, namespace: str) -> Obj:
     return claim
 
 
-def _settle(draw: Draw, claim: Obj, volume_name: str, node_names: Sequence[str]) -> Obj | None:
+def _settle(draw: Draw, claim: Obj, volume_name: str, node_names: Sequence[str], *, serial: int) -> Obj | None:
     """Says how far the claim got; the volume that it is bound to, or would be, where there is one."""
     spec, meta, status = claim["spec"], claim["metadata"], claim["status"]
     shares = (("bound", 12), ("waiting", 8), ("selected", 1), ("prebound", 1), ("lost", 1), ("leaving", 1), ("dangling", 2))
@@ -93,14 +94,15 @@ def _settle(draw: Draw, claim: Obj, volume_name: str, node_names: Sequence[str])
         meta |= {"deletionTimestamp": _LEAVING, "finalizers": ["kubernetes.io/pvc-protection"], "deletionGracePeriodSeconds": 0}
     if how in ("lost", "dangling"):
         return None
-    volume = _volume(draw, volume_name, storage_class, node_names)
+    volume = _volume(draw, volume_name, storage_class, node_names, serial=serial)
     volume["spec"]["claimRef"] = _reference(claim)
     volume["status"] = {"phase": "Bound"}
     return volume
 
 
-def _volume(draw: Draw, name: str, storage_class: str, node_names: Sequence[str]) -> Obj:
-    spec: Obj = {"capacity": {"storage": draw.pick(_SIZES)}, "accessModes": draw.pick(_MODES)}
+def _volume(draw: Draw, name: str, storage_class: str, node_names: Sequence[str], *, serial: int) -> Obj:
+    # No two of the same size: which of them a claim gets, kube-scheduler leaves to chance.
+    spec: Obj = {"capacity": {"storage": f"{draw.pick(_CAPACITIES) + serial}Mi"}, "accessModes": draw.pick(_MODES)}
     volume = named("PersistentVolume", name, group=_CORE, spec=spec, status={"phase": "Available"})
     if storage_class and draw.chance(0.05):
         volume["metadata"]["annotations"] = {_OLD_CLASS: storage_class}
@@ -128,7 +130,7 @@ def _volume(draw: Draw, name: str, storage_class: str, node_names: Sequence[str]
 
 
 def _source(draw: Draw, spec: Obj, name: str) -> None:
-    kind = draw.pick(("csi", "csi", "csi", "ebs", "gce", "local", "nfs"))
+    kind = draw.pick(("csi", "csi", "csi", "csi", "ebs", "gce", "azure", "cinder", "local", "nfs"))
     match kind:
         case "csi":
             spec["csi"] = {"driver": CSI, "volumeHandle": name if draw.chance(0.9) else "shared-handle"}
@@ -136,6 +138,10 @@ def _source(draw: Draw, spec: Obj, name: str) -> None:
             spec["awsElasticBlockStore"] = {"volumeID": draw.pick((f"vol-{name}", f"aws://eu-west1-a/vol-{name}"))}
         case "gce":
             spec["gcePersistentDisk"] = {"pdName": f"disk-{name}"}
+        case "azure":
+            spec["azureDisk"] = {"diskName": name, "diskURI": f"/subscriptions/s/disks/{name}", "kind": "Managed"}
+        case "cinder":
+            spec["cinder"] = {"volumeID": name}
         case "local":
             spec["local"] = {"path": "/mnt"}
         case _:

@@ -1,0 +1,51 @@
+"""What the real score plug-ins said, counted: how often each told the feasible nodes of a pod apart."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tests.oracle.real import Line
+from tests.oracle.tally import ENOUGH_CLUSTERS
+
+#: The default profile's. VolumeBinding scores only with a feature that is off, DynamicResources only device claims.
+PLUGINS: Final = (
+    "TaintToleration",
+    "NodeAffinity",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+)
+_SHARE = 0.01
+
+
+class ScoreTally:
+    """Counts scores lines of the real side; a pod with one feasible node tells nothing."""
+
+    def __init__(self) -> None:
+        self.clusters = 0
+        self.pods = 0
+        self.told_apart: Counter[str] = Counter()
+
+    def add(self, lines: Iterable[Line]) -> None:
+        """Counts the answer about one cluster."""
+        self.clusters += 1
+        for line in lines:
+            self.pods += any(len(nodes) > 1 for nodes in line["scores"].values())
+            for plugin, nodes in line["scores"].items():
+                self.told_apart[plugin] += len(set(nodes.values())) > 1
+
+    def problems(self) -> Iterator[str]:
+        """Plug-ins that the generator exercised too little; nothing below `ENOUGH_CLUSTERS`."""
+        for plugin in PLUGINS if self.clusters >= ENOUGH_CLUSTERS else ():
+            if self.told_apart[plugin] < _SHARE * self.pods:
+                yield f"{plugin} told the nodes of {self.told_apart[plugin]} of {self.pods} pods apart, want 1 %"
+
+    def table(self) -> str:
+        """The counts as text."""
+        rows = [
+            f"{self.told_apart[plugin]:>9,} {100 * self.told_apart[plugin] / max(1, self.pods):>6.2f} %  {plugin}"
+            for plugin in PLUGINS
+        ]
+        return "\n".join([f"{self.clusters:,} clusters, {self.pods:,} pods with a choice of nodes; told apart by", *rows])

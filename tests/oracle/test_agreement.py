@@ -1,0 +1,46 @@
+"""Our predicates and scores say what kube-scheduler's say; `make oracle N=10000` asks longer."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.oracle.campaign import Outcome, run
+from tests.oracle.generator import SMALL, Size
+from tests.oracle.ours import side
+from tests.oracle.real import Mode
+from tests.oracle.tally import ENOUGH_CLUSTERS
+
+#: The clusters of this many seconds, on a machine that does other things too.
+pytestmark = pytest.mark.timeout(1200)
+
+
+def _judged(program: Path, *, mode: Mode, clusters: int, size: Size = SMALL) -> Outcome:
+    outcome = run(program, mode=mode, seed=1, indices=range(clusters), ours=side(mode), size=size)
+    told = [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()]
+    option = "" if mode == "placement" else f" --{mode}"
+    assert told == [], f"python -m tests.oracle --clusters {clusters}{option} shrinks and shows it"
+    return outcome
+
+
+def test_placements_equal_and_every_plug_in_and_reason_was_asked_for(program: Path) -> None:
+    outcome = _judged(program, mode="placement", clusters=ENOUGH_CLUSTERS)
+    assert list(outcome.tally.problems()) == [], outcome.tally.table()
+
+
+def test_scores_equal_and_every_score_plug_in_told_nodes_apart(program: Path) -> None:
+    outcome = _judged(program, mode="scores", clusters=ENOUGH_CLUSTERS)
+    assert list(outcome.scores.problems()) == [], outcome.scores.table()
+
+
+def test_pods_placed_one_after_another_land_on_the_same_nodes(program: Path) -> None:
+    _judged(program, mode="sequential", clusters=500)
+
+
+def test_clusters_changed_at_random_are_judged_the_same(program: Path) -> None:
+    outcome = _judged(program, mode="placement", clusters=600, size=Size(mutated=True))
+    assert outcome.left_out < 400
+
+
+@pytest.mark.slow
+def test_2000_pods_land_on_500_nodes_as_kube_scheduler_would_put_them(program: Path) -> None:
+    _judged(program, mode="sequential", clusters=1, size=Size.exactly(nodes=500, pods=4000))
