@@ -1,4 +1,4 @@
-"""What the generator promises: valid objects, the same ones again. That nothing is left out, tests/oracle/test_agreement.py shows."""
+"""What the generator promises: valid objects, the same ones again. What it leaves out, test_agreement.py would show."""
 
 from pathlib import Path
 

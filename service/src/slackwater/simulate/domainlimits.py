@@ -117,9 +117,8 @@ def counts_itself(picture: Picture, kind: Numbered) -> bool:
 def _own_keys(picture: Picture, kind: Numbered) -> list[str]:
     """The topology keys at whose values copies of the kind bear no other copy."""
     own = [term.topology_key for term in kind.asks.anti_affinity if term_counter(picture, term).of.weight(kind)]
-    for counter in repelling_counters(picture, kind):
-        if isinstance(counter.of, Carrying) and counter.of.weight(kind):
-            own.append(counter.of.term.topology_key)
+    repelling = [counter.of for counter in repelling_counters(picture, kind)]
+    own += [of.term.topology_key for of in repelling if isinstance(of, Carrying) and of.weight(kind)]
     return list(dict.fromkeys(own))
 
 

@@ -18,6 +18,7 @@ Deliberately absent: the order of pods and rows (the caller's), new nodes (`esti
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -108,7 +109,7 @@ def _runs(kinds: Rows, pods: Rows) -> Iterator[Rows]:
         return
     of = kinds[pods]
     bounds = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(pods)]
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         yield pods[start:end]
 
 
