@@ -7,13 +7,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from slackwater.edge.web.wholeanswers import WholeAnswers
 
 #: Key in `scope["extensions"]`: {"common_name": str}, there only with a certificate that the client CA signed.
 PEER: Final = "slackwater.peer"
 
 
-class PeerProtocol(HttpToolsProtocol):
+class PeerProtocol(WholeAnswers):
     """HTTP/1.1 with the peer's name."""
 
     _peer: dict[object, object] | None = None

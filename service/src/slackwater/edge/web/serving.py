@@ -12,6 +12,7 @@ import uvicorn
 from anyio.abc import TaskStatus
 
 from slackwater.edge.web.peer import PeerProtocol
+from slackwater.edge.web.wholeanswers import WholeAnswers
 
 #: Longer than the 90 s for which kube-scheduler keeps an idle connection: were we to close it first, a request that is just
 #: being sent would be lost, since Go does not repeat a POST.
@@ -87,7 +88,7 @@ async def serve_app(
     """Serves until cancelled; then ends what is being answered, within a bound. More connections get 503 and nothing else."""
     config = uvicorn.Config(
         app,
-        http=PeerProtocol if tls and tls.client_ca_file else "httptools",
+        http=PeerProtocol if tls and tls.client_ca_file else WholeAnswers,
         ws="none",
         proxy_headers=False,  # nobody forwards to us, and the middleware costs each call a little
         loop="none",
