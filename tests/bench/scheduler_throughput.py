@@ -1,8 +1,8 @@
 """How many pods a second a real kube-scheduler binds: alone, with an extender that decides nothing, with Slackwater.
 
-One run is one fresh control plane: nodes and pods are created while no scheduler runs, the extender starts and lists, then the
-scheduler starts; what is timed is the span from the first bind to the last in the API server's audit log. Only KWOK runs
-beside it, since the status that kubelets write is what an extender's watch has to digest.
+One run is one fresh control plane: nodes and pods are created while no scheduler runs, KWOK makes the nodes ready, the
+extender starts and lists, then the scheduler starts; what is timed is the span from the first bind to the last in the API
+server's audit log. Only KWOK runs beside it, since the status that kubelets write is what an extender's watch has to digest.
 """
 
 from collections import defaultdict
@@ -94,6 +94,7 @@ def _ratios(speeds: Mapping[str, list[float]]) -> tuple[Ratio, ...]:
 async def _run(subject: str, command: ServiceCommand | None, *, nodes: int, pods: int) -> _Run:
     async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
         await stage.create(NODES_PATH, (a_node(number) for number in range(nodes)))
+        await stage.until_nodes_ready()
         await stage.create(PODS_PATH, (a_plain_pod(number) for number in range(pods)))
         entrant = _entrant(subject, command, stage)
         pids = {name: stage.control_plane.pid(name) for name in stage.control_plane.running()}

@@ -26,6 +26,9 @@ PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _CONNECTIONS: Final = 30
 _STOP_WITHIN_SECONDS: Final = 10.0
+#: KWOK takes some 40 nodes a second on a busy machine.
+_NODES_WITHIN_SECONDS: Final = 300.0
+_LOOK_EVERY_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,27 @@ class Stage:
             raise errors.exceptions[0] from errors
         return [created[number] for number in range(len(created))]
 
+    async def until_nodes_ready(self) -> None:
+        """Until KWOK has told of every node that it is ready: else a run has to share the machine with what is left of that.
+
+        Raises BenchFailed.
+        """
+        unready: list[str] = []
+        with anyio.move_on_after(_NODES_WITHIN_SECONDS):
+            while True:
+                unready = await self._unready_nodes()
+                if not unready:
+                    return
+                await anyio.sleep(_LOOK_EVERY_SECONDS)
+        within = f"within {_NODES_WITHIN_SECONDS:.0f} s"
+        raise BenchFailed(f"{len(unready)} nodes did not become ready {within}, {unready[0] if unready else '?'} among them")
+
+    async def _unready_nodes(self) -> list[str]:
+        async with self.api.get(NODES_PATH, params={"resourceVersion": "0"}) as answer:
+            answer.raise_for_status()
+            found = orjson.loads(await answer.read())
+        return [node["metadata"]["name"] for node in found["items"] if not _is_ready(node)]
+
     async def _create(self, path: str, item: Mapping[str, Any]) -> dict[str, Any]:
         async with self.api.post(path, data=orjson.dumps(item), headers={"Content-Type": "application/json"}) as answer:
             body = await answer.read()
@@ -74,6 +98,11 @@ class Stage:
         finally:
             with anyio.CancelScope(shield=True):
                 await component.stop(within_seconds=_STOP_WITHIN_SECONDS)
+
+
+def _is_ready(node: Mapping[str, Any]) -> bool:
+    conditions = node["status"].get("conditions", ())
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 @asynccontextmanager
