@@ -19,7 +19,7 @@ from slackwater.edge.web.agent_metrics import AgentMetrics
 from slackwater.edge.web.agents import Agents
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
-from slackwater.edge.web.serving import listen, serve_app
+from slackwater.edge.web.serving import listen, serve_app, serve_direct
 from slackwater.model.effects import Effect
 from slackwater.model.events import NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
@@ -85,11 +85,11 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     async with anyio.create_task_group() as group:
-        ports: dict[str, int] = {}
-        for name, app in (("agents", listener), ("extender", extender), ("echo", echo)):
-            sock = listen(name, "127.0.0.1", 0)
-            await group.start(serve_app, app, sock, None)
-            ports[name] = sock.getsockname()[1]
+        socks = {name: listen(name, "127.0.0.1", 0) for name in ("agents", "extender", "echo")}
+        await group.start(serve_app, listener, socks["agents"], None)
+        await group.start(serve_direct, extender, socks["extender"], None)
+        await group.start(serve_app, echo, socks["echo"], None)
+        ports = {name: sock.getsockname()[1] for name, sock in socks.items()}
         print(json.dumps(ports), flush=True)
         await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
         group.cancel_scope.cancel()

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
+from slackwater.edge.web.serving import listen, serve_direct
 from slackwater.model.effects import Bind, Effect
 from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
@@ -110,11 +111,12 @@ async def a_service(
         metrics=ExtenderMetrics(registry),
         max_body_bytes=max_body_bytes,
     )
-    transport = httpx.ASGITransport(app=extender)
-    async with httpx.AsyncClient(transport=transport, base_url="http://extender") as http:
-        service = holder.service = Service(world, writer, dispatcher, http, registry)
-        async with anyio.create_task_group() as group:
+    with listen("extender", "127.0.0.1", 0) as sock:
+        address = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        async with httpx.AsyncClient(base_url=address) as http, anyio.create_task_group() as group:
+            service = holder.service = Service(world, writer, dispatcher, http, registry)
             await group.start(dispatcher.run)
+            await group.start(serve_direct, extender, sock, None)
             yield service
             group.cancel_scope.cancel()
 

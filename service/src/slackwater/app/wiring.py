@@ -41,7 +41,7 @@ from slackwater.edge.kube.writer import ApiWriter
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import SettingsView, ops_app
-from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app
+from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app, serve_direct
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.kinds import KindInterner
 from slackwater.run.clock import monotonic
@@ -89,7 +89,7 @@ async def serve(
             await root.start(serve_app, service.ops, *ops, name="ops listener")
             await root.start(service.dispatcher.run, name="dispatcher")
             root.start_soon(service.intake.run, name="intake")
-            await root.start(serve_app, service.extender, *extender, name="extender listener")
+            await root.start(serve_direct, service.extender, *extender, name="extender listener")
             connections = max_connections(settings.listeners.agents)
             await root.start(serve_app, service.agents, *agents, connections, name="agents listener")
             if config_path is not None:

@@ -1,13 +1,12 @@
 """The extender listener: kube-scheduler's filter, prioritize, bind and preempt, answered from the world.
 
-A raw ASGI application: routing and body handling of a framework would cost more than the decisions. A well-formed question
-is always answered with 200; what we refuse stands in `Error`, since kube-scheduler shows nothing of any other answer (trap T3).
-Malformed ones get 400, 404, 405 or 413 and the same `Error`, and change nothing.
+Bodies come whole from `direct`, and answers go back whole. A well-formed question is always answered with 200; what we
+refuse stands in `Error`, since kube-scheduler shows nothing of any other answer (trap T3). Malformed ones get 400, 404,
+405 or 413 and the same `Error`, and change nothing.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -15,6 +14,7 @@ import structlog
 
 from slackwater.edge.web import wire
 from slackwater.edge.web.asked import AskedNodes
+from slackwater.edge.web.direct import Answer
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
@@ -25,12 +25,10 @@ from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
 _TEXT: Final = [MEANINGS[reason].text for reason in Reason]
 _PREFIX: Final = "/scheduler/"
+#: In metrics, whatever is asked that is no verb.
+_OTHER: Final = "other"
 #: Of a resource version: an unsigned 64-bit number has twenty.
 _MOST_DIGITS: Final = 20
 
@@ -51,16 +49,8 @@ class Readiness(Protocol):
     def unlisted(self) -> Sequence[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Status and JSON body. `refused` counts an answer of 200 that says no."""
-
-    status: int
-    body: bytes
-
-
 class Extender:
-    """The ASGI application of the extender listener."""
+    """The application of the extender listener."""
 
     def __init__(
         self,
@@ -81,60 +71,48 @@ class Extender:
         self._metrics = metrics
         self.max_body_bytes = max_body_bytes
         self._asked = AskedNodes(world.nodes)
-        self._verbs: Final[Mapping[str, Callable[[bytes], bytes | Awaitable[bytes]]]] = {
-            "filter": self._filter,
-            "prioritize": self._prioritize,
-            "bind": self._bind,
-            "preempt": self._preempt,
+        self._verbs: Final[Mapping[str, tuple[str, Callable[[bytes], bytes | Awaitable[bytes]]]]] = {
+            f"{_PREFIX}filter": ("filter", self._filter),
+            f"{_PREFIX}prioritize": ("prioritize", self._prioritize),
+            f"{_PREFIX}bind": ("bind", self._bind),
+            f"{_PREFIX}preempt": ("preempt", self._preempt),
         }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
+    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
+        """The answer; a bind's is awaited, since it comes from the API server."""
         started = time.perf_counter()
-        verb = scope["path"].removeprefix(_PREFIX)
-        known = verb in self._verbs and scope["path"].startswith(_PREFIX)
-        body: bytes | None = b""
-        if not known:
-            answer = _error(404, f"{scope['path']}: want one of {', '.join(_PREFIX + v for v in self._verbs)}")
-        elif scope["method"] != "POST":
-            answer = _error(405, f"{scope['method']} {scope['path']}: want POST")
-        elif (body := await self._body(scope, receive)) is None:
-            answer = _error(413, f"body: more than {self.max_body_bytes} bytes (extender.maxBodyBytes)")
+        verb, ask = self._verbs.get(path, (_OTHER, None))
+        if ask is None:
+            answer = _error(404, f"{path}: want one of {', '.join(self._verbs)}")
+        elif method != "POST":
+            answer = _error(405, f"{method} {path}: want POST", allow="POST")
+        elif not self._readiness.ready:
+            answer = _error(503, f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}")
         else:
-            answer = await self._answer(verb, body)
-        await _respond(send, answer)
-        self._metrics.observe(verb if known else "other", answer.status, len(body or b""), time.perf_counter() - started)
+            try:
+                found = ask(body)
+            except Exception as error:
+                answer = _failed(verb, error)
+            else:
+                if not isinstance(found, bytes):
+                    return self._answer_later(verb, found, len(body), started)
+                answer = Answer(200, found)
+        self._metrics.observe(verb, answer.status, len(body), time.perf_counter() - started)
+        return answer
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The whole body, or None if it is larger than allowed: then the rest is not read."""
-        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if declared.isdigit() and int(declared) > self.max_body_bytes:
-            return None
-        chunks, size = [], 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return b""
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > self.max_body_bytes:
-                return None
-            chunks.append(chunk)
-            if not message.get("more_body"):
-                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-    async def _answer(self, verb: str, body: bytes) -> Answer:
-        if not self._readiness.ready:
-            return _error(503, f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}")
+    async def _answer_later(self, verb: str, pending: Awaitable[bytes], size: int, started: float) -> Answer:
         try:
-            answer = self._verbs[verb](body)
-            return Answer(200, answer if isinstance(answer, bytes) else await answer)
-        except wire.BadRequest as error:
-            return _error(400, str(error))
+            answer = Answer(200, await pending)
         except Exception as error:
-            _log.exception("extender call failed", verb=verb)
-            return _error(500, f"{type(error).__name__} while answering {verb}; the service's log has the details")
+            answer = _failed(verb, error)
+        self._metrics.observe(verb, answer.status, size, time.perf_counter() - started)
+        return answer
+
+    def refusal(self, status: int, path: str, message: str) -> Answer:
+        """Of a request that was not read to its end."""
+        verb, _ = self._verbs.get(path, (_OTHER, None))
+        self._metrics.observe(verb, status, 0, 0.0)
+        return _error(status, f"{message} (extender.maxBodyBytes)" if status == 413 else message)
 
     # --- the pod of a question --------------------------------------------------------------------------------------------
 
@@ -228,13 +206,12 @@ def _version(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
-def _error(status: int, message: str) -> Answer:
-    return Answer(status, wire.encode(wire.ErrorAnswer(message)))
+def _error(status: int, message: str, *, allow: str | None = None) -> Answer:
+    return Answer(status, wire.encode(wire.ErrorAnswer(message)), allow)
 
 
-async def _respond(send: Send, answer: Answer) -> None:
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer.body))]
-    if answer.status == 405:
-        headers.append((b"allow", b"POST"))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+def _failed(verb: str, error: Exception) -> Answer:
+    if isinstance(error, wire.BadRequest):
+        return _error(400, str(error))
+    _log.error("extender call failed", verb=verb, exc_info=error)
+    return _error(500, f"{type(error).__name__} while answering {verb}; the service's log has the details")

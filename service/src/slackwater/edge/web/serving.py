@@ -1,16 +1,18 @@
 """One uvicorn server as a child of the root task group: the group decides when it ends, never a signal handler of its own."""
 
+import asyncio
 import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 
+from slackwater.edge.web.direct import Application, DirectProtocol
 from slackwater.edge.web.peer import PeerProtocol
 from slackwater.edge.web.wholeanswers import WholeAnswers
 
@@ -18,6 +20,8 @@ from slackwater.edge.web.wholeanswers import WholeAnswers
 #: being sent would be lost, since Go does not repeat a POST.
 _KEEP_ALIVE_SECONDS: Final = 600
 _GRACE_SECONDS: Final = 4
+#: kube-scheduler opens one for each call that is under way, and keeps two.
+_MAX_CONNECTIONS: Final = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +89,27 @@ async def serve_app(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serves until cancelled; then ends what is being answered, within a bound. More connections get 503 and nothing else."""
-    config = uvicorn.Config(
+    """An ASGI application, until cancelled; what is being answered then ends, within a bound.
+
+    More connections get 503 and nothing else.
+    """
+    protocol = PeerProtocol if tls and tls.client_ca_file else WholeAnswers
+    await _serve(_config(app, protocol, tls, max_connections), sock, task_status)
+
+
+async def serve_direct(
+    app: Application, sock: socket.socket, tls: Tls | None, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """The same for one that answers whole requests, see `direct`."""
+    await _serve(_config(cast("Any", app), DirectProtocol, tls, _MAX_CONNECTIONS), sock, task_status)
+
+
+def _config(
+    app: Callable[..., Any], protocol: type[asyncio.Protocol], tls: Tls | None, max_connections: int | None
+) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
-        http=PeerProtocol if tls and tls.client_ca_file else WholeAnswers,
+        http=protocol,
         ws="none",
         proxy_headers=False,  # nobody forwards to us, and the middleware costs each call a little
         loop="none",
@@ -105,6 +126,9 @@ async def serve_app(
         ssl_cert_reqs=_certificates_asked(tls),
         limit_concurrency=max_connections,
     )
+
+
+async def _serve(config: uvicorn.Config, sock: socket.socket, task_status: TaskStatus[None]) -> None:
     server = _Server(config, task_status.started)
     async with anyio.create_task_group() as group:
         group.start_soon(_until_stopped, server, sock)

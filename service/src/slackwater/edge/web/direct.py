@@ -1,0 +1,261 @@
+"""HTTP/1.1 for one connection of a listener that answers whole questions: no ASGI between the socket and the verb.
+
+uvicorn accepts, speaks TLS and stops the listener; httptools parses; here a request's body goes to the application as soon as
+it is whole, and its answer leaves in one write, head and body together. Scheduling waits for every call, and ASGI with its
+task, its messages and uvicorn's second write cost a call more than the decision does (docs/adr/0020).
+
+Requests of one connection are answered in their order, one at a time. Bounded: the body by the application's
+`max_body_bytes`, the time in which a request must have arrived, the time a connection may be idle, the connections.
+"""
+
+import asyncio
+import http
+from collections import deque
+from collections.abc import Awaitable
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+import httptools
+import uvicorn
+from uvicorn.server import ServerState
+
+#: A request that has begun must have arrived by then.
+_ARRIVE_SECONDS: Final = 30.0
+#: Of the head of one request: path and headers.
+_MAX_HEAD_BYTES: Final = 64 * 1024
+#: For a caller that is sending what nobody reads, to find its answer.
+_LINGER_SECONDS: Final = 2.0
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_REASONS: Final = {status.value: status.phrase.encode() for status in http.HTTPStatus}
+_OK: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+
+
+class Answer(NamedTuple):
+    """Status and JSON body. `allow`: for 405, the method that is wanted."""
+
+    status: int
+    body: bytes
+    allow: str | None = None
+
+
+class Application(Protocol):
+    """What answers. Never raises."""
+
+    max_body_bytes: int
+
+    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
+        """The answer to a whole request, or what will give it."""
+
+    def refusal(self, status: int, path: str, message: str) -> Answer:
+        """The answer to one that is not read to its end, or is no HTTP."""
+
+
+class _Request(NamedTuple):
+    method: str
+    path: str
+    body: bytes
+    keep_alive: bool
+
+
+class DirectProtocol(asyncio.Protocol):
+    """One connection. uvicorn makes it, and asks it to `shutdown`."""
+
+    def __init__(
+        self, config: uvicorn.Config, server_state: ServerState, app_state: Any, _loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        self._app = cast("Application", config.app)
+        self._idle_seconds = config.timeout_keep_alive
+        self._most = config.limit_concurrency
+        self._state = server_state
+        self._loop = _loop or asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport
+        self._waiting: deque[_Request] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._done = False  # what comes is thrown away, and the connection ends with the answer that is under way
+        self._crowded = False
+        self._receiving = False
+        self._since = self._loop.time()
+        self._check: asyncio.TimerHandle | None = None
+        self._begin()
+
+    # --- the connection -----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass
+        if self._most is not None and len(self._state.connections) >= self._most:
+            self._refuse(503, f"{self._most} connections are open, and no more are taken")
+            return
+        self._state.connections.add(self)
+        self._check = self._loop.call_later(_ARRIVE_SECONDS, self._check_time)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._done = True
+        self._waiting.clear()
+        self._state.connections.discard(self)  # type: ignore[arg-type]
+        if self._check is not None:
+            self._check.cancel()
+
+    def shutdown(self) -> None:
+        """No more requests; the one that is being answered still gets its answer."""
+        self._done = True
+        if self._task is None:
+            self._transport.close()
+
+    def pause_writing(self) -> None:
+        """Who does not take its answers asks no more."""
+        self._crowded = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._crowded = False
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if self._task is None and not self._crowded and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _check_time(self) -> None:
+        """Ends a connection on which a request does not arrive, or nothing happens for too long."""
+        limit = _ARRIVE_SECONDS if self._receiving else self._idle_seconds
+        left = self._since + limit - self._loop.time()
+        if self._task is None and left <= 0:
+            self._transport.close()
+        else:
+            self._check = self._loop.call_later(min(max(left, 1.0), _ARRIVE_SECONDS), self._check_time)
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if self._done:
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._done = True  # it was answered as if it had not asked; what follows is no HTTP
+        except httptools.HttpParserError as error:
+            self._refuse(400, f"this is no HTTP/1.1 request: {error}")
+
+    def _begin(self) -> None:
+        self._path = b""
+        self._chunks: list[bytes] = []
+        self._head_bytes = self._body_bytes = 0
+        self._declared = 0
+        self._expects = False
+
+    def on_message_begin(self) -> None:
+        self._begin()
+        self._receiving = True
+        self._since = self._loop.time()
+
+    def on_url(self, url: bytes) -> None:
+        self._path += url
+        self._bound_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._bound_head(len(name) + len(value))
+        match name.lower():
+            case b"content-length" if value.isdigit():
+                self._declared = int(value)
+            case b"expect":
+                self._expects = value.lower() == b"100-continue"
+            case _:
+                pass
+
+    def on_headers_complete(self) -> None:
+        if self._declared > self._app.max_body_bytes:
+            self._refuse_body()
+        elif self._expects and not self._done:
+            self._transport.write(_CONTINUE)
+
+    def on_body(self, chunk: bytes) -> None:
+        if self._done:
+            return
+        self._body_bytes += len(chunk)
+        if self._body_bytes > self._app.max_body_bytes:
+            self._refuse_body()
+        else:
+            self._chunks.append(chunk)
+
+    def on_message_complete(self) -> None:
+        self._receiving = False
+        if self._done:
+            return
+        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        method, keep_alive = self._parser.get_method().decode("latin-1"), self._parser.should_keep_alive()
+        self._waiting.append(_Request(method, self._plain_path(), body, keep_alive))
+        if self._task is None:
+            self._answer_waiting()
+
+    def _plain_path(self) -> str:
+        return self._path.partition(b"?")[0].decode("latin-1")
+
+    def _bound_head(self, more: int) -> None:
+        self._head_bytes += more
+        if self._head_bytes > _MAX_HEAD_BYTES and not self._done:
+            self._refuse(431, f"path and headers: more than {_MAX_HEAD_BYTES} bytes")
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _answer_waiting(self) -> None:
+        while self._waiting:
+            request = self._waiting.popleft()
+            answer = self._app.answer(request.method, request.path, request.body)
+            if not isinstance(answer, Answer):
+                self._transport.pause_reading()
+                self._task = self._loop.create_task(self._answer_later(request, answer))
+                self._state.tasks.add(self._task)
+                self._task.add_done_callback(self._state.tasks.discard)
+                return
+            self._write(request, answer)
+
+    async def _answer_later(self, request: _Request, pending: Awaitable[Answer]) -> None:
+        try:
+            self._write(request, await pending)
+        finally:
+            self._task = None
+        self._answer_waiting()
+        self._read_on()
+
+    def _write(self, request: _Request, answer: Answer) -> None:
+        self._since = self._loop.time()
+        if self._transport.is_closing():
+            return
+        keep_alive = request.keep_alive and not self._done
+        head = _OK % len(answer.body) if answer.status == 200 and keep_alive else _head(answer, keep_alive=keep_alive)
+        self._transport.write(head if request.method == "HEAD" else head + answer.body)
+        if not keep_alive:
+            self._done = True
+            self._transport.close()
+
+    def _linger(self) -> None:
+        """Closes when the caller has had time to read the answer: were it cut off while it still sends, it might lose that."""
+        if self._check is not None:
+            self._check.cancel()
+        self._check = self._loop.call_later(_LINGER_SECONDS, self._transport.close)
+
+    def _refuse_body(self) -> None:
+        self._refuse(413, f"body: more than {self._app.max_body_bytes} bytes")
+
+    def _refuse(self, status: int, message: str) -> None:
+        """For what is not read to its end: what comes after it on this connection cannot be told apart."""
+        if self._done or self._transport.is_closing():
+            return
+        self._done = True
+        if self._task is not None:
+            return  # its own answer is the last one then
+        answer = self._app.refusal(status, self._plain_path(), message)
+        self._transport.write(_head(answer, keep_alive=False) + answer.body)
+        self._linger()
+
+
+def _head(answer: Answer, *, keep_alive: bool) -> bytes:
+    lines = [
+        b"HTTP/1.1 %d %b" % (answer.status, _REASONS[answer.status]),
+        b"content-type: application/json",
+        b"content-length: %d" % len(answer.body),
+    ]
+    if answer.allow is not None:
+        lines.append(b"allow: %b" % answer.allow.encode())
+    if not keep_alive:
+        lines.append(b"connection: close")
+    return b"\r\n".join(lines) + b"\r\n\r\n"
