@@ -85,13 +85,13 @@ class DirectProtocol(asyncio.Protocol):
         if self._most is not None and len(self._state.connections) >= self._most:
             self._refuse(503, f"{self._most} connections are open, and no more are taken")
             return
-        self._state.connections.add(self)
+        self._state.connections.add(self)  # type: ignore[arg-type]
         self._check = self._loop.call_later(_ARRIVE_SECONDS, self._check_time)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._done = True
         self._waiting.clear()
-        self._state.connections.discard(self)  # type: ignore[arg-type]
+        self._state.connections.discard(self)
         if self._check is not None:
             self._check.cancel()
 
