@@ -38,8 +38,8 @@ class ScriptedWriter:
     asked: list[Effect] = field(default_factory=list)
     open_gate: anyio.Event | None = None
 
-    async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome:
-        assert timeout_seconds > 0
+    async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
+        assert timeout_seconds is None or timeout_seconds > 0
         self.asked.append(effect)
         if self.open_gate is not None:
             await self.open_gate.wait()

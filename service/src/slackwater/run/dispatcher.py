@@ -217,10 +217,15 @@ class Dispatcher:
 
     async def _attempt(self, effect: Effect) -> Outcome:
         try:
-            return await self._writer.perform(effect, timeout_seconds=self._config.attempt_seconds)
+            return await self._writer.perform(effect, timeout_seconds=self._attempt_seconds(effect))
         except Exception as error:  # a bug of the writer must not end the lane, and with it everything
             _log.exception("write failed", effect=type(effect).__name__, pod=str(effect.key))
             return Outcome("unknown", detail=f"{type(error).__name__}: {error}")
+
+    def _attempt_seconds(self, effect: Effect) -> float | None:
+        """None: the effect's own deadline strikes no later, and one scope is enough."""
+        seconds = self._config.attempt_seconds
+        return None if isinstance(effect, Bind) and self._config.bind_seconds <= seconds else seconds
 
     def _backoff_seconds(self, attempt: int) -> float:
         ceiling: float = min(_FIRST_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)

@@ -26,9 +26,12 @@ class Outcome:
 
 
 class Writer(Protocol):
-    """Carries out one effect as one API call, within `timeout_seconds`. Never raises for what the API server answers."""
+    """Carries out one effect as one API call, within `timeout_seconds`, or None where the caller's own scope ends it.
 
-    async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome: ...
+    Never raises for what the API server answers.
+    """
+
+    async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome: ...
 
 
 class Feed(Protocol):

@@ -8,7 +8,7 @@ credentials, for it has changed nothing.
 
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import SimpleNamespace
@@ -82,16 +82,19 @@ class KubeClient:
         method: str,
         path: str,
         *,
-        timeout_seconds: float,
+        timeout_seconds: float | None,
         params: Params = _NO_PARAMS,
         body: bytes | None = None,
         content_type: str = "application/json",
         pool: Pool = "calls",
     ) -> Response:
-        """One request and its whole answer. Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, never for a status."""
+        """One request and its whole answer. Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, never for a status.
+
+        `timeout_seconds` is None where a scope of the caller bounds the call.
+        """
         call = _Call(pool=pool, method=method, path=path, params=params, body=body, content_type=content_type)
         try:
-            with anyio.fail_after(timeout_seconds):
+            with nullcontext() if timeout_seconds is None else anyio.fail_after(timeout_seconds):
                 async with await self._answer(call) as answer:
                     return Response(answer.status, await answer.read(), answer.headers)
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError

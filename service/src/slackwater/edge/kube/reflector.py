@@ -42,6 +42,8 @@ _REFUSALS: Final[frozenset[Cause]] = frozenset({"refused", "ahead"})
 _MOST_REFUSALS: Final = 5
 #: Objects decoded before other tasks get a turn: about 3 ms of work. A page of 500 takes about as long to be cut into objects.
 _SLICE: Final = 64
+#: Lines of a watch after which others need not be given a turn: the next read gives them one.
+_FEW: Final = 8
 #: A watch that lasted so long was a success even if nothing happened.
 _GOOD_SECONDS: Final = 5.0
 
@@ -184,7 +186,8 @@ class Reflector(Generic[K]):
                             yield Batch(reading.events)
                         if reading.ended_by is not None:
                             raise reading.ended_by
-                        await anyio.lowlevel.checkpoint()
+                        if len(some) > _FEW:
+                            await anyio.lowlevel.checkpoint()
         finally:
             progressed = self._version != since or self._clock() - begun_at >= _GOOD_SECONDS
             if progressed:

@@ -5,6 +5,7 @@ without harm; repeating, ordering and width are the dispatcher's. What the serve
 alone, never from a text; where it says less than is to be known, the pod is read (409 on a bind, 409 and 422 on a patch).
 """
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -51,10 +52,12 @@ class ApiWriter:
         self._stamp = stamp
         self._vertical = VerticalWriter(self._send)
 
-    async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome:
+    async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
         """Never raises for what the API server answers, or does not."""
         try:
-            return await self._carry_out(effect, anyio.current_time() + timeout_seconds)
+            return await self._carry_out(
+                effect, math.inf if timeout_seconds is None else anyio.current_time() + timeout_seconds
+            )
         except NoAnswer as error:
             return Outcome("unknown", detail=str(error))
         except KubeError as error:
@@ -143,7 +146,7 @@ class ApiWriter:
             path,
             body=None if body is None else msgspec.json.encode(body),
             content_type=content_type,
-            timeout_seconds=max(deadline - anyio.current_time(), 0.0),
+            timeout_seconds=None if deadline == math.inf else max(deadline - anyio.current_time(), 0.0),
         )
 
 
