@@ -114,7 +114,7 @@ async def test_the_world_is_told_before_whoever_waits() -> None:
 
 async def test_a_writer_that_raises_ends_only_its_own_effect() -> None:
     class Broken(ScriptedWriter):
-        async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome:
+        async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
             if effect == TOUCH:
                 raise KeyError("bug")
             return await super().perform(effect, timeout_seconds=timeout_seconds)
