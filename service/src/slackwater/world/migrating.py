@@ -232,11 +232,10 @@ class Migrating:
                 self._claims.recount(move.pod, migration_ended(claim.account))
 
     def deletion_ended(self, key: PodKey, *, deleted: bool, now: Instant) -> None:
-        if deleted:
-            migration = self.objects.get(key)
-            self._tally.migrations_deleted[migration.phase if migration is not None else ""] += 1
-        else:
-            self._tally.migration_delete_fails += 1
+        migration = self.objects.get(key)
+        phase = migration.phase if migration is not None and migration.finished else ""
+        counts = self._tally.migrations_deleted if deleted else self._tally.migration_delete_fails
+        counts[phase] += 1
         if key in self._cleanup:
             self._cleanup[key] = Instant(now + _CLEANUP_SECONDS)
 

@@ -10,7 +10,7 @@ from typing import Final
 from slackwater.ledger.growth import Question, settled
 from slackwater.ledger.ledger import Ledger
 from slackwater.model.effects import Effect, Resize
-from slackwater.model.ids import Instant, PodUid, Row
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import NOTHING, Amounts
@@ -78,7 +78,14 @@ class Permits:
     def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> Decided | PermitRefusal:
         """Decides, and counts what was decided at once."""
         case = self._case(ask, caller, policy)
-        return case if isinstance(case, PermitRefusal) else self._decided(case, policy, now)
+        if isinstance(case, PermitRefusal):
+            return replace(case, node=self._node_of(ask.key))
+        return self._decided(case, policy, now)
+
+    def _node_of(self, key: PodKey) -> NodeName | None:
+        pod = self._pods.by_key(key)
+        claim = None if pod is None else self._claims.get(pod.uid)
+        return None if claim is None or claim.node not in self._nodes.row_of else claim.node
 
     def _case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "_Case | PermitRefusal":
         """The checks that concern the pod."""
@@ -185,6 +192,7 @@ class Permits:
             slot_bytes=decided.slot_bytes,
             migrate=decided.migrate,
             ceiling_pending=not granted.within(safe),
+            node=claim.node,
         )
 
 
