@@ -12,7 +12,7 @@ def violations(world: World) -> list[str]:
 
 
 def _sums(world: World) -> list[str]:
-    """Reserved, Buffer, CapacityPressure and PressureAccountedFor are the sums over the pods; held over the holds; a free row is all zero."""
+    """What pods count for adds up over the pods of a node, held over the holds; a free row is all zero."""
     want = NodeColumns(world.ledger.columns.n_rows)
     for uid, claim in world.claims.copy().items():
         row = world.nodes.row_of.get(claim.node)
