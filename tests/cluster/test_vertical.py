@@ -76,7 +76,7 @@ async def test_forty_machines_grow_shrink_and_move(stage: Stage, ground: Ground,
         f"migrations={migrations} ended={len(controller.migrated)} denied={sum(a.denied for a in agents)} "
         f"full={watcher.full_seen} failed={sum(len(a.failed) for a in agents)} looks={len(watcher.looks)}"
     )
-    assert watcher.faults == []
+    assert not watcher.faults, "\n".join(watcher.faults)
     assert [agent.rejected for agent in agents if agent.rejected] == []
     if not kills:
         assert [text for agent in agents for text in agent.failed if TOLD not in text] == []

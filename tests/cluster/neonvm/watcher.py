@@ -45,11 +45,12 @@ class Watcher:
             await anyio.sleep(_LOOK_EVERY_SECONDS)
 
     async def _dump(self) -> Json | None:
-        """None while the service is not there."""
+        """None while the service is not there, or has not seen everything yet."""
         try:
-            return await self.service.dumpstate()
+            dump = await self.service.dumpstate()
         except (aiohttp.ClientError, ConnectionError, TimeoutError):
             return None
+        return dump if dump["synced"] else None
 
     def _short(self, dump: Json) -> Json:
         """What is looked at later, of the nodes of this test."""
@@ -91,7 +92,9 @@ class Watcher:
             await self.fleet.step(running)
             if running.agent.asked == running.agent.client.permit:
                 return
-        self.faults.append(f"{running.pod} was denied growth {_REQUESTS} times, though there is room: {seen}")
+        agent = running.agent
+        said = f"asked {agent.asked}, permit {agent.client.permit}, failed {agent.failed[-_REQUESTS:]}"
+        self.faults.append(f"{running.pod} was denied growth {_REQUESTS} times, though there is room: {seen}; {said}")
 
     def _room_for(self, running: Running, look: Json) -> object:
         """What there is for a pod that waits for it; None where there is nothing, or nobody waits."""

@@ -156,11 +156,14 @@ class Permits:
         uid, vertical, before = case.pod.uid, case.pod.vertical, case.claim.account
         assert vertical is not None
         question = case.question
-        if withhold:
-            question = Question(asked=question.asked, unit=question.unit, last_permit=question.last_permit, withhold=True)
         resizing = vertical.resizing
         put_off = resizing is not None and resizing.pending is not None
-        after = settled(before, NOTHING if put_off else self._ledger.numbers(case.row).free, question)
+        if withhold:
+            question = replace(question, withhold=True, max_step_units=0)
+        if put_off:  # nobody uses what the node has never given, whatever was permitted
+            question = replace(question, last_permit=NOTHING)
+        numbers = self._ledger.numbers(case.row)
+        after = settled(before, NOTHING if put_off else numbers.free, question, over=numbers.over)
         effects: list[Effect] = []
         if resizing is not None:
             case.standing.permitted = after.reserved
