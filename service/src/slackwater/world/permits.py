@@ -156,6 +156,8 @@ class Permits:
         uid, vertical, before = case.pod.uid, case.pod.vertical, case.claim.account
         assert vertical is not None
         question = case.question
+        if case.ask.last_permit is None and before.buffer != NOTHING:  # a new agent goes on with what its VM has
+            question = replace(question, last_permit=vertical.using.at_most(question.asked))
         resizing = vertical.resizing
         put_off = resizing is not None and resizing.pending is not None
         if withhold:
