@@ -1,14 +1,17 @@
 """The agents' and the extender's listener in one process and on one event loop, as in the service, without an API server.
 
-Beside them an echo that reads nothing. Prints the ports as JSON once all listen; ends when its input ends. The desk is that of
-the tests.
+The desk, the world and the dispatcher are the service's own; a stand-in for the API server takes its time for each write.
+Beside them an echo that reads nothing. Prints the ports as JSON once all listen; ends when its input ends.
 """
 
 import argparse
 import gc
 import json
 import sys
-from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from random import Random
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -20,62 +23,73 @@ from slackwater.edge.web.agents import Agents
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.serving import listen, serve_app, serve_direct
-from slackwater.model.effects import Effect
-from slackwater.model.events import NodeSeen, PodSeen, Synced
-from slackwater.model.ids import Instant
+from slackwater.model.effects import Effect, WritePermit
+from slackwater.model.events import Event, MachineSeen, NodeSeen, PermitWritten, PodSeen, Synced
+from slackwater.model.ids import Instant, PodKey
 from slackwater.model.kinds import KindInterner
+from slackwater.model.machines import Machine
+from slackwater.model.written import Written
 from slackwater.run.clock import monotonic
-from slackwater.run.dispatcher import Ticket
+from slackwater.run.desk import Desk
+from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
+from slackwater.run.intake import Intake
+from slackwater.run.ports import Outcome
 from slackwater.world.policy import Policy
 from slackwater.world.world import World
 from tests.bench.echo_server import echo
-from tests.support.builders import a_node, a_pod
-from tests.support.desk import UNIT, FormulaDesk, amounts
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
 
-#: VMs of one node: 1 CPU and 4 GiB each, and twice as much room.
-AGENTS_ON_A_NODE = 20
-
-
-class _Ready:
-    ready = True
-    unlisted: Sequence[str] = ()
+#: VMs of one node: 1 CPU and 4 GiB each of 32 and 128.
+AGENTS_ON_A_NODE: Final = 20
+#: An API server at rest takes about so long for a small patch.
+_WRITE_SECONDS: Final = 0.003
+_SMALL: Final = amounts("1", "4Gi")
 
 
-class _NoWrites:
-    """Nothing is bound here."""
+class _ApiServer:
+    """Stands for the API server: every write succeeds, after a while."""
 
-    def submit(self, effect: Effect) -> Ticket:
-        raise AssertionError(effect)
+    def __init__(self) -> None:
+        self._versions = count(1_000_000)
 
-
-def a_desk(agents: int) -> FormulaDesk:
-    desk = FormulaDesk(remember=False)
-    for number in range(agents):
-        node = f"node-{number // AGENTS_ON_A_NODE}"
-        if number % AGENTS_ON_A_NODE == 0:
-            desk.has_node(node, milli_cpu=AGENTS_ON_A_NODE * 2000, memory=AGENTS_ON_A_NODE * (8 << 30))
-        desk.has_pod(f"vm-{number}", on=node, reserved=amounts(1000, 4 << 30))
-    return desk
+    async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome:
+        del timeout_seconds
+        await anyio.sleep(_WRITE_SECONDS)
+        if isinstance(effect, WritePermit):
+            return Outcome("done", 200, event=PermitWritten(effect.pod, effect.text, next(self._versions)))
+        return Outcome("done", 200)
 
 
-def a_world(nodes: int, pods: int) -> World:
+def a_world(nodes: int, agents: int, pods: int) -> World:
+    """Each agent's VM runs with the permit that it had before a restart; `pods` are pending."""
     world = World(Policy(), seed=1)
-    for number in range(nodes):
-        world.apply(NodeSeen(a_node(f"node-{number}", cpu="32", memory="128Gi")), Instant(0.0))
-    for number in range(pods):
-        world.apply(PodSeen(a_pod(f"p-{number}", version=1)), Instant(0.0))
-    world.apply(Synced(), Instant(0.0))
+
+    def take(*events: Event) -> None:
+        for event in events:
+            world.apply(event, Instant(0.0))
+
+    take(*(NodeSeen(a_node(f"node-{number}", cpu="32", memory="128Gi")) for number in range(nodes)))
+    permit = Written(permit=_SMALL, ceiling=_SMALL).text()
+    for number in range(agents):
+        name = f"vm-{number}"
+        take(MachineSeen(Machine(key=PodKey("default", name), uid=f"machine-{name}", resource_version=1, permit=permit)))
+        pod = a_pod(name, on=f"node-{number // AGENTS_ON_A_NODE}", version=1)
+        take(PodSeen(replace(pod, vertical=a_vertical(machine=name))))
+    take(*(PodSeen(a_pod(f"p-{number}", version=1)) for number in range(pods)), Synced())
     return world
 
 
 async def _serve(nodes: int, agents: int, pods: int) -> None:
-    registry = CollectorRegistry()
-    unit = UNIT
-    listener = Agents(desk=a_desk(agents), readiness=_Ready(), default_unit=lambda: unit, metrics=AgentMetrics(registry))
+    registry, world = CollectorRegistry(), a_world(nodes, agents, pods)
+    intake = Intake(world, monotonic, {})
+    dispatcher = Dispatcher(_ApiServer(), intake.take, DispatcherConfig(), rng=Random(1))
+    desk = Desk(world, dispatcher.submit_all, monotonic)
+    intake.connect(dispatcher, desk.wake)
+    listener = Agents(desk=desk, readiness=intake, metrics=AgentMetrics(registry))
     extender = Extender(
-        world=a_world(nodes, pods),
-        submitter=_NoWrites(),
-        readiness=_Ready(),
+        world=world,
+        submitter=dispatcher,
+        readiness=intake,
         decode_pod=PodDecoder(KindInterner()).decode,
         clock=monotonic,
         metrics=ExtenderMetrics(registry),
@@ -85,6 +99,8 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     async with anyio.create_task_group() as group:
+        await group.start(dispatcher.run)
+        group.start_soon(intake.run)
         socks = {name: listen(name, "127.0.0.1", 0) for name in ("agents", "extender", "echo")}
         await group.start(serve_app, listener, socks["agents"], None)
         await group.start(serve_direct, extender, socks["extender"], None)

@@ -38,6 +38,11 @@ class Agent:
     permit: Amounts | None = None
     waiting: Decided | None = None
 
+    def holds(self) -> Amounts:
+        """What it may be using. What it asks to have less of it has given back, whether or not the answer has come."""
+        held = self.use if self.permit is None else self.permit
+        return held if self.waiting is None else held.at_most(self.waiting.asked)
+
 
 class GrowthMachine(RuleBasedStateMachine):
     """Two nodes of 10 CPU; machines of at most 6. Answers that wait for a write are given when it is carried out, or never."""
@@ -165,14 +170,15 @@ class GrowthMachine(RuleBasedStateMachine):
         """What was on its way is lost; agents keep what they were told, and ask again."""
         self.cluster.restarts(pods_first=pods_first)
         for agent in self.agents.values():
+            if agent.permit is not None:
+                agent.permit = agent.holds()
             agent.waiting = None
 
     @invariant()
     def nobody_may_use_more_than_is_reserved_for_it(self) -> None:
         if hasattr(self, "cluster"):
             for agent in self.agents.values():
-                held = agent.use if agent.permit is None else agent.permit
-                assert held.within(self.cluster.reserved(agent.pod)), agent
+                assert agent.holds().within(self.cluster.reserved(agent.pod)), agent
 
     @invariant()
     def reserved_without_the_buffer_is_within_total(self) -> None:

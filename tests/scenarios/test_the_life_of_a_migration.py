@@ -135,6 +135,27 @@ def test_a_migration_runs_to_its_end_and_leaves_nothing_behind() -> None:
             assert not cluster.told(cluster.decide(pod, TWO, load=1)).migrate
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["at once", "after a restart"])
+def test_nobody_else_leaves_for_the_pressure_of_a_machine_that_has_arrived_elsewhere(*, restarts: bool) -> None:
+    """Its old pod still counts until it is deleted."""
+    cluster, pods = crowded()
+    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    cluster.write()
+    key = PodKey("default", f"schedplugin-{pods[0].key.name}")
+    cluster.change(pods[0], migration=MigrationRef(name=key.name, role="source"))
+    cluster.migration(key, phase="Running", source_pod=pods[0].key.name, target_pod="target")
+    cluster.migration(key, phase="Succeeded")
+    if restarts:
+        cluster.restarts()
+    for _ in range(3):
+        for i, pod in enumerate(pods[1:], start=1):
+            cluster.decide(pod, TWO, load=i + 1)
+    assert cluster.cpu("full")["PAF"] == 2000
+    assert list(cluster.world.migrating.moves) == []
+    cluster.deletes(pods[0])
+    assert (cluster.cpu("full")["R"], cluster.cpu("full")["PAF"]) == (8000, 0)
+
+
 def test_an_agent_that_was_told_may_change_nothing() -> None:
     cluster, pods = crowded()
     cluster.decide(pods[0], TWO, load=1)

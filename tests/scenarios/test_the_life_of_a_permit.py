@@ -111,6 +111,32 @@ def test_shrinking_is_written_lazily_at_most_once_a_second(cluster: Growing) -> 
     assert written(cluster) == Written(permit=amounts("2750m", "16Gi"), ceiling=amounts("2750m", "16Gi"))
 
 
+def test_a_load_that_comes_and_goes_soon_costs_no_more_writes(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n", vertical=a_vertical(maximum=amounts("4", "16Gi")))
+    low, high = amounts("1", "4Gi"), amounts("1250m", "5Gi")
+    writes = []
+    for _ in range(8):
+        before = cluster.world.tally.permit_writes
+        for size in (high, low):
+            cluster.ask(pod, size)
+            for _ in range(5):
+                cluster.passes(1)
+                cluster.write()
+        writes.append(cluster.world.tally.permit_writes - before)
+    assert writes[:2] == [2, 2]
+    assert writes[3:] == [0] * 5
+    # Then it stays: in the end what is written is what is.
+    cluster.passes(200)
+    cluster.write()
+    assert written(cluster) == Written(permit=low, ceiling=low)
+    # After a long calm it counts as calm.
+    cluster.passes(200)
+    cluster.ask(pod, high)
+    cluster.passes(3)
+    cluster.write()
+    assert written(cluster) == Written(permit=high, ceiling=high)
+
+
 @pytest.mark.parametrize("pods_first", [False, True], ids=["machines-first", "pods-first"])
 def test_after_a_restart_reserved_is_the_ceiling_and_the_buffer_its_distance_to_the_permit(
     cluster: Growing, pods_first: bool
@@ -156,6 +182,52 @@ def test_room_that_was_given_back_is_granted_only_after_that_is_written(cluster:
     assert cluster.told(decided).permit == amounts("8", "16Gi")
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 9000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_growth_within_the_ceiling_waits_too_while_its_room_is_written_as_anothers(cluster: Growing) -> None:
+    """Else a restart would find more used than there is: 4 + 4 CPUs of the others, 1 that `late` was written with."""
+    others = [cluster.places(f"other-{n}", on="n") for n in range(2)]
+    for pod in others:
+        cluster.ask(pod, SMALL)
+    late = cluster.places("late", on="n")
+    cluster.ask(late, SMALL)
+    cluster.passes(1.5)
+    cluster.write()
+    cluster.ask(late, amounts("1250m", "5Gi"))
+    assert written(cluster, "late") == Written(permit=amounts("1250m", "5Gi"), ceiling=amounts("2250m", "9Gi"))
+    for pod in others:
+        cluster.ask(pod, LARGE, last=SMALL)
+    cluster.passes(1.5)
+    cluster.write()
+    cluster.decide(others[0], SMALL, last=LARGE)
+
+    decided = cluster.decide(late, amounts("2250m", "9Gi"), last=amounts("1250m", "5Gi"))
+    assert cluster.told(decided).ceiling_pending
+    assert cluster.told(decided).permit == amounts("1250m", "5Gi")
+    cluster.write()
+    assert cluster.told(decided).permit == amounts("2250m", "9Gi")
+    assert written(cluster, "other-0") == Written(permit=SMALL, ceiling=SMALL)
+
+
+def test_where_ceilings_overlap_after_a_restart_the_first_to_grow_takes_nobody_over(cluster: Growing) -> None:
+    """Each leads by a CPU into the same last one: 4.5 + 4.5 of 10, ceilings of 5.5 and 5.5."""
+    wide = a_vertical(maximum=amounts("8", "32Gi"))
+    pods = [cluster.places(name, on="n", vertical=wide) for name in ("one", "two")]
+    have = amounts("4500m", "18Gi")
+    for pod in pods:
+        cluster.ask(pod, SMALL)
+        cluster.passes(1.5)
+        cluster.write()
+        cluster.ask(pod, have)
+        cluster.change(pod, using=have)
+    assert [written(cluster, name).ceiling for name in ("one", "two")] == [amounts("5500m", "22Gi")] * 2  # type: ignore[union-attr]
+    cluster.restarts()
+    assert (cluster.cpu("n")["R"], cluster.cpu("n")["B"]) == (11_000, 2000)
+    assert cluster.ask(pods[0], amounts("5500m", "22Gi"), last=have).permit == have
+    assert (cluster.cpu("n")["R"], cluster.cpu("n")["B"], cluster.cpu("n")["CP"]) == (10_000, 1000, 1000)
+    assert cluster.ask(pods[1], have, last=have).permit == have
+    assert cluster.ask(pods[0], amounts("5500m", "22Gi"), last=have).permit == amounts("5500m", "22Gi")
+    assert cluster.cpu("n")["R"] == 10_000
 
 
 def test_without_a_write_an_agent_gets_what_was_written_before(cluster: Growing) -> None:

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from slackwater.edge.web.agent_metrics import AgentMetrics
 from slackwater.edge.web.agents import AgentLimits, Agents, Gatekeeper
 from slackwater.run.ports import PermitDesk
-from tests.support.desk import UNIT, FormulaDesk, amounts
+from tests.support.desk import FormulaDesk, amounts
 
 
 @dataclass
@@ -71,7 +71,6 @@ async def an_agent_service(
     app = Agents(
         desk=desk or own,
         readiness=readiness,
-        default_unit=lambda: UNIT,
         metrics=AgentMetrics(registry),
         gatekeeper=gatekeeper,
         limits=limits or AgentLimits(),

@@ -4,7 +4,7 @@ One VM. Its load says how many compute units it wants; going up it asks first an
 first and tells. Every answer is judged; what is judged bad is in `rejected`. Deliberately absent: the times between requests.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from slackwater_protocol.agent import Metrics, Resources
@@ -24,23 +24,32 @@ class VmAgent:
     rejected: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     denied: int = 0
+    asked: Resources | None = None  #: in the last request
+    #: Makes the VM as large as that, before it is told (down) or after it was permitted (up).
+    resize: Callable[[Resources], Awaitable[None]] | None = None
 
     async def step(self, load: float) -> None:
         """One request, and what follows from its answer. `load` is the load average of one minute."""
         low, high = self.bounds
         wanted = self.sized(min(max(-(-load * 1000 // (0.9 * self.unit.milli_cpu)), low), high))
-        self.in_use = both(min, self.in_use, wanted)  # what is given back is given back before it is told
+        await self._become(both(min, self.in_use, wanted))  # what is given back is given back before it is told
         if self.client.permit is None:
             wanted = self.in_use  # nobody has permitted anything yet
+        self.asked = both(max, wanted, self.in_use)
         try:
-            permit = await self.client.ask(both(max, wanted, self.in_use), in_use=self.in_use, metrics=self._metrics(load))
+            permit = await self.client.ask(self.asked, in_use=self.in_use, metrics=self._metrics(load))
         except BadAnswer as error:
             self.rejected.append(str(error))
         except (AnswerRefused, NoAnswer) as error:
             self.failed.append(str(error))
         else:
             self.denied += permit != wanted
-            self.in_use = both(min, both(max, wanted, self.in_use), permit)
+            await self._become(both(min, both(max, wanted, self.in_use), permit))
+
+    async def _become(self, size: Resources) -> None:
+        changed, self.in_use = size != self.in_use, size
+        if changed and self.resize is not None:
+            await self.resize(size)
 
     def sized(self, units: float) -> Resources:
         return Resources(milli_cpu=int(units) * self.unit.milli_cpu, memory=int(units) * self.unit.memory)

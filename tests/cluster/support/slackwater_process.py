@@ -134,6 +134,10 @@ class SlackwaterProcess:
             assert answer.status == 200, await answer.text()
             return Samples.parse(await answer.text())
 
+    @property
+    def agents_url(self) -> str:
+        return f"http://{self._addresses['agents']}/"
+
     async def ask_extender(self, verb: str, body: Mapping[str, Any], *, tls: ssl.SSLContext | None = None) -> dict[str, Any]:
         """One call of an extender verb, as kube-scheduler makes it; the answer of a 200."""
         url = f"{'https' if tls else 'http'}://{self._addresses['extender']}/scheduler/{verb}"

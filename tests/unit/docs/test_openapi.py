@@ -14,23 +14,16 @@ import msgspec
 import pytest
 import schemathesis
 import yaml
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
-from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 
 from slackwater.app.agentapi import agent_document
 from slackwater.app.openapi import ERRORS, VERBS, documents, extender_document, main, ops_document
-from slackwater.app.settings import Settings, as_file
 from slackwater.edge.kube.decode import NodeDecoder
 from slackwater.edge.web import wire
-from slackwater.edge.web.ops import SettingsView, ops_app
 from slackwater.ledger.ledger import NodePolicy
-from slackwater.model.events import NodeSeen, PodGone, PodSeen, Synced, Ticked
-from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
-from slackwater.model.objects import Node, Pod
+from slackwater.model.events import NodeSeen, PodGone
+from slackwater.model.ids import PodKey, PodUid
 from slackwater.world.policy import Policy
-from slackwater.world.world import World
 from slackwater_protocol import extender
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.service import Service, a_service
@@ -292,93 +285,3 @@ def test_each_recorded_error_is_one(status: int) -> None:
     schema = content(EXTENDER, {"$ref": f"#/components/responses/Error{status}"})["application/json"]["schema"]
     validator(EXTENDER, schema).validate(body)
     assert body["Error"]
-
-
-# --- ops ------------------------------------------------------------------------------------------------------------------
-
-
-class Readiness:
-    def __init__(self, *, unlisted: list[str]) -> None:
-        self.unlisted = unlisted
-
-    @property
-    def ready(self) -> bool:
-        return not self.unlisted
-
-
-def a_world_with_everything() -> World:
-    """A world in which each list of a dump that this version fills has an entry."""
-    world = World(Policy())
-
-    def has(*objects: Node | Pod) -> None:
-        for item in objects:
-            world.apply(NodeSeen(item) if isinstance(item, Node) else PodSeen(item), Instant(0.0))
-
-    full, free = a_node("full", cpu="1"), a_node("free")
-    held, starved, denied = a_pod("held"), a_pod("starved"), a_pod("denied", cpu="3")
-    has(full, free, a_pod("runs", on="full", cpu="1"), held, starved, denied)
-    world.apply(Synced(), Instant(0.0))
-    world.filter(held, world.nodes.rows_of(["full", "free"]), Instant(0.0))
-    world.filter(starved, world.nodes.rows_of(["full"]), Instant(0.0))
-    world.apply(Ticked(), Instant(1.0))
-    world.bind(denied.uid, denied.key, NodeName("full"), Instant(1.0))
-    return world
-
-
-def an_ops_app(world: World, *, unlisted: list[str]) -> FastAPI:
-    settings = SettingsView(as_file(Settings()))
-    return ops_app(
-        world=world,
-        readiness=Readiness(unlisted=unlisted),
-        registry=CollectorRegistry(),
-        settings=settings,
-        clock=lambda: Instant(1.0),
-    )
-
-
-def test_the_documented_paths_are_those_that_the_ops_listener_routes() -> None:
-    app = an_ops_app(World(Policy()), unlisted=[])
-    routes = [route for route in app.routes if isinstance(route, APIRoute)]
-    routed = {(route.path, method.lower()) for route in routes for method in route.methods or ()}
-    assert routed == {(path, method) for path, methods in OPS["paths"].items() for method in methods}
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("unlisted", [[], ["pods"]], ids=["ready", "waiting"])
-@pytest.mark.parametrize("path", sorted(OPS["paths"]))
-async def test_what_the_ops_listener_answers_is_documented(path: str, unlisted: list[str]) -> None:
-    transport = httpx.ASGITransport(app=an_ops_app(a_world_with_everything(), unlisted=unlisted))
-    async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
-        answer = await http.get(path)
-    responses = OPS["paths"][path]["get"]["responses"]
-    assert str(answer.status_code) in responses
-    media_type = answer.headers["content-type"].partition(";")[0]
-    schema = content(OPS, responses[str(answer.status_code)])[media_type]["schema"]
-    body = answer.json() if media_type == "application/json" else answer.text
-    validator(OPS, schema).validate(body)
-    assert undescribed(body, schema) == []
-
-
-def undescribed(value: Any, schema: dict[str, Any], at: str = "") -> list[str]:
-    """Keys that are there and that the schema does not name. What the schema calls an object and no more, or lists of
-    anything, are not looked into."""
-    if "$ref" in schema:
-        schema = OPS["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    if isinstance(value, list):
-        items = schema.get("items")
-        return [key for entry in value for key in undescribed(entry, items, f"{at}[]")] if items else []
-    properties = schema.get("properties")
-    if not isinstance(value, dict) or properties is None:
-        return []
-    inner = [key for name in value.keys() & properties for key in undescribed(value[name], properties[name], f"{at}.{name}")]
-    return [*inner, *(f"{at}.{name}" for name in value.keys() - properties)]
-
-
-@pytest.mark.anyio
-async def test_the_lists_of_the_state_that_are_said_to_be_empty_are_the_only_ones() -> None:
-    transport = httpx.ASGITransport(app=an_ops_app(a_world_with_everything(), unlisted=[]))
-    async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
-        state = (await http.get("/dumpstate")).json()
-    described = OPS["components"]["schemas"]["State"]["properties"]
-    empty = {name for name, part in described.items() if part.get("description") == "Empty in this version."}
-    assert {name for name, part in state.items() if part == []} == empty

@@ -5,7 +5,7 @@ import pytest
 from slackwater.ledger.account import Account, certain_account, ordinary_account, restored_account, unheard_account
 from slackwater.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.ids import Row
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.resources import NOTHING
 from tests.support.builders import a_vertical, amounts
 
 ROW = Row(0)
@@ -86,4 +86,4 @@ def test_what_a_pod_uses_counts_even_above_its_limits() -> None:
     assert unheard_account(pod).reserved == amounts("5", "4Gi")
     assert unheard_account(pod).buffer == amounts("0", "3Gi")
     restored = restored_account(pod, permit=amounts("1", "1Gi"), ceiling=amounts("2", "1Gi"))
-    assert (restored.reserved, restored.buffer) == (amounts("5", "1Gi"), Amounts(*NOTHING))
+    assert (restored.reserved, restored.buffer) == (amounts("5", "1Gi"), amounts("4", "0"))

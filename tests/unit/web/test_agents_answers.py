@@ -3,10 +3,9 @@
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
-from slackwater.model.ids import PodKey
-from slackwater.model.permits import Caller, PermitAnswer, PermitAsk
+from slackwater.model.ids import NodeName, PodKey
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import CPU
 from tests.support.agents import a_request, an_agent_service
 from tests.support.desk import GIB, amounts
@@ -101,31 +100,34 @@ async def test_a_ceiling_that_is_not_written_yet_is_counted() -> None:
         assert service.counted("slackwater_agent_ceilings_awaited_total") == 1
 
 
-async def test_requests_that_are_no_multiple_of_the_unit_are_answered_counted_and_logged_once_for_each_pod() -> None:
-    async with an_agent_service() as service:
-        service.desk.has_pod("other", on="n")
-        with capture_logs() as logs:
-            for name in ("vm", "vm", "other"):
-                answer = await service.post(a_request(name=name, cpu="1100m"))
-                assert answer.json()["permit"]["vCPUs"] == "1100m"
-            await service.post(a_request(cpu=1, mem=4 * GIB + 1))
-            await service.post(a_request(cpu=1, mem="5Gi"))
-        assert [entry["pod"] for entry in logs] == ["default/vm", "default/other"]
-        assert service.counted("slackwater_agent_unaligned_requests_total") == 4
-
-
-async def test_without_a_unit_v3_0_is_measured_by_the_configured_one() -> None:
-    async with an_agent_service() as service:
-        service.desk.has_pod("half", on="n", slot_bytes=GIB // 2)
-        await service.post(a_request(version=5, name="half", mem=4, computeUnit=None))
-        assert service.counted("slackwater_agent_unaligned_requests_total") == 0
-        await service.post(a_request(version=5, name="half", mem=3, computeUnit=None))
-        assert service.counted("slackwater_agent_unaligned_requests_total") == 1
-
-
 async def test_growth_follows_the_room_of_the_node() -> None:
     async with an_agent_service() as service:
         service.desk.has_pod("other", on="n", reserved=amounts(6100, 4 * GIB))
         permit = (await service.post(a_request(cpu=8))).json()["permit"]
         assert permit == {"vCPUs": "3750m", "mem": "4Gi"}, "2.9 CPUs are free, 2.75 of them in whole units"
         assert sum(pod.reserved[CPU] for pod in service.desk.pods.values()) <= 10_000
+
+
+async def test_requests_are_counted_by_status_and_those_that_could_be_read_by_the_pods_node_too() -> None:
+    async with an_agent_service(desk=OnNode()) as service:
+        await service.post(a_request(metrics={"loadAvg1M": 1.5}))
+        await service.post(a_request())
+        await service.post(a_request(name="absent"))
+        await service.post(a_request(computeUnit=None))
+        await service.post(b"{")
+        for code, want in (("200", 2), ("404", 1), ("400", 2)):
+            assert service.counted("slackwater_resource_requests_total", code=code) == want
+        for code, node, has_metrics in (("200", "n", "true"), ("200", "n", "false"), ("404", "<none>", "false")):
+            labels = {"code": code, "node": node, "has_metrics": has_metrics}
+            assert service.counted("slackwater_resource_requests_results_total", **labels) == 1
+        refused = {"code": "400", "node": "<none>", "has_metrics": "false"}
+        assert service.counted("slackwater_resource_requests_results_total", **refused) == 1
+
+
+class OnNode:
+    """Knows one pod, on node `n`."""
+
+    async def ask(self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None) -> PermitAnswer | PermitRefusal:
+        if ask.key != PodKey("default", "vm"):
+            return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
+        return PermitAnswer(permit=ask.asked, slot_bytes=GIB, migrate=False, ceiling_pending=False, node=NodeName("n"))

@@ -1,6 +1,5 @@
 """Settings -> the agents' listener: who is let in, what is bounded, and the application in front of the desk."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,7 +13,6 @@ from slackwater.edge.web.agent_metrics import AgentMetrics
 from slackwater.edge.web.agents import AgentLimits, Agents, Readiness
 from slackwater.edge.web.gate import Gate, GateConfig
 from slackwater.edge.web.serving import Tls
-from slackwater.model.resources import Amounts
 from slackwater.run.clock import monotonic
 from slackwater.run.ports import PermitDesk
 from slackwater_protocol.durations import seconds
@@ -30,23 +28,16 @@ def agents_app(
     readiness: Readiness,
     client: KubeClient,
     registry: CollectorRegistry,
-    compute_unit: Callable[[], Amounts],
 ) -> Agents:
-    """`compute_unit` gives the one in force; `client` is asked about tokens where these are configured."""
+    """`client` is asked about tokens where these are configured."""
     listener = settings.listeners.agents
     return Agents(
         desk=desk,
         readiness=readiness,
-        default_unit=compute_unit,
         metrics=AgentMetrics(registry),
         gatekeeper=_gate(listener.authentication, client),
         limits=AgentLimits(max_requests=listener.max_requests, max_wait_seconds=seconds(listener.max_wait)),
     )
-
-
-def compute_unit_of(settings: Settings) -> Amounts:
-    unit = settings.vertical.compute_unit
-    return Amounts(unit.vcpus, unit.mem)
 
 
 def max_connections(listener: AgentsListener) -> int:

@@ -23,6 +23,7 @@ from slackwater.app.settings import API_VERSION, KIND, Settings, loads, notes, s
 from slackwater.app.settings.changes import Needs, needs
 from slackwater.app.settings.problems import Steps
 from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.web.node_metrics import node_families
 from slackwater.model.reasons import MEANINGS, Reason
 
 Json = Mapping[str, Any]
@@ -79,7 +80,7 @@ def metrics(_text: str = "") -> str:
 def _families() -> list[Metric]:
     # Wired as `serve` does it; nothing is connected and nothing runs.
     service = wiring.Service(Settings(), cast("KubeClient", None), Random(0))
-    return list(service.registry.collect())
+    return [*service.registry.collect(), *node_families()]
 
 
 def _exposed(family: Metric) -> str:

@@ -24,6 +24,7 @@ from pydantic.json_schema import models_json_schema
 from slackwater import __version__
 from slackwater.app.agentapi import agent_document
 from slackwater.app.settings import Settings, as_file
+from slackwater.app.stateapi import STATE
 from slackwater.edge.web.ops import SettingsView, ops_app
 from slackwater.edge.web.wire import ErrorAnswer
 from slackwater.run.clock import monotonic
@@ -305,10 +306,7 @@ def ops_document() -> Json:
     document["servers"] = [{"url": f"http://{address}", "description": "The default of `listeners.ops.address`."}]
     for name, schema in document["components"]["schemas"].items():
         document["components"]["schemas"][name] = _plain(schema, {})
-    document["components"]["schemas"]["State"] = {
-        "description": "The whole state; quantities are milliCPU and bytes.",
-        **_STATE,
-    }
+    document["components"]["schemas"]["State"] = STATE
     answers = {path: operations["get"]["responses"] for path, operations in document["paths"].items()}
     for path in ("/readyz", "/healthz"):
         waiting = {"text/plain": {"schema": {"type": "string"}}}
@@ -316,60 +314,6 @@ def ops_document() -> Json:
     answers["/dumpstate"]["200"]["content"] = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}State"}}}
     answers["/dashboard.js"]["200"]["content"] = {"text/javascript": {"schema": {"type": "string"}}}
     return document
-
-
-def _object(**properties: Json) -> Json:
-    return {"type": "object", "required": sorted(properties), "properties": properties}
-
-
-def _list(description: str, items: Json | None = None) -> Json:
-    return {"type": "array", "description": description, "items": items if items is not None else {}}
-
-
-_TEXT: Final[Json] = {"type": "string"}
-_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
-_WHOLE: Final[Json] = {"type": "integer"}
-_YES_NO: Final[Json] = {"type": "boolean"}
-_SECONDS: Final[Json] = {"type": "number"}
-_POD: Final = {"namespace": _TEXT, "name": _TEXT, "uid": _TEXT}
-_AMOUNTS: Final = _object(cpu=_WHOLE, memory=_WHOLE)
-_NODE_NUMBERS: Final = _object(
-    total=_WHOLE,
-    watermark=_WHOLE,
-    reserved=_WHOLE,
-    buffer=_WHOLE,
-    capacityPressure=_WHOLE,
-    pressureAccountedFor=_WHOLE,
-    held=_WHOLE,
-)
-_POD_NUMBERS: Final = _object(reserved=_WHOLE, buffer=_WHOLE, capacityPressure=_WHOLE, min=_WHOLE, max=_WHOLE)
-_CLAIM_STATE: Final[Json] = {"enum": ["binding", "bound", "unsure", "doubted", "seen"]}
-
-#: What `world.dump.document` gives, with the configuration; keys may be added without a new version.
-_STATE: Final = _object(
-    version=_TEXT,
-    generation=_WHOLE,
-    synced=_YES_NO,
-    nodes=_list("Nodes.", _object(name=_TEXT, cpu=_NODE_NUMBERS, memory=_NODE_NUMBERS, ready=_YES_NO, unschedulable=_YES_NO)),
-    pods=_list(
-        "Pods that count on a node.",
-        _object(**_POD, node=_TEXT, state=_CLAIM_STATE, priority=_WHOLE, cpu=_POD_NUMBERS, memory=_POD_NUMBERS),
-    ),
-    pending=_list(
-        "Pods without a node.",
-        _object(**_POD, schedulerName=_TEXT, priority=_WHOLE, requests=_AMOUNTS, message=_TEXT_OR_NULL),
-    ),
-    holds=_list(
-        "Room kept between filter and bind. `node` is null where several nodes may still be chosen.",
-        _object(**_POD, nodes=_WHOLE, node=_TEXT_OR_NULL, amounts=_AMOUNTS, endsInSeconds=_SECONDS),
-    ),
-    nominations=_list("Nominations under way.", _object(**_POD, node=_TEXT, tried=_list("Nodes tried so far.", _TEXT))),
-    denials=_list("Denied binds that are remembered.", _object(uid=_TEXT, node=_TEXT, endsInSeconds=_SECONDS)),
-    migrationQueue=_list("Empty in this version."),
-    gates=_list("Empty in this version."),
-    migrations=_list("Empty in this version."),
-    configuration={"type": "object", "description": "The configuration in force."},
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

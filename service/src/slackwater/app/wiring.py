@@ -27,7 +27,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from slackwater.app.agents import agents_app, agents_tls, compute_unit_of, max_connections
+from slackwater.app.agents import agents_app, agents_tls, max_connections
 from slackwater.app.policy import dispatcher_config_of, policy_of
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.settings.serving import AgentsListener, ExtenderListener, OpsListener
@@ -144,7 +144,6 @@ class Service:
             readiness=self.intake,
             client=client,
             registry=registry,
-            compute_unit=lambda: compute_unit_of(self._settings),
         )
         self.ops = ops_app(world=self.world, readiness=self.intake, registry=registry, settings=self._view, clock=monotonic)
 

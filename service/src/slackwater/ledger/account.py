@@ -42,7 +42,8 @@ def unheard_account(pod: Vertical) -> Account:
 def restored_account(pod: Vertical, *, permit: Amounts, ceiling: Amounts) -> Account:
     """The annotation tells: the agent was permitted `permit` when it was written, and at most `ceiling` since.
 
-    What the pod uses counts in any case: a limit that was lowered by hand does not make it smaller.
+    What the pod uses beyond that counts too, and as Buffer: it may be what its pod still shows of before it gave back, and
+    then others have it.
     """
     reserved = ceiling.at_least(permit).at_least(pod.using)
-    return Account(reserved=reserved, buffer=reserved.minus(permit.at_least(pod.using)), min=pod.min, max=pod.max)
+    return Account(reserved=reserved, buffer=reserved.minus(permit), min=pod.min, max=pod.max)

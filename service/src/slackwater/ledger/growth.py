@@ -25,15 +25,15 @@ class Question:
     max_step_units: int = 0
 
 
-def settled(account: Account, free: Amounts, question: Question) -> Account:
+def settled(account: Account, free: Amounts, question: Question, *, over: Amounts = NOTHING) -> Account:
     """The pod's account once the question is answered; the permit is its `reserved`.
 
-    `free` is what is left of the node's Total beside all that is Reserved and held there, >= 0. The first question ends the
-    uncertainty: no buffer is left.
+    `free` is what is left of the node's Total beside all that is Reserved and held there, >= 0; `over` is what these are above
+    it, >= 0. The first question ends the uncertainty: no buffer is left.
     """
     cpu, memory = (
         _settled(
-            reserved=account.reserved[r],
+            reserved=_kept(account, r, over[r], question),
             wanted=wanted(
                 asked=question.asked[r],
                 reserved=account.reserved[r],
@@ -55,6 +55,19 @@ def settled(account: Account, free: Amounts, question: Question) -> Account:
         min=account.min,
         max=account.max,
     )
+
+
+def _kept(account: Account, r: int, over: int, question: Question) -> int:
+    """What the pod has, before it is answered.
+
+    Of its Buffer no more than Total has room for: where the buffers of several pods overlap, the first to ask for what it has
+    not used would take the others over. What it uses, or was permitted by whomever, it keeps.
+    """
+    held = account.reserved[r]
+    if not account.buffer[r] or not over:
+        return held
+    certain = max(held - account.buffer[r], min(question.last_permit[r], held))
+    return certain + max(held - over - certain, 0) // question.unit[r] * question.unit[r]
 
 
 def wanted(*, asked: int, reserved: int, maximum: int, last_permit: int, max_step: int) -> int:

@@ -23,6 +23,11 @@ class NodeNumbers(NamedTuple):
         """What is left of Total beside all promises; never below 0."""
         return self.total.minus(self.reserved).minus(self.held).not_below_zero()
 
+    @property
+    def over(self) -> Amounts:
+        """What all promises are above Total; never below 0."""
+        return self.reserved.plus(self.held).minus(self.total).not_below_zero()
+
 
 def too_much_pressure(node: NodeNumbers, *, weight_ppm: int = _PPM) -> bool:
     """Whether some resource has too much: logical pressure + weighted CapacityPressure > PressureAccountedFor + slack.

@@ -52,6 +52,7 @@ class PermitAnswer:
     slot_bytes: int  #: > 0; `permit.memory` is a multiple of it for a VM whose agent counts slots
     migrate: bool  #: the pod is going to be migrated by this very request's decision
     ceiling_pending: bool  #: less than room allows, since the higher ceiling is not yet written
+    node: NodeName | None = None  #: where the pod counts; for metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +62,4 @@ class PermitRefusal:
     status: int
     code: str
     message: str
+    node: NodeName | None = None  #: where the pod counts, if it does; for metrics

@@ -59,7 +59,7 @@ class Desk:
         if isinstance(decided, Decided):
             self._submit(decided.effects)
             if decided.first_odd:
-                _log.warning("request is no multiple of the compute unit", pod=str(ask.key), asked=tuple(decided.asked))
+                _log.warning("agent asks for no multiple of its compute unit", pod=str(ask.key), asked=tuple(decided.asked))
             if decided.migrate:
                 _log.info("migration decided", pod=str(ask.key))
             self.wake()

@@ -15,7 +15,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.model.written import Written, read_written
 from slackwater.world.annotations import PermitAnnotations
-from slackwater.world.claims import Claims
+from slackwater.world.claims import Claim, Claims
 from slackwater.world.nodes import NodeTable
 from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
@@ -28,6 +28,11 @@ _STEP_UNITS: Final = 4
 _LAZY_SECONDS: Final = 1.0
 #: How long a permit must have been quiet before room kept only for its next steps is given back.
 _QUIET_SECONDS: Final = 2.0
+#: A pod that grows again so soon after its ceiling was lowered is restless: both pauses above become so many times as long for
+#: it, again and again up to the most. So a load that comes and goes costs no writes.
+_RESTLESS_SECONDS: Final = 90.0
+_RESTLESS_FACTOR: Final = 4.0
+_MOST_RESTLESS: Final = 3
 #: After a write that was refused.
 _PATIENCE_SECONDS: Final = 5.0
 #: Lazy writes that one tick starts; the others follow with the next.
@@ -71,7 +76,11 @@ class Ceilings:
         pod = self._pods.known(uid)
         if pod is None or pod.vertical is None:
             return NOTHING
-        return self._standings.after_restart(pod, scheduler_name=self.policy.scheduler_name).reserved
+        restored = self._standings.after_restart(pod, scheduler_name=self.policy.scheduler_name)
+        standing = self._standings.get(uid)
+        if standing is not None and standing.behind:
+            return restored.reserved.minus(restored.buffer)
+        return restored.reserved
 
     def ensure(self, uid: PodUid, now: Instant) -> list[Effect]:
         """The pod's account has grown or shrunk: writes what must be written now, and remembers what may wait."""
@@ -79,11 +88,23 @@ class Ceilings:
         if standing is None or claim is None:
             return []
         self._note(uid, standing, now)
+        standing.behind = self._is_behind(uid, claim, now)
         if claim.account.reserved.within(self.safe(uid)):
             return []
         if not standing.urgent:
             standing.urgent, standing.attempts = True, 0
+            standing.restless = _restlessness(standing, claim.account.reserved, now)
+            standing.lowered_from = None
         return self._write_ahead(uid, standing, now)
+
+    def _is_behind(self, uid: PodUid, claim: Claim, now: Instant) -> bool:
+        """Has the pod, within its ceiling, grown into room that others gave back, and that is still written as theirs?"""
+        pod, row = self._pods.known(uid), self._nodes.row_of.get(claim.node)
+        if pod is None or pod.vertical is None or row is None or claim.node not in self._stale:
+            return False
+        restored = self._standings.after_restart(pod, scheduler_name=self.policy.scheduler_name)
+        grown = not claim.account.reserved.within(restored.reserved.minus(restored.buffer))
+        return grown and bool(self._in_the_way(claim.node, row, now))
 
     def _note(self, uid: PodUid, standing: Standing, now: Instant) -> None:
         """Is there something to be written lazily? Then when?"""
@@ -100,6 +121,7 @@ class Ceilings:
             return
         if standing.settle_at is None or standing.settle_for != permit:
             pause = _LAZY_SECONDS if stale or written is None else _QUIET_SECONDS
+            pause *= _RESTLESS_FACTOR**standing.restless
             standing.settle_for = permit
             self._settle(uid, standing, Instant(max(now + pause, standing.written_at + _LAZY_SECONDS)))
 
@@ -166,6 +188,9 @@ class Ceilings:
         permit = claim.account.reserved
         written = Written(permit=permit, ceiling=self._ceiling(pod, claim.node, permit) if ahead else permit)
         place = self._annotations.place_of(pod)
+        before = read_written(place.text)
+        if before is not None and not before.ceiling.within(written.ceiling):
+            standing.lowered_from = before.ceiling
         standing.writing, standing.settle_at, standing.written_at = written, None, now
         standing.attempts += ahead
         self._tally.permit_writes += 1
@@ -205,6 +230,7 @@ class Ceilings:
         claim = self._claims.get(uid)
         effects: list[Effect] = []
         if claim is not None and standing.urgent:
+            standing.behind = self._is_behind(uid, claim, now)
             covered = claim.account.reserved.within(self.safe(uid))
             if covered or standing.attempts >= _MAX_ATTEMPTS:
                 standing.urgent = False
@@ -254,6 +280,14 @@ class Ceilings:
     def writing(self) -> int:
         """Writes under way."""
         return sum(standing.writing is not None for _, standing in self._standings.items())
+
+
+def _restlessness(standing: Standing, permit: Amounts, now: Instant) -> int:
+    """How often in a row a ceiling was needed again soon after it had been lowered."""
+    if standing.written_at + _RESTLESS_SECONDS < now:
+        return 0
+    needed_again = standing.lowered_from is not None and permit.within(standing.lowered_from)
+    return min(standing.restless + needed_again, _MOST_RESTLESS)
 
 
 def _is_kept(standing: Standing) -> bool:

@@ -167,14 +167,17 @@ class Migrating:
         return []
 
     def _finished(self, migration: Migration, move: Move | None, known: Migration | None, now: Instant) -> list[Effect]:
+        succeeded = migration.phase == "Succeeded"
         if move is not None:
-            self._leave(move)
+            self._leave(move, relieving=succeeded)
+        elif succeeded and (source := self._pods.by_key(PodKey(migration.key.namespace, migration.source_pod))) is not None:
+            self._about_to_go(source)
         machine = PodKey(migration.key.namespace, migration.machine)
         if known is None or not known.finished:
-            if migration.phase == "Failed":
-                self.choice.back_off(machine, now)
-            else:
+            if succeeded:
                 self.choice.succeeded(machine)
+            else:
+                self.choice.back_off(machine, now)
         if migration.ours and not migration.deleting and migration.key not in self._cleanup:
             self._cleanup[migration.key] = Instant(now + _CLEANUP_SECONDS)
             return [DeleteMigration(migration.uid, migration.key)]
@@ -220,23 +223,29 @@ class Migrating:
         if move is not None:
             self._leave(move)
 
-    def _leave(self, move: Move) -> None:
-        """The move is over, however: nothing is held or accounted for any more."""
+    def _about_to_go(self, source: Pod) -> None:
+        """Its machine has arrived elsewhere, and it still counts: nobody else has to leave for the pressure that it is."""
+        claim = self._claims.get(source.uid)
+        if claim is not None and claim.account.accounted_for == NOTHING:
+            self._claims.recount(source.uid, migration_started(claim.account))
+
+    def _leave(self, move: Move, *, relieving: bool = False) -> None:
+        """The move is over, however: nothing is held any more. With `relieving` its source is about to go, and what it accounts
+        for goes with it; else nothing is accounted for."""
         del self.moves[move.key]
         del self._by_machine[move.machine]
         self._holds.drop(_holder(move.key))
         if move.pod is not None:
             self._by_source.pop(move.pod, None)
             claim = self._claims.get(move.pod)
-            if claim is not None:
+            if claim is not None and not relieving:
                 self._claims.recount(move.pod, migration_ended(claim.account))
 
     def deletion_ended(self, key: PodKey, *, deleted: bool, now: Instant) -> None:
-        if deleted:
-            migration = self.objects.get(key)
-            self._tally.migrations_deleted[migration.phase if migration is not None else ""] += 1
-        else:
-            self._tally.migration_delete_fails += 1
+        migration = self.objects.get(key)
+        phase = migration.phase if migration is not None and migration.finished else ""
+        counts = self._tally.migrations_deleted if deleted else self._tally.migration_delete_fails
+        counts[phase] += 1
         if key in self._cleanup:
             self._cleanup[key] = Instant(now + _CLEANUP_SECONDS)
 
@@ -250,12 +259,22 @@ class Migrating:
         ref = vertical.migration
         migration = None if ref is None else self.objects.get(PodKey(pod.key.namespace, ref.name))
         move = None if ref is None else self.moves.get(PodKey(pod.key.namespace, ref.name))
+        if migration is not None and migration.phase == "Succeeded" and not self._is_target(pod, migration):
+            self._about_to_go(pod)
+        elif ref is None and pod.uid not in self._by_source:
+            self._stays(pod)
         if move is not None and self._is_target(pod, migration):
             self._target_seen(pod, move, now)
         elif move is not None and move.pod is None and pod.node is not None and not self._is_target(pod, migration):
             self._source_found(pod, move)
         if pod.uid in self.choice.queue and not (vertical.migratable and ref is None):
             self.choice.queue.drop(pod.uid)
+
+    def _stays(self, pod: Pod) -> None:
+        """It belongs to no migration: what it was to relieve stays where it is."""
+        claim = self._claims.get(pod.uid)
+        if claim is not None and claim.account.accounted_for != NOTHING:
+            self._claims.recount(pod.uid, migration_ended(claim.account))
 
     @staticmethod
     def _is_target(pod: Pod, migration: Migration | None) -> bool:

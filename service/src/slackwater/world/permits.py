@@ -10,7 +10,7 @@ from typing import Final
 from slackwater.ledger.growth import Question, settled
 from slackwater.ledger.ledger import Ledger
 from slackwater.model.effects import Effect, Resize
-from slackwater.model.ids import Instant, PodUid, Row
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import NOTHING, Amounts
@@ -78,7 +78,14 @@ class Permits:
     def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> Decided | PermitRefusal:
         """Decides, and counts what was decided at once."""
         case = self._case(ask, caller, policy)
-        return case if isinstance(case, PermitRefusal) else self._decided(case, policy, now)
+        if isinstance(case, PermitRefusal):
+            return replace(case, node=self._node_of(ask.key))
+        return self._decided(case, policy, now)
+
+    def _node_of(self, key: PodKey) -> NodeName | None:
+        pod = self._pods.by_key(key)
+        claim = None if pod is None else self._claims.get(pod.uid)
+        return None if claim is None or claim.node not in self._nodes.row_of else claim.node
 
     def _case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "_Case | PermitRefusal":
         """The checks that concern the pod."""
@@ -149,11 +156,16 @@ class Permits:
         uid, vertical, before = case.pod.uid, case.pod.vertical, case.claim.account
         assert vertical is not None
         question = case.question
-        if withhold:
-            question = Question(asked=question.asked, unit=question.unit, last_permit=question.last_permit, withhold=True)
+        if case.ask.last_permit is None and before.buffer != NOTHING:  # a new agent goes on with what its VM has
+            question = replace(question, last_permit=vertical.using.at_most(question.asked))
         resizing = vertical.resizing
         put_off = resizing is not None and resizing.pending is not None
-        after = settled(before, NOTHING if put_off else self._ledger.numbers(case.row).free, question)
+        if withhold:
+            question = replace(question, withhold=True, max_step_units=0)
+        if put_off:  # nobody uses what the node has never given, whatever was permitted
+            question = replace(question, last_permit=NOTHING)
+        numbers = self._ledger.numbers(case.row)
+        after = settled(before, NOTHING if put_off else numbers.free, question, over=numbers.over)
         effects: list[Effect] = []
         if resizing is not None:
             case.standing.permitted = after.reserved
@@ -185,6 +197,7 @@ class Permits:
             slot_bytes=decided.slot_bytes,
             migrate=decided.migrate,
             ceiling_pending=not granted.within(safe),
+            node=claim.node,
         )
 
 

@@ -33,7 +33,10 @@ class Standing:
     # How the annotation is kept: `ceilings.py` alone changes these.
     writing: Written | None = None
     urgent: bool = False  #: an agent waits for its ceiling to be written
+    behind: bool = False  #: has grown into room that is still written as others'
     attempts: int = 0
+    restless: int = 0  #: how often in a row its ceiling was lowered too soon
+    lowered_from: Amounts | None = None  #: the ceiling before it was last lowered, until it has to be raised
     written_at: Instant = Instant(float("-inf"))
     settle_at: Instant | None = None
     settle_for: Amounts | None = None

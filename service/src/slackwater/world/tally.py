@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from slackwater.model.ids import NodeName
 from slackwater.model.reasons import Reason
 
 
@@ -30,7 +31,8 @@ class Tally:
     sample_starvations: int = 0
     nominations: int = 0
     nominations_met: int = 0  #: a nominated pod was bound to the nominated node
-    over_total: int = 0  #: admissions that took a node over Total: foreign binds
+    #: Admissions that took a node over Total (foreign binds), by node.
+    over_total_on: dict[NodeName, int] = field(default_factory=dict)
     odd_requests: int = 0  #: agents' requests that were no multiples of the compute unit
     permit_writes: int = 0  #: permit annotations sent to be written
     permit_write_failures: int = 0  #: of those: refused, lost, or met another text than expected
@@ -38,10 +40,15 @@ class Tally:
     migrations_created: int = 0
     migrations_without_landing: int = 0  #: decisions that found no landing place
     migration_create_fails: int = 0
-    migration_delete_fails: int = 0
     #: Deleted migrations, by the phase that they ended in; "" where it is not known any more.
     migrations_deleted: dict[str, int] = field(default_factory=lambda: {"Succeeded": 0, "Failed": 0, "": 0})
+    #: Failed deletions, likewise.
+    migration_delete_fails: dict[str, int] = field(default_factory=lambda: {"Succeeded": 0, "Failed": 0, "": 0})
     #: Verdicts of filter on nodes, indexed by `Reason`.
     verdicts: "np.typing.NDArray[np.int64]" = field(default_factory=_zeros)
     #: Refused binds, indexed by `Reason`.
     bind_refusals: "np.typing.NDArray[np.int64]" = field(default_factory=_zeros)
+
+    @property
+    def over_total(self) -> int:
+        return sum(self.over_total_on.values())

@@ -265,7 +265,7 @@ class World:
         row = self.nodes.row_of.get(node)
         columns = self.ledger.columns
         if row is not None and (columns.reserved[:, row] > columns.total[:, row]).any():
-            self.tally.over_total += 1
+            self.tally.over_total_on[node] = self.tally.over_total_on.get(node, 0) + 1
 
     def _count_condition(self, before: Pod | None, pod: Pod, now: Instant) -> None:
         message = pod.unschedulable_message

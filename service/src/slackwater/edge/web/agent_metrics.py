@@ -9,6 +9,8 @@ from slackwater_protocol.agent_versions import ProtocolVersion, is_answered, ver
 _SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 #: Of a request that could not be read, or that speaks a version we do not: one series, whatever the number.
 OTHER: Final = "other"
+#: The node of a pod that is not known.
+NO_NODE: Final = "<none>"
 
 
 class AgentMetrics:
@@ -27,11 +29,6 @@ class AgentMetrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self.unaligned: Final = Counter(
-            "slackwater_agent_unaligned_requests",
-            "Agent requests for resources that are no multiple of the compute unit; answered all the same.",
-            registry=registry,
-        )
         self.migrating: Final = Counter(
             "slackwater_agent_migrations_told", "Answers that told an agent of its pod's migration.", registry=registry
         )
@@ -40,6 +37,16 @@ class AgentMetrics:
             "Answers that granted less than there was room for, since the higher ceiling was not written yet.",
             registry=registry,
         )
+        self._by_status = Counter(
+            "slackwater_resource_requests", "All agent requests, by HTTP status.", ["code"], registry=registry
+        )
+        self._results = Counter(
+            "slackwater_resource_requests_results",
+            "Agent requests that could be read, by HTTP status, the pod's node, and whether they told a load.",
+            ["code", "node", "has_metrics"],
+            registry=registry,
+        )
+        self._by_result: dict[tuple[int, str, bool], Counter] = {}
         self._by_code = {(200, int(v)): self._requests.labels("200", version_name(v)) for v in ProtocolVersion}
 
     def observe(self, status: int, version: int, seconds: float) -> None:
@@ -51,4 +58,13 @@ class AgentMetrics:
             if name != OTHER:
                 self._by_code[status, version] = counter
         counter.inc()
+        self._by_status.labels(str(status)).inc()
         self._seconds.observe(seconds)
+
+    def result(self, status: int, node: str, *, has_metrics: bool) -> None:
+        """`node` is empty where the pod is on none that is known."""
+        counter = self._by_result.get((status, node, has_metrics))
+        if counter is None:
+            counter = self._results.labels(str(status), node or NO_NODE, str(has_metrics).lower())
+            self._by_result[status, node, has_metrics] = counter
+        counter.inc()

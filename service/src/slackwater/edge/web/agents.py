@@ -6,7 +6,6 @@ agents know from Neon's scheduler, 0.36: POST on any path, the first JSON value 
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
@@ -17,9 +16,7 @@ import structlog
 from slackwater.edge.web import agentwire
 from slackwater.edge.web.agent_metrics import AgentMetrics
 from slackwater.edge.web.prefer import wait_seconds
-from slackwater.model.ids import PodKey
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
-from slackwater.model.resources import Amounts
 from slackwater.run.ports import PermitDesk
 from slackwater_protocol.agent import MAX_BODY_BYTES
 
@@ -38,8 +35,6 @@ _GONE: Final = 499
 #: Of a body beyond the part that is read; with more, the connection is closed instead.
 _SKIPPED_BYTES: Final = 65_536
 _CLOSE: Final = ((b"connection", b"close"),)
-#: Pods that are remembered as reported; with more, the oldest may be reported again.
-_REMEMBERED_PODS: Final = 16_384
 
 
 class Readiness(Protocol):
@@ -75,6 +70,8 @@ class _Answer:
     media_type: bytes = _TEXT
     version: int = 0
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    node: str = ""  #: the pod's, where it is known
+    has_metrics: bool | None = None  #: None: the request could not be read
 
 
 class Agents:
@@ -85,19 +82,16 @@ class Agents:
         *,
         desk: PermitDesk,
         readiness: Readiness,
-        default_unit: Callable[[], Amounts],
         metrics: AgentMetrics,
         gatekeeper: Gatekeeper | None = None,
         limits: AgentLimits = AgentLimits(),
     ) -> None:
         self._desk = desk
         self._readiness = readiness
-        self._default_unit = default_unit
         self._metrics = metrics
         self._gatekeeper = gatekeeper
         self._limits = limits
         self._in_flight = 0
-        self._reported: OrderedDict[PodKey, None] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -114,6 +108,8 @@ class Agents:
         if answer.status != _GONE:
             await _respond(send, answer)
         self._metrics.observe(answer.status, answer.version, time.perf_counter() - started)
+        if answer.has_metrics is not None:
+            self._metrics.result(answer.status, answer.node, has_metrics=answer.has_metrics)
 
     async def _answer(self, scope: Scope, receive: Receive) -> _Answer:
         if scope["method"] != "POST":
@@ -123,7 +119,7 @@ class Agents:
             return _Answer(status=503, body=text, headers=((b"retry-after", b"1"),))
         caller = None if self._gatekeeper is None else await self._gatekeeper.caller(scope)
         if isinstance(caller, PermitRefusal):
-            return _refusal(caller, 0)
+            return _refusal(caller)
         try:
             with anyio.fail_after(self._limits.body_seconds):
                 body = await _read_body(receive)
@@ -139,21 +135,25 @@ class Agents:
         try:
             ask = agentwire.read_ask(body)
         except agentwire.Refused as refused:
-            return _Answer(status=400, body=refused.text.encode(), version=refused.version)
+            return _Answer(status=400, body=refused.text.encode(), version=refused.version, has_metrics=refused.has_metrics)
+        answer = await self._of_desk(scope, receive, ask, caller)
+        return replace(answer, version=ask.version, has_metrics=ask.load is not None)
+
+    async def _of_desk(self, scope: Scope, receive: Receive, ask: PermitAsk, caller: Caller | None) -> _Answer:
         if not self._readiness.ready:
             text = f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}"
-            return _Answer(status=503, body=text.encode(), version=ask.version)
+            return _Answer(status=503, body=text.encode())
         wanted = wait_seconds(scope["headers"])
         wait = min(wanted, self._limits.max_wait_seconds)
         decided = await (self._decided_or_gone(ask, wait, caller, receive) if wait else self._decided(ask, 0, caller))
         if decided is None:
-            return _Answer(status=_GONE, body=b"", version=ask.version)
+            return _Answer(status=_GONE, body=b"")
         if isinstance(decided, PermitRefusal):
-            return _refusal(decided, ask.version)
-        self._note(ask, decided)
+            return _refusal(decided)
+        self._note(decided)
         applied = ((b"preference-applied", b"wait=%d" % wait),) if wanted else ()
         written = agentwire.written(decided, ask.version)
-        return _Answer(status=200, body=written, media_type=_JSON, version=ask.version, headers=applied)
+        return _Answer(status=200, body=written, media_type=_JSON, headers=applied, node=decided.node or "")
 
     async def _decided(self, ask: PermitAsk, wait: float, caller: Caller | None) -> PermitAnswer | PermitRefusal:
         seconds = wait + self._limits.answer_seconds
@@ -178,26 +178,11 @@ class Agents:
             group.cancel_scope.cancel()
         return decided
 
-    def _note(self, ask: PermitAsk, answer: PermitAnswer) -> None:
+    def _note(self, answer: PermitAnswer) -> None:
         if answer.migrate:
             self._metrics.migrating.inc()
         if answer.ceiling_pending:
             self._metrics.pending.inc()
-        unit = ask.compute_unit or self._default_unit()
-        size = answer.slot_bytes if ask.compute_unit is None and ask.slots else 1
-        if ask.asked.cpu % unit.cpu or ask.asked.memory * size % unit.memory:
-            self._metrics.unaligned.inc()
-            self._report_unaligned(ask, unit)
-
-    def _report_unaligned(self, ask: PermitAsk, unit: Amounts) -> None:
-        if ask.key in self._reported:
-            return
-        self._reported[ask.key] = None
-        if len(self._reported) > _REMEMBERED_PODS:
-            self._reported.popitem(last=False)
-        _log.warning(
-            "agent asks for no multiple of its compute unit", pod=str(ask.key), asked=tuple(ask.asked), compute_unit=tuple(unit)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +208,9 @@ async def _read_body(receive: Receive) -> _Body | None:
             return _Body(head, not message.get("more_body"))
 
 
-def _refusal(refusal: PermitRefusal, version: int) -> _Answer:
+def _refusal(refusal: PermitRefusal) -> _Answer:
     headers = ((b"www-authenticate", b"Bearer"),) if refusal.status == 401 else ()
-    return _Answer(status=refusal.status, body=refusal.message.encode(), version=version, headers=headers)
+    return _Answer(status=refusal.status, body=refusal.message.encode(), headers=headers, node=refusal.node or "")
 
 
 async def _respond(send: Send, answer: _Answer) -> None:

@@ -36,12 +36,13 @@ _CACHED_PERMITS: Final = 4096
 
 
 class Refused(Exception):
-    """The request is answered with 400 and `text`. `version` is 0 where it could not be read."""
+    """The request is answered with 400 and `text`. Where it could not be read, `version` is 0 and `has_metrics` None."""
 
-    def __init__(self, *, text: str, version: int) -> None:
+    def __init__(self, *, text: str, version: int, has_metrics: bool | None = None) -> None:
         super().__init__(text)
         self.text = text
         self.version = version
+        self.has_metrics = has_metrics
 
 
 class _Resources(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -157,7 +158,7 @@ def _checked(
         extended=None if load is None else (load.load5_micro is not None, load.memory_usage_bytes is not None),
     )
     if problem is not None:
-        raise Refused(text=problem, version=version)
+        raise Refused(text=problem, version=version, has_metrics=load is not None)
     return PermitAsk(
         key=key,
         version=version,

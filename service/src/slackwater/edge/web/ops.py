@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater import __version__
 from slackwater.edge.web.extender import Readiness
+from slackwater.edge.web.node_metrics import node_metrics
 from slackwater.model.ids import Instant
 from slackwater.world import dump
 from slackwater.world.world import World
@@ -74,8 +75,9 @@ def ops_app(
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
     async def metrics() -> Response:
-        # On the loop: the collector reads the world, which changes nowhere else.
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+        # On the loop: the collectors read the world, which changes nowhere else.
+        body = generate_latest(registry) + await node_metrics(world)
+        return Response(body, media_type=CONTENT_TYPE_LATEST)
 
     return app
 

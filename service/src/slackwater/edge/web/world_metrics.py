@@ -23,6 +23,25 @@ _COUNTS = (
     ("nominations", "slackwater_nominations", "Nominations made in answer to sample starvation."),
     ("nominations_met", "slackwater_nominations_met", "Nominated pods that were bound to the nominated node."),
     ("over_total", "slackwater_admissions_over_total", "Pods that others bound to a node without room for them."),
+    (
+        "odd_requests",
+        "slackwater_agent_unaligned_requests",
+        "Agent requests for resources that are no multiple of the compute unit; answered all the same.",
+    ),
+    ("permit_writes", "slackwater_permit_writes", "Permit annotations sent to be written."),
+    (
+        "permit_write_failures",
+        "slackwater_permit_write_failures",
+        "Of those, refused, lost, or meeting another text than expected.",
+    ),
+    ("migrations_decided", "slackwater_migrations_decided", "Decisions that a virtual machine leaves its node."),
+    ("migrations_created", "slackwater_migrations_created", "VirtualMachineMigrations made."),
+    ("migration_create_fails", "slackwater_migration_create_fails", "VirtualMachineMigrations that could not be made."),
+    (
+        "migrations_without_landing",
+        "slackwater_migrations_without_landing",
+        "Decisions that came to nothing, since no node takes the machine.",
+    ),
 )
 
 
@@ -56,9 +75,33 @@ class WorldCollector(Collector):
         yield _by_reason(
             "slackwater_bind_refusals", "Refused binds, by reason.", tally.bind_refusals.tolist(), without=[Reason.OK]
         )
+        yield from self._migration_ends()
+        yield self._should_deny()
         yield from self._gauges()
         yield from self._dispatched()
         yield from self._feeds()
+
+    def _migration_ends(self) -> Iterator[Metric]:
+        tally = self._world.tally
+        for name, meaning, counts in (
+            ("slackwater_migrations_deleted", "Finished VirtualMachineMigrations deleted.", tally.migrations_deleted),
+            ("slackwater_migration_delete_fails", "Deletions of those that failed.", tally.migration_delete_fails),
+        ):
+            family = CounterMetricFamily(name, meaning, labels=["phase"])
+            for phase, count in counts.items():
+                family.add_metric([phase or "unknown"], count)
+            yield family
+
+    def _should_deny(self) -> Metric:
+        """Nodes that are gone keep their counts: counters only grow."""
+        family = CounterMetricFamily(
+            "slackwater_reserve_should_deny",
+            "Pods that others bound to a node without room for them, by node.",
+            labels=["node"],
+        )
+        for node, count in self._world.tally.over_total_on.items():
+            family.add_metric([node], count)
+        return family
 
     def _gauges(self) -> Iterator[Metric]:
         world = self._world
@@ -70,6 +113,14 @@ class WorldCollector(Collector):
             "slackwater_claims_unconfirmed", "Reservations that the watch has not shown yet.", value=world.claims.unconfirmed()
         )
         yield GaugeMetricFamily("slackwater_holds", "Holds now.", value=len(world.holds))
+        yield GaugeMetricFamily("slackwater_vertical_pods", "Counted pods that grow in place.", value=len(world.standings))
+        yield GaugeMetricFamily(
+            "slackwater_permit_writes_waiting", "Permits being written now.", value=world.ceilings.writing()
+        )
+        yield GaugeMetricFamily("slackwater_migrations", "Migrations decided or running now.", value=len(world.migrating.moves))
+        yield GaugeMetricFamily(
+            "slackwater_migration_queue", "Machines that may leave their node.", value=len(world.migrating.choice.queue)
+        )
         yield GaugeMetricFamily("slackwater_denials", "Denied binds remembered now.", value=len(world.denials))
 
     def _dispatched(self) -> Iterator[Metric]:

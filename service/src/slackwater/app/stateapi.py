@@ -1,0 +1,191 @@
+"""The schema of `GET /dumpstate`: what `world.dump.document` gives, with the configuration.
+
+Keys may be added without a new version. Deliberately absent: the objects that the API server told, part by part; they are
+there so that a dump can be loaded again, and follow the values of `slackwater.model`.
+"""
+
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+
+def _object(**properties: Json) -> Json:
+    return {"type": "object", "required": sorted(properties), "properties": properties}
+
+
+def _list(description: str, items: Json | None = None) -> Json:
+    return {"type": "array", "description": description, "items": items if items is not None else {}}
+
+
+def _or_null(part: Json) -> Json:
+    return {"anyOf": [part, {"type": "null"}]}
+
+
+def _told(part: Json, description: str) -> Json:
+    return {**part, "description": description}
+
+
+_TEXT: Final[Json] = {"type": "string"}
+_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
+_WHOLE: Final[Json] = {"type": "integer"}
+_WHOLE_OR_NULL: Final[Json] = {"type": ["integer", "null"]}
+_YES_NO: Final[Json] = {"type": "boolean"}
+_SECONDS: Final[Json] = {"type": "number"}
+_SECONDS_OR_NULL: Final[Json] = {"type": ["number", "null"]}
+_VALUE: Final[Json] = {"type": "object"}
+_NAME: Final = {"namespace": _TEXT, "name": _TEXT}
+_POD: Final = {**_NAME, "uid": _TEXT}
+_AMOUNTS: Final = _object(cpu=_WHOLE, memory=_WHOLE)
+_AMOUNTS_OR_NULL: Final = _or_null(_AMOUNTS)
+_NODE_NUMBERS: Final = _object(
+    total=_WHOLE,
+    watermark=_WHOLE,
+    reserved=_WHOLE,
+    buffer=_WHOLE,
+    capacityPressure=_WHOLE,
+    pressureAccountedFor=_WHOLE,
+    held=_WHOLE,
+)
+_POD_NUMBERS: Final = _object(
+    reserved=_WHOLE,
+    buffer=_WHOLE,
+    capacityPressure=_WHOLE,
+    accountedFor=_told(_WHOLE, "The pod's part of its node's pressureAccountedFor."),
+    min=_WHOLE,
+    max=_WHOLE,
+)
+_CLAIM_STATE: Final[Json] = {"enum": ["binding", "bound", "unsure", "doubted", "seen"]}
+
+_PODS: Final = _list(
+    "Pods that count on a node.",
+    _object(
+        **_POD,
+        node=_TEXT,
+        state=_CLAIM_STATE,
+        askInSeconds=_told(_SECONDS_OR_NULL, "When the pod is read, if the watch has not shown it until then."),
+        vertical=_told(_YES_NO, "It grows in place: a VM, or a plain pod with bounds."),
+        priority=_WHOLE,
+        cpu=_POD_NUMBERS,
+        memory=_POD_NUMBERS,
+    ),
+)
+_HOLDS: Final = _list(
+    "Room kept between filter and bind, and landing places of migrations. `node` is null where several may still be chosen.",
+    _object(
+        **_POD,
+        nodes=_WHOLE,
+        node=_TEXT_OR_NULL,
+        amounts=_AMOUNTS,
+        endsInSeconds=_told(_SECONDS_OR_NULL, "Null for a landing place: it ends with its migration."),
+        nodeNames=_list("Where the pod may go.", _TEXT),
+        countedNames=_list("Where the room counts as held.", _TEXT),
+    ),
+)
+_PERMITS: Final = _list(
+    "What is known of each counted pod that grows in place. Seconds count from the dump; those that have passed are negative.",
+    _object(
+        **_POD,
+        on=_told({"enum": ["machine", "pod", None]}, "The object that carries the annotation."),
+        permit=_told(_AMOUNTS_OR_NULL, "As written; null where there is no annotation that can be read."),
+        ceiling=_AMOUNTS_OR_NULL,
+        writing=_told({"type": ["object", "null"]}, "What a write under way says."),
+        heardInSeconds=_told(_SECONDS_OR_NULL, "The agent's last request to this process."),
+        deniedSinceSeconds=_SECONDS_OR_NULL,
+        exact=_told(_YES_NO, "Counted by what is known, not by a guess after a restart."),
+        permitted=_told(_AMOUNTS_OR_NULL, "Of a plain pod: its permit, to which its node may not have resized it yet."),
+        resizedFrom=_AMOUNTS_OR_NULL,
+        load=_told({"type": ["object", "null"]}, "What the agent last measured."),
+        odd=_told(_YES_NO, "Has asked for no multiple of its compute unit."),
+        urgent=_told(_YES_NO, "An answer waits for the ceiling to be written."),
+        behind=_told(_YES_NO, "Has grown into room that is still written as others'; answered when that is written."),
+        attempts=_WHOLE,
+        restless=_told(_WHOLE, "How often in a row its ceiling was lowered too soon."),
+        loweredFrom=_AMOUNTS_OR_NULL,
+        writtenInSeconds=_SECONDS_OR_NULL,
+        settleInSeconds=_told(_SECONDS_OR_NULL, "When the annotation is written lazily."),
+        settleFor=_AMOUNTS_OR_NULL,
+        vertical=_told(_VALUE, "The workload as the pod's annotations and labels tell it."),
+    ),
+)
+_QUEUE: Final = _list(
+    "Of each node the machines that may leave it, first who leaves first.",
+    _object(
+        node=_TEXT,
+        **_POD,
+        load1Micro=_told(_WHOLE_OR_NULL, "The one-minute load in millionths; null where none was told."),
+        joined=_told(_WHOLE, "Of equal loads, the lower one leaves first."),
+    ),
+)
+_MIGRATIONS: Final = _list(
+    "Migrations that were decided or found, until they end; `namespace` and `name` are the VirtualMachineMigration's.",
+    _object(
+        **_NAME,
+        machine=_TEXT,
+        pod=_told(_TEXT_OR_NULL, "UID of the pod that leaves; null where it is not known."),
+        source=_TEXT_OR_NULL,
+        landing=_told(_TEXT_OR_NULL, "The node on which room is kept."),
+        amounts=_AMOUNTS,
+        created=_told(_YES_NO, "The object is there."),
+        phase=_TEXT_OR_NULL,
+        target=_told(_TEXT_OR_NULL, "UID of the pod that arrives."),
+        targetInSeconds=_SECONDS_OR_NULL,
+        landed=_YES_NO,
+    ),
+)
+_OBJECTS: Final = _told(
+    _object(
+        kinds=_list("Each kind of pods once.", _VALUE),
+        nodes=_list("Nodes.", _VALUE),
+        pods=_list("Pods; `kind` is an index.", _VALUE),
+        budgets=_list("PodDisruptionBudgets.", _VALUE),
+    ),
+    "What the API server told, as far as some decision reads it: enough to load the dump again.",
+)
+
+STATE: Final = _told(
+    _object(
+        version=_TEXT,
+        generation=_WHOLE,
+        synced=_YES_NO,
+        nodes=_list(
+            "Nodes.", _object(name=_TEXT, cpu=_NODE_NUMBERS, memory=_NODE_NUMBERS, ready=_YES_NO, unschedulable=_YES_NO)
+        ),
+        pods=_PODS,
+        pending=_list(
+            "Pods without a node.",
+            _object(**_POD, schedulerName=_TEXT, priority=_WHOLE, requests=_AMOUNTS, message=_TEXT_OR_NULL),
+        ),
+        holds=_HOLDS,
+        nominations=_list("Nominations under way.", _object(**_POD, node=_TEXT, tried=_list("Nodes tried so far.", _TEXT))),
+        denials=_list(
+            "Denied binds that are remembered.",
+            _object(
+                uid=_TEXT,
+                node=_TEXT,
+                endsInSeconds=_SECONDS,
+                forRoom=_told(_YES_NO, "There was no room: forgotten as soon as some appears."),
+            ),
+        ),
+        gates=_list("Empty in this version."),
+        permits=_PERMITS,
+        migrationQueue=_QUEUE,
+        migrations=_MIGRATIONS,
+        migrationBackoffs=_list(
+            "VirtualMachines that could not leave, and how long others come first.",
+            _object(**_NAME, failures=_WHOLE, endsInSeconds=_SECONDS),
+        ),
+        migrationCleanups=_list(
+            "Finished migrations that are being deleted, and when that is tried again.",
+            _object(**_NAME, dueInSeconds=_SECONDS),
+        ),
+        permitsOnPods=_list(
+            "What writes of permits on pods answered; it counts until the watch shows the pod at that version.",
+            _object(uid=_TEXT, version=_WHOLE, text=_TEXT_OR_NULL),
+        ),
+        virtualMachines=_list("VirtualMachines, as far as some decision reads them.", _VALUE),
+        virtualMachineMigrations=_list("VirtualMachineMigrations, whoever made them.", _VALUE),
+        objects=_OBJECTS,
+        configuration={"type": "object", "description": "The configuration in force."},
+    ),
+    "The whole state; quantities are milliCPU and bytes.",
+)

@@ -1,0 +1,114 @@
+"""Forty virtual machines on four real Nodes, their agents and their controller; and the service dies now and then."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from tests.cluster.neonvm import crds
+from tests.cluster.neonvm.controller import Controller
+from tests.cluster.neonvm.fleet import Fleet
+from tests.cluster.neonvm.watcher import RESOURCES, Watcher
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+MACHINES, NODES = 40, 4
+SETTINGS = {"nodes": {"watermark": {"cpu": 0.8, "memory": 0.8}}}
+KILLS = 3
+#: What an agent is told that wants to change a machine whose migration has begun.
+TOLD = "already been informed that pod is migrating"
+AT_REST_WITHIN_SECONDS = 40.0
+
+
+@asynccontextmanager
+async def a_fleet(stage: Stage, ground: Ground, rng: random.Random) -> AsyncIterator[tuple[Fleet, Controller, Watcher]]:
+    """Machines that run, each with its agent. What goes wrong fails the test at the end of the block."""
+    await crds.install(ground.api)
+    nodes = await ground.make_nodes(NODES, cpu="10", memory="40Gi")
+    service = await stage.up(SETTINGS)
+    async with httpx.AsyncClient(limits=httpx.Limits(max_connections=100), trust_env=False) as http:
+        fleet = Fleet(ground.api, http, ground.name, service.agents_url, random.Random(rng.random()))
+        controller = Controller(ground.api, ground.name, random.Random(rng.random()))
+        watcher = Watcher(service, fleet, frozenset(nodes))
+        fleet.denied = watcher.denied
+        async with anyio.create_task_group() as group:
+            group.start_soon(controller.run)
+            await fleet.make([f"vm-{number:02}" for number in range(MACHINES)])
+            group.start_soon(fleet.run)
+            await until_running(fleet)
+            group.start_soon(watcher.run)
+            yield fleet, controller, watcher
+            group.cancel_scope.cancel()
+
+
+async def until_running(fleet: Fleet) -> None:
+    async def agents() -> int:
+        return len(fleet.agents)
+
+    await eventually(agents, lambda count: count == MACHINES, within_seconds=40, wanted=f"{MACHINES} agents")
+
+
+@pytest.mark.parametrize("kills", [0, KILLS], ids=["undisturbed", "killed"])
+async def test_forty_machines_grow_shrink_and_move(stage: Stage, ground: Ground, kills: int) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed={seed}")
+    rng = random.Random(seed)
+    async with a_fleet(stage, ground, rng) as (fleet, controller, watcher):
+        controller.fails = {"vm-03", "vm-07"}
+        for _ in range(kills):
+            await anyio.sleep(rng.uniform(3.0, 6.0))
+            await stage.service.kill()
+            await stage.service.start()
+        await anyio.sleep(6.0 if kills else 16.0)
+        fleet.calm = True
+        await until_at_rest(stage, ground, fleet)
+
+    agents = [running.agent for running in fleet.everyone()]
+    migrations = watcher.judge_migrations()
+    print(
+        f"migrations={migrations} ended={len(controller.migrated)} denied={sum(a.denied for a in agents)} "
+        f"full={watcher.full_seen} failed={sum(len(a.failed) for a in agents)} looks={len(watcher.looks)}"
+    )
+    assert not watcher.faults, "\n".join(watcher.faults)
+    assert [agent.rejected for agent in agents if agent.rejected] == []
+    if not kills:
+        assert [text for agent in agents for text in agent.failed if TOLD not in text] == []
+    assert migrations
+    assert watcher.full_seen, "the nodes were never full"
+    assert len(watcher.looks) >= 50
+
+
+async def until_at_rest(stage: Stage, ground: Ground, fleet: Fleet) -> None:
+    """Everybody has given back; then nothing is left of what was, neither in the picture nor at the API server."""
+
+    async def left() -> list[str]:
+        dump = await stage.service.dumpstate()
+        objects = await ground.read(f"{crds.GROUP_PATH}/namespaces/{ground.name}/virtualmachinemigrations")
+        return [
+            *(f"migration {item['metadata']['name']}" for item in objects["items"]),
+            *(f"{what}: {len(dump[what])}" for what in ("migrations", "holds", "migrationCleanups") if dump[what]),
+            *(problem for node in dump["nodes"] for problem in not_at_rest(node, fleet.in_use_by_node())),
+            *(f"permit of {entry['name']}: {entry}" for entry in dump["permits"] if entry["permit"] != entry["ceiling"]),
+        ]
+
+    await eventually(
+        left, lambda found: not found, within_seconds=AT_REST_WITHIN_SECONDS, wanted="nothing left", every_seconds=0.5
+    )
+
+
+def not_at_rest(node: dict[str, Any], in_use: dict[str, tuple[int, int]]) -> list[str]:
+    want = dict(zip(RESOURCES, in_use.get(node["name"], (0, 0)), strict=True))
+    found = {resource: node[resource] for resource in RESOURCES}
+    return [
+        f"{node['name']}: {resource} {numbers}, want {want[resource]} reserved and nothing else"
+        for resource, numbers in found.items()
+        if numbers["reserved"] != want[resource]
+        or any(numbers[what] for what in ("buffer", "capacityPressure", "pressureAccountedFor", "held"))
+    ]

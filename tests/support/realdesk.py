@@ -1,0 +1,77 @@
+"""The agents' listener over the service's own desk and a world with machines, in one process; writes succeed at once."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from slackwater.edge.web.agents import Gatekeeper
+from slackwater.model.effects import Effect
+from slackwater.model.events import Synced
+from slackwater.model.ids import Instant, NodeName, PodKey
+from slackwater.model.permits import Caller, PermitRefusal
+from slackwater.model.vertical import MigrationRef
+from slackwater.run.desk import Desk
+from slackwater.world.dump import document, take
+from tests.support.agents import AgentService, an_agent_service
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.growing import Growing
+
+
+@dataclass
+class Cluster:
+    """`n` has 10 CPUs and 40 GiB. On it: machine `vm` (1 CPU, 4 GiB; at most 4 and 16), `half` likewise with slots of half a
+    GiB, `moving` that is being migrated, the ordinary pod `plain`; and pods `pending` and `done`."""
+
+    growing: Growing
+    service: AgentService
+
+    async def post(self, body: Any, **headers: str) -> httpx.Response:
+        return await self.service.post(body, **headers)
+
+    def state(self) -> dict[str, Any]:
+        """All of it but the generation, which counts questions too."""
+        return {**document(take(self.growing.world, Instant(self.growing.now))), "generation": 0}
+
+
+@asynccontextmanager
+async def a_real_desk(*, caller: Caller | PermitRefusal | None = None) -> AsyncIterator[Cluster]:
+    """`caller` is who every request is from."""
+    growing = Growing()
+    growing.has_node(a_node("n", cpu="10", memory="40Gi"))
+    growing.places("vm", on="n", vertical=a_vertical())
+    growing.places("half", on="n", vertical=a_vertical(slot_bytes=1 << 29))
+    growing.has_pod("plain", on="n", vertical=None)
+    growing.has_pod("pending", on=None, vertical=a_vertical(machine="pending"))
+    growing.store(a_pod("done", on="n", ended=True))
+    moving = growing.places("moving", on="n", vertical=a_vertical(auto_migrate=True, always_migrate=True))
+    growing.has_node(a_node("other", cpu="10", memory="40Gi"))
+    growing.take(Synced())
+    for _ in range(2):
+        growing.ask(moving, amounts("1", "4Gi"))
+    growing.write()
+    growing.change(moving, migration=MigrationRef(name=f"schedplugin-{moving.key.name}", role="source"))
+    growing.passes(5)
+    growing.write()
+
+    def submit(effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            growing.carry_out(effect)
+
+    desk = Desk(growing.world, submit, growing.world_now)
+    gatekeeper: Gatekeeper | None = None if caller is None else _Knows(caller)
+    async with an_agent_service(desk=desk, gatekeeper=gatekeeper) as service:
+        assert growing.world.migrating.is_told(growing.pods[PodKey("default", "moving-pod")])
+        assert NodeName("n") in growing.nodes
+        yield Cluster(growing, service)
+
+
+@dataclass
+class _Knows:
+    who: Caller | PermitRefusal
+
+    async def caller(self, scope: object) -> Caller | PermitRefusal:
+        del scope
+        return self.who
