@@ -165,7 +165,7 @@ def test_pods_that_differ_in_little_from_any_pod_have_their_own_kinds(
 @pytest.mark.parametrize("node", [0, 1], ids=["pending", "placed"])
 def test_every_two_differences_of_a_plain_pod_are_seen(node: int) -> None:
     """All pairs: some parts matter only together, such as a pod's labels and rules that read them."""
-    bodies = []
+    bodies: list[dict[str, Any]] = []
     for one, other in combinations(_PARTS, 2):
         for first, second in product(range(len(_PARTS[one])), range(len(_PARTS[other]))):
             bodies.append(_body(_nearly_plain({"spec.nodeName": node, one: first, other: second}), len(bodies)))
