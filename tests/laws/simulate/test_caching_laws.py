@@ -19,7 +19,7 @@ from slackwater.simulate.picture import Picture
 from tests.oracle.generator import generate
 from tests.support.builders import a_node, amounts
 
-_WHAT: Final = ("place", "remove", "place", "taint", "relabel", "close", "open", "grow", "trial", "storage", "number")
+_WHAT: Final = ("place", "remove", "place", "taint", "relabel", "close", "open", "grow", "trial", "select", "lose", "number")
 steps = st.lists(
     st.tuples(st.sampled_from(_WHAT), st.integers(0, 99), st.integers(0, 99)),
     min_size=1,
@@ -41,7 +41,7 @@ class Changing:
         self.kinds = list(dict.fromkeys(self.picture.kind_id(p.kind, p.labels, deleting=p.deleting) for p in pods))
         self._placed: list[tuple[KindId, int]] = []
 
-    def happen(self, what: str, one: int, other: int) -> None:
+    def happen(self, what: str, one: int, other: int) -> None:  # one case for each event
         picture, row, kind = self.picture, Row(one % self.picture.n_rows), self.kinds[other % len(self.kinds)]
         node = picture.facts.nodes[row]
         match what:
@@ -52,8 +52,15 @@ class Changing:
                 picture.remove(*self._placed.pop(one % len(self._placed)))
             case "grow":
                 picture.add_nodes([replace(node, name=NodeName(f"new-{picture.n_rows}-{other}"))])
-            case "storage":
-                picture.put_storage(replace(picture.storage, attachments=None))
+            case "select" if picture.storage.claims:
+                claims = dict(picture.storage.claims)
+                key = list(claims)[other % len(claims)]
+                claims[key] = replace(claims[key], selected_node=node.name)
+                picture.assume_storage(replace(picture.storage, claims=claims))
+            case "lose" if picture.storage.volumes:
+                kept = list(picture.storage.volumes.values())
+                del kept[other % len(kept)]
+                picture.put_storage(replace(picture.storage, volumes={volume.name: volume for volume in kept}))
             case "number":
                 picture.kind_id(picture.of(kind).kind, deleting=bool(one % 2))
             case "trial":

@@ -105,12 +105,12 @@ def _can_make(storage_class: StorageClass, node: Node) -> bool:
 
 def _has_room(scene: Scene, claim: Claim, storage_class: StorageClass, node: Node) -> bool:
     driver = (scene.storage.drivers or {}).get(storage_class.provisioner)
-    if claim.size is None or driver is None or not driver.tracks_capacity:
+    if claim.size is None or driver is None or not driver.tracks_capacity or scene.storage.capacities is None:
         return True
     return any(
         room.storage_class == storage_class.name
         and selects(room.topology, node.labels)
         and room.largest is not None
         and room.largest >= claim.size
-        for room in scene.storage.capacities or ()
+        for room in scene.storage.capacities
     )
