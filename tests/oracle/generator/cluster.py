@@ -24,7 +24,8 @@ class Size:
     @classmethod
     def exactly(cls, *, nodes: int, pods: int) -> "Size":
         """So many nodes and pods, with claims for one pod in ten."""
-        return cls(nodes=(nodes, nodes), pods=(pods, pods), claims=(pods // 10, pods // 10))
+        claims = max(2, pods // 10)
+        return cls(nodes=(nodes, nodes), pods=(pods, pods), claims=(claims, claims))
 
 
 SMALL: Final = Size()

@@ -31,7 +31,19 @@ def mutated(cluster: Obj, draw: Draw) -> Obj:
             holder[key] = copy.deepcopy(draw.pick(alike))
         elif places:
             del holder[key]
+    made["items"] = list(_first_of_each(made["items"]))
     return made
+
+
+def _first_of_each(items: list[Obj]) -> Iterator[Obj]:
+    """A replaced part may be another object's metadata; no API server holds two objects of one name."""
+    seen = set()
+    for item in items:
+        meta = item.get("metadata") or {}
+        identity = (item["kind"], meta.get("namespace") or "default", meta.get("name"))
+        if identity not in seen:
+            seen.add(identity)
+            yield item
 
 
 def _places(thing: Any) -> Iterator[tuple[Any, Any]]:

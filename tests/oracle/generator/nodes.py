@@ -22,6 +22,7 @@ _LITTLE_MEMORY: Final = ("4Gi", "8Gi", "4G", "6442450944", "1.5Gi", "8e9", "3000
 _PODS: Final = ("110", "110", "32", "20")
 _FEW_PODS: Final = ("0", "1", "2", "3", "5")
 _FEATURE: Final = "RestartAllContainersOnContainerExits"
+_OTHER_FEATURE: Final = "UserNamespacesHostNetworkSupport"
 
 
 def nodes(draw: Draw, count: int) -> list[Obj]:
@@ -79,7 +80,7 @@ def _status(draw: Draw) -> Obj:
     # Without allocatable the API server copies capacity.
     status: Obj = {"capacity": has} if draw.chance(0.1) else {"allocatable": has, "capacity": has}
     if draw.about("extras", 0.6):
-        status["declaredFeatures"] = draw.pick(([_FEATURE], [_FEATURE], ["AnotherFeature", _FEATURE], ["AnotherFeature"], []))
+        status["declaredFeatures"] = draw.pick(([_FEATURE], [_FEATURE], [_FEATURE, _OTHER_FEATURE], [_OTHER_FEATURE], []))
     images = [{"names": [image], "sizeBytes": draw.number(10, 900) * 1024 * 1024} for image in draw.some(IMAGES, 0, 3)]
     if images:
         status["images"] = images

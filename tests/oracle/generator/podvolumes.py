@@ -8,6 +8,9 @@ from tests.oracle.generator.nodes import IMAGES
 from tests.oracle.generator.storage import CSI, WAITING, named
 
 _DISKS: Final = ("one", "two")
+#: Of volumes named in the pod itself; those that two pods cannot share come more often.
+_ONE_NODE: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
+_SOURCES: Final = (*_ONE_NODE, *_ONE_NODE, "azureDisk", "cinder", "portworxVolume", "csi")
 
 
 def mount(draw: Draw, pod: Obj, claims: Sequence[Obj]) -> list[Obj]:
@@ -37,18 +40,24 @@ def mount(draw: Draw, pod: Obj, claims: Sequence[Obj]) -> list[Obj]:
 
 def _disk(draw: Draw) -> Obj:
     name, read_only = draw.pick(_DISKS), draw.chance(0.4)
-    match draw.pick(("gce", "aws", "iscsi", "rbd")):
-        case "gce":
-            return {"gcePersistentDisk": {"pdName": name, "readOnly": read_only}}
-        case "aws":
-            return {"awsElasticBlockStore": {"volumeID": name, "readOnly": read_only}}
-        case "iscsi":
-            target = f"iqn.2026-01.com.example:{name}"
-            return {"iscsi": {"targetPortal": "10.0.0.9", "iqn": target, "lun": draw.number(0, 2), "readOnly": read_only}}
-        case _:
-            monitors = draw.some(("m1", "m2", "m3"), 1, 2)
-            made: Obj = {"monitors": monitors, "image": name, "readOnly": read_only}
-            return {"rbd": made | ({"pool": "fast"} if draw.chance(0.3) else {})}
+    made: dict[str, Obj] = {
+        "gcePersistentDisk": {"pdName": name, "readOnly": read_only},
+        "awsElasticBlockStore": {"volumeID": name, "readOnly": read_only},
+        "iscsi": {
+            "targetPortal": "10.0.0.9",
+            "iqn": f"iqn.2026-01.com.example:{name}",
+            "lun": draw.number(0, 2),
+            "readOnly": read_only,
+        },
+        "rbd": {"monitors": draw.some(("m1", "m2", "m3"), 1, 2), "image": name, "readOnly": read_only}
+        | ({"pool": "fast"} if draw.chance(0.3) else {}),
+        "azureDisk": {"diskName": name, "diskURI": f"/subscriptions/s/disks/{name}", "kind": "Managed"},
+        "cinder": {"volumeID": name, "readOnly": read_only},
+        "portworxVolume": {"volumeID": name, "readOnly": read_only},
+        "csi": {"driver": CSI, "readOnly": read_only},  # lives and dies with the pod; counts against no limit
+    }
+    source = draw.pick(_SOURCES)
+    return {source: made[source]}
 
 
 def _template(draw: Draw) -> Obj:

@@ -8,6 +8,8 @@ from tests.oracle.generator.labels import NODE_LABELS, RACK, ZONE
 
 CSI: Final = "csi.example.com"
 EBS_CSI: Final = "ebs.csi.aws.com"
+#: Drivers that attach what other plug-ins of old did.
+_OTHER_DRIVERS: Final = ("pd.csi.storage.gke.io", "disk.csi.azure.com", "cinder.csi.openstack.org", "pxd.portworx.com")
 #: Plug-ins of old that kubelets hand over to CSI drivers, node by node.
 MIGRATED: Final = ("kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/azure-disk", "kubernetes.io/cinder")
 #: Storage classes, and what is peculiar about each: one whose topology allows nothing, one that provisions nothing ...
@@ -81,8 +83,8 @@ def _csi_node(draw: Draw, name: str) -> Obj | None:
     if draw.chance(0.1):
         return None
     drivers = []
-    for driver in (CSI, EBS_CSI):
-        if draw.chance(0.85):
+    for driver in (CSI, EBS_CSI, *_OTHER_DRIVERS):
+        if draw.chance(0.3 if driver in _OTHER_DRIVERS else 0.85):
             made: Obj = {"name": driver, "nodeID": name, "topologyKeys": [ZONE]}
             if draw.about("limits", 0.9):
                 made["allocatable"] = {"count": draw.pick((0, 1, 1, 1, 2))} if draw.chance(0.95) else {}

@@ -10,7 +10,7 @@ from slackwater.edge.kube.shared import Shared
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kinds import Kind, KindInterner, Toleration
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
-from slackwater.model.particulars import NodeSelectorTerm, Particulars
+from slackwater.model.particulars import NodeSelectorTerm, Particulars, PodTerm, WeightedNodeTerm
 from slackwater.model.selectors import Requirement
 from tests.support.builders import amounts
 
@@ -79,8 +79,12 @@ def test_a_pod_is_read_whole(pods: PodDecoder) -> None:
         scheduler_name="slackwater",
         preempts=False,
         missing_request="app: memory",
-        images=("",),
-        particulars=Particulars(scored=amounts(cpu="500m", memory="200Mi")),
+        images=("x",),
+        particulars=Particulars(
+            scored=amounts(cpu="500m", memory="200Mi"),
+            anti_affinity=(PodTerm(topology_key="x", selector=None, namespaces=("ns",)),),
+            preferred_nodes=(WeightedNodeTerm(1, NodeSelectorTerm((), ())),),
+        ),
     )
     assert found == Pod(
         uid=PodUid("u"),

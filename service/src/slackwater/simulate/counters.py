@@ -18,7 +18,7 @@ from slackwater.model.particulars import PodTerm
 from slackwater.model.selectors import Selector, selects
 from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.namespaces import Namespaces
-from slackwater.simulate.nodefacts import grown
+from slackwater.simulate.valuecolumn import grown
 
 #: Columns kept: 40 kB each at 5,000 nodes.
 _MOST_COLUMNS: Final = 2_048

@@ -20,7 +20,8 @@ from slackwater.model.kinds import Kind
 from slackwater.model.objects import Labels
 from slackwater.model.particulars import NO_PARTICULARS, Particulars, PodTerm
 from slackwater.model.selectors import Selector
-from slackwater.simulate.nodefacts import CPU, MEMORY, PODS, NodeFacts, grown
+from slackwater.simulate.nodefacts import CPU, MEMORY, PODS, NodeFacts
+from slackwater.simulate.valuecolumn import grown
 
 #: A kind's number in one picture (and its copies); means nothing in another.
 KindId = NewType("KindId", int)

@@ -35,8 +35,9 @@ from slackwater.simulate.attached import Attached
 from slackwater.simulate.counters import Counters, summed
 from slackwater.simulate.kindtable import KindId, KindTable, Numbered, keys_read
 from slackwater.simulate.namespaces import Namespaces
-from slackwater.simulate.nodefacts import FIRST_RESOURCES, NodeFacts, grown
+from slackwater.simulate.nodefacts import FIRST_RESOURCES, NodeFacts
 from slackwater.simulate.rowjournal import RowJournal
+from slackwater.simulate.valuecolumn import grown
 
 _NOWHERE: Final = -1
 _KIND: Final = attrgetter("kind")

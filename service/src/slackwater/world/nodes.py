@@ -50,13 +50,14 @@ class NodeTable:
             self._row_of_utf8[node.name.encode()] = row
             self.names_version += 1
         if row < self.facts.n_rows:
-            self.facts.put(row, node)
+            said_more = self.facts.put(row, node)
         else:
             self.facts.add([node])
+            said_more = True
         self.by_row[row] = node
-        if known is None or _rules(known) != _rules(node):
+        if known is None or (said_more and _rules(known) != _rules(node)):
             self.rules_version += 1
-        return self._open(row, node)
+        return said_more and self._open(row, node)
 
     def _new_row(self) -> Row:
         if self._free:

@@ -9,6 +9,19 @@ from typing import Any, Final
 from slackwater.app.commands.failure import CommandFailed
 from slackwater.app.commands.sources import name_of, settings_from
 
+_PLACEMENT: Final = """\
+Judges every pod that has no node and has not ended, whatever its scheduler, by kube-scheduler's own rules. A rule that
+needs a kind of object of which the file has none is skipped, and the answer says so. Pods with resource claims (DRA) are
+refused. Exit code 0: judged; 2: the file cannot be read.
+"""
+_EXAMPLES: Final = """\
+examples:
+  kubectl get nodes,pods,namespaces,pvc,pv,storageclasses,csinodes,csidrivers,csistoragecapacities,volumeattachments \\
+    -A -o json > cluster.json
+  slackwater simulate placement --cluster cluster.json                  why does my pod not fit?
+  slackwater simulate placement --cluster cluster.json --sequential     where would all of them go, one after another?
+  slackwater simulate placement --cluster cluster.json -o json          one line of JSON for each pod
+"""
 #: How many reasons a line of the table names.
 _MOST_REASONS: Final = 3
 
@@ -23,9 +36,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     placement = what.add_parser(
         "placement",
         help="where could each pending pod go, and why not elsewhere",
-        description="Judges every pod that has no node and has not ended, whatever its scheduler, by kube-scheduler's "
-        "own rules. Rules that need objects which are not in the file are skipped, and the answer says so. Exit code 0: "
-        "judged; 2: the file cannot be read.",
+        description=_PLACEMENT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     placement.add_argument("--cluster", metavar="F", required=True, help="JSON or YAML; - for stdin")
     placement.add_argument("--config", metavar="F", help="Slackwater's configuration file, for --accounting")
@@ -72,10 +85,12 @@ def _json(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _sequential_table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    rows = [(line["pod"], line["node"] or "-") for line in lines]
+    found = list(lines)
+    rows = [(line["pod"], line["node"] or "-") for line in found]
     yield from _columns([("POD", "NODE"), *rows])
     placed = sum(node != "-" for _, node in rows)
     yield f"{placed} of {len(rows)} pods placed"
+    yield from _notes(found)
 
 
 def _table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -84,7 +99,11 @@ def _table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield from _columns([("POD", "NODES", "WHY NOT THE OTHERS"), *rows])
     feasible = sum(bool(line["feasible"]) for line in found)
     yield f"{feasible} of {len(found)} pods fit somewhere"
-    for note in dict.fromkeys(note for line in found for note in line.get("skipped", ())):
+    yield from _notes(found)
+
+
+def _notes(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for note in dict.fromkeys(note for line in lines for note in line.get("skipped", ())):
         yield f"not judged: {note}"
 
 

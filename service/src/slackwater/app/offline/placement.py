@@ -1,27 +1,19 @@
 """Where could each pending pod of a file go? The lines of `slackwater simulate placement` (DESIGN section 3)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.skipped import skipped_rules
 from slackwater.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.columns import NodeColumns
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import NO_PARTICULARS
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.simulate.assume import assume_volumes
 from slackwater.simulate.feasible import Verdicts, feasible, words
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
-
-#: Kinds of objects that rules about volumes need, and which rules these are.
-_NEEDED_FOR_CLAIMS = {
-    "PersistentVolumeClaim": ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
-    "PersistentVolume": ("VolumeBinding", "VolumeZone"),
-    "StorageClass": ("VolumeBinding",),
-    "CSINode": ("NodeVolumeLimits",),
-}
 
 
 def placement_lines(
@@ -35,15 +27,15 @@ def placement_lines(
     """One line for each pod that has no node and has not ended, in the order of the file.
 
     Which nodes are feasible and why the others are not; with `sequential` the first feasible one in the order of the file,
-    on which the pod then stands. `accounting` adds our own rules: missing requests, system amounts, Reserved. Raises
-    `ClusterError`.
+    on which the pod then stands. `skipped` is there where a rule could not be judged. `accounting` adds our own rules:
+    missing requests, system amounts, Reserved. Raises `ClusterError`.
     """
     decoded = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     picture = picture_of(decoded, policy=(policy or NodePolicy()) if accounting else None)
     picture.missing_requests_refused = missing_requests == "reject"
     pending = pending_pods(decoded)
     ids = picture.number(pending).tolist()
-    tell = _Sequential(picture) if sequential else _Whole(picture, decoded)
+    tell = _Sequential(picture, decoded) if sequential else _Whole(picture, decoded)
     for pod, kind in zip(pending, ids, strict=True):
         yield tell.line(pod, KindId(kind))
 
@@ -78,18 +70,22 @@ def _ledger(cluster: Cluster, policy: NodePolicy) -> NodeColumns:
 class _Sequential:
     """Puts each pod where it first fits."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, cluster: Cluster) -> None:
         self._picture = picture
+        self._unknown = cluster.unknown
 
     def line(self, pod: Pod, kind: KindId) -> dict[str, Any]:
+        return {"pod": str(pod.key), "node": self._place(kind), **_skipped(self._picture, kind, self._unknown)}
+
+    def _place(self, kind: KindId) -> str | None:
         picture = self._picture
         rows = feasible(picture, kind).rows
         if not len(rows):
-            return {"pod": str(pod.key), "node": None}
+            return None
         row = Row(int(rows[0]))
         assume_volumes(picture, kind, row)
         picture.place(kind, row)
-        return {"pod": str(pod.key), "node": picture.facts.nodes[row].name}
+        return picture.facts.nodes[row].name
 
 
 class _Whole:
@@ -116,8 +112,7 @@ class _Whole:
                 if code
             },
         }
-        skipped = self._skipped(kind)
-        return {**answer, "skipped": skipped} if skipped else answer
+        return {**answer, **_skipped(self._picture, kind, self._unknown)}
 
     def _rejection(self, kind: KindId, row: Row, reason: Reason, verdicts: Verdicts) -> dict[str, Any]:
         meaning = MEANINGS[reason]
@@ -127,8 +122,7 @@ class _Whole:
             "code": "Unschedulable" if meaning.resolvable else "UnschedulableAndUnresolvable",
         }
 
-    def _skipped(self, kind: KindId) -> list[str]:
-        """Rules that could not be judged, because the file has no object of a kind that they need."""
-        asks = self._picture.of(kind).kind.particulars or NO_PARTICULARS
-        missing = [needed for needed in _NEEDED_FOR_CLAIMS if asks.claims and needed in self._unknown]
-        return [f"{', '.join(_NEEDED_FOR_CLAIMS[kind])}: no {kind} in the file" for kind in missing]
+
+def _skipped(picture: Picture, kind: KindId, unknown: Set[str]) -> dict[str, list[str]]:
+    found = skipped_rules(picture.of(kind), unknown)
+    return {"skipped": found} if found else {}

@@ -24,6 +24,8 @@ from slackwater.model.particulars import NodeSelectorTerm, PodTerm, SpreadConstr
 from slackwater.model.selectors import Requirement, Selector
 
 _AFFINITY: Final = msgspec.json.Decoder(AffinityWire | None)
+_SPREAD: Final = msgspec.json.Decoder(list[SpreadWire] | None)
+_NULL: Final = b"null"
 #: Distinct texts of affinities that are kept read; a DaemonSet brings one for each node.
 _CACHED_AFFINITIES: Final = 8_192
 
@@ -112,7 +114,26 @@ def _pod_term(wire: PodTermWire, namespace: str, labels: Mapping[str, str]) -> P
     )
 
 
-def spread_constraint(wire: SpreadWire, labels: Mapping[str, str]) -> SpreadConstraint:
+def spread_constraints(raw: bytes, labels: Labels) -> tuple[SpreadConstraint, ...]:
+    """Raises msgspec's errors."""
+    if raw == _NULL:
+        return ()
+    reads = any(wire.match_label_keys for wire in _spread_wires(raw))
+    return _spread_constraints(raw, labels if reads else ())
+
+
+@lru_cache(maxsize=_CACHED_AFFINITIES)
+def _spread_constraints(raw: bytes, labels: Labels) -> tuple[SpreadConstraint, ...]:
+    own = dict(labels)
+    return tuple(_spread_constraint(wire, own) for wire in _spread_wires(raw))
+
+
+@lru_cache(maxsize=_CACHED_AFFINITIES)
+def _spread_wires(raw: bytes) -> list[SpreadWire]:
+    return _SPREAD.decode(raw) or []
+
+
+def _spread_constraint(wire: SpreadWire, labels: Mapping[str, str]) -> SpreadConstraint:
     return SpreadConstraint(
         hard=wire.when_unsatisfiable != "ScheduleAnyway",
         max_skew=wire.max_skew,

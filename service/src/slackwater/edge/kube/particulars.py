@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from slackwater.edge.kube.affinities import Affinities, pod_terms, reads_labels, spread_constraint
+from slackwater.edge.kube.affinities import Affinities, pod_terms, reads_labels, spread_constraints
 from slackwater.edge.kube.ask import Ask
 from slackwater.edge.kube.translation import ebs_handle, gce_handle
 from slackwater.edge.kube.wire import ContainerWire, PodWire, VolumeWire
@@ -29,14 +29,13 @@ def particulars(wire: PodWire, namespace: str, labels: Labels, affinities: Affin
     if affinities.together is not None or affinities.apart is not None:
         terms = pod_terms(bytes(spec.affinity), namespace, labels if reads_labels(affinities) else ())
     claims, disks, inline = _volumes(wire) if spec.volumes else _NO_NAMES
-    spread = spec.topology_spread_constraints
     found = Particulars(
         scalars=ask.scalars(),
         scored=ask.scored(),
         scored_before=ask.scored_before(),
         image_volumes=tuple(v.image.reference for v in spec.volumes or () if v.image is not None),
         host_ports=_host_ports(wire),
-        spread=tuple(spread_constraint(constraint, dict(labels)) for constraint in spread) if spread else (),
+        spread=spread_constraints(bytes(spec.topology_spread_constraints), labels),
         affinity=terms.affinity if terms else (),
         anti_affinity=terms.anti_affinity if terms else (),
         preferred_pods=terms.preferred if terms else (),

@@ -1,40 +1,41 @@
 """What a plain pod's kind is read from, as one hashable value: pods that are alike have the same kind.
 
 A pod is plain where no rare part of it has a say: then its kind follows from a few texts, and need not be worked out again
-for each of its replicas. Deliberately absent: pods whose kind depends on their labels, on claims, on the status of a
-resize, or on several lists at once; these are read in full.
+for each of its replicas. Deliberately absent: pods whose kind depends on their labels, on claims, on ports of the node, on
+requests of the pod as a whole, or on the status of a resize; these are read in full. Whatever part of a pod a kind comes to
+depend on has to be in the likeness, or has to make the pod one that is not plain.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from slackwater.edge.kube.wire import ContainerWire, PodWire, VolumeWire
+from slackwater.edge.kube.wire import ContainerStatusWire, ContainerWire, PodStatusWire, PodWire, VolumeWire
 
 _NOTHING: Final = b"null"
 
 
 def plain_likeness(wire: PodWire) -> tuple[object, ...] | None:
-    """Equal for pods of one namespace and one kind, as far as this looks; None for pods that are not plain."""
+    """Equal for pods of one namespace only where their kind is; None for pods that are not plain."""
     spec = wire.spec
+    affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
     if (
-        spec.init_containers
-        or spec.topology_spread_constraints
+        spec.resources is not None
         or spec.resource_claims
-        or spec.resources is not None
-        or spec.host_network
+        or (spec.host_network and spec.host_users is False)
         or not _volumes_are_plain(spec.volumes)
+        or _reads_labels(affinity)
+        or _reads_labels(spread)
     ):
         return None
-    affinity = bytes(spec.affinity)
-    if affinity != _NOTHING and b"abelKeys" in affinity:  # matchLabelKeys, mismatchLabelKeys: the pod's labels count
-        return None
-    containers = _containers(spec.containers or ())
-    if containers is None or not _at_rest(wire):
+    apps, inits = _containers(spec.containers or ()), _containers(spec.init_containers or ())
+    if apps is None or inits is None or (spec.node_name and not _at_rest(wire)):
         return None
     selector = spec.node_selector
     return (
-        containers,
+        apps,
+        inits,
         affinity,
+        spread,
         bytes(spec.tolerations),
         bytes(spec.overhead),
         None if not selector else tuple(sorted(selector.items())),
@@ -43,17 +44,23 @@ def plain_likeness(wire: PodWire) -> tuple[object, ...] | None:
     )
 
 
+def _reads_labels(rules: bytes) -> bool:
+    """May the rules speak of the pod's own labels? matchLabelKeys and mismatchLabelKeys do, however they are written."""
+    return rules != _NOTHING and (b"abelKeys" in rules or b"\\" in rules)
+
+
 def _containers(containers: Iterable[ContainerWire]) -> tuple[object, ...] | None:
-    """Name, image and requests of each; None where one has a host port or a rule of restarts."""
+    """Name, image, requests and restart policy of each; None where one has a host port or a rule of restarts."""
     found: list[object] = []
     for container in containers:
-        if container.restart_policy_rules or container.restart_policy is not None:
+        if container.restart_policy_rules:
             return None
         for port in container.ports or ():
             if port.host_port > 0:
                 return None
         resources = container.resources
-        found += (container.name, container.image, _NOTHING if resources is None else bytes(resources.requests))
+        requests = _NOTHING if resources is None else bytes(resources.requests)
+        found += (container.name, container.image, requests, container.restart_policy)
     return tuple(found)
 
 
@@ -63,18 +70,21 @@ def _volumes_are_plain(volumes: Iterable[VolumeWire] | None) -> bool:
 
 
 def _at_rest(wire: PodWire) -> bool:
-    """A pod without a node, or one whose containers have just what they ask."""
-    status = wire.status
-    if not wire.spec.node_name:
+    """Do all containers have just what they ask, as far as the status says? Then the status changes nothing."""
+    found = _reported(wire.status)
+    if not found:
         return True
-    if status.init_container_statuses or status.resources is not None:
-        return False
-    asked = {c.name: c.resources for c in wire.spec.containers or ()}
-    for found in status.container_statuses or ():
-        if found.resources is None:
+    spec = wire.spec
+    asked = {c.name: c.resources for c in (*(spec.containers or ()), *(spec.init_containers or ()))}
+    for status in found:
+        if status.resources is None:
             continue
-        wanted = asked.get(found.name)
+        wanted = asked.get(status.name)
         want = _NOTHING if wanted is None else bytes(wanted.requests)
-        if bytes(found.resources.requests) != want or bytes(found.allocated_resources) != want:
+        if bytes(status.resources.requests) != want or bytes(status.allocated_resources) != want:
             return False
     return True
+
+
+def _reported(status: PodStatusWire) -> list[ContainerStatusWire]:
+    return [*(status.container_statuses or ()), *(status.init_container_statuses or ())]

@@ -315,7 +315,7 @@ class PodSpecWire(Wire):
     node_selector: dict[str, str] | None = None
     affinity: Raw = Raw(b"null")  #: an AffinityWire or null; like the next one read once for all pods that share it
     tolerations: Raw = Raw(b"null")  #: a list of TolerationWire or null
-    topology_spread_constraints: list[SpreadWire] | None = None
+    topology_spread_constraints: Raw = Raw(b"null")  #: a list of SpreadWire or null
     volumes: list[VolumeWire] | None = None
     resource_claims: list[NamedWire] | None = None
     host_network: bool = False

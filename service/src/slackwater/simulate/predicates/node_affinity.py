@@ -16,8 +16,9 @@ from slackwater.model.kinds import Kind
 from slackwater.model.particulars import NodeSelectorTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement, whole_number
-from slackwater.simulate.nodefacts import ABSENT, LabelColumn, NodeFacts
+from slackwater.simulate.nodefacts import ABSENT, NodeFacts
 from slackwater.simulate.predicates.selection import Selection, coded
+from slackwater.simulate.valuecolumn import LabelColumn
 
 _NAME: Final = "metadata.name"
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)

@@ -211,13 +211,13 @@ class _Question:
         return rows_of_terms(self._picture.facts, volume.node_terms, rows, fields=False)
 
     def _room(self, claim: Claim, storage_class: StorageClass, rows: np.typing.NDArray[np.intp]) -> Mask:
-        """Where published room suffices; everywhere for drivers that publish none."""
+        """Where published room suffices; everywhere for drivers that publish none, and where it is not known."""
         storage = self._picture.storage
         driver = (storage.drivers or {}).get(storage_class.provisioner)
-        if claim.size is None or driver is None or not driver.tracks_capacity:
+        if claim.size is None or driver is None or not driver.tracks_capacity or storage.capacities is None:
             return np.ones(len(rows), np.bool_)
         roomy = np.zeros(len(rows), np.bool_)
-        for capacity in storage.capacities or ():
+        for capacity in storage.capacities:
             if capacity.storage_class == storage_class.name and (capacity.largest or -1) >= claim.size:
                 roomy |= _selected_rows(self._picture, capacity.topology, rows)
         return roomy

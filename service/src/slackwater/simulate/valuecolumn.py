@@ -1,0 +1,113 @@
+"""One thing that nodes say, over all rows, as small integers: a label's value, a set of taints, a set of features.
+
+What a predicate asks is then asked once for each value, and each row looks its answer up. Values that no row has any more
+are forgotten now and then: clusters that grow and shrink bring new host names, and taints with times in them, for ever.
+"""
+
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.model.columns import Int64, Mask
+from slackwater.model.selectors import whole_number
+
+T = TypeVar("T")
+Int32 = npt.NDArray[np.int32]
+
+#: Where a row says nothing of the kind.
+ABSENT: Final = -1
+#: Values that are kept beyond two for each row.
+_SPARE: Final = 64
+
+
+def grown(array: npt.NDArray[np.generic], capacity: int, fill: int = 0) -> npt.NDArray[np.generic]:
+    """The array with its last axis made `capacity` long."""
+    new = np.full((*array.shape[:-1], capacity), fill, array.dtype)
+    new[..., : array.shape[-1]] = array
+    return new
+
+
+class ValueColumn(Generic[T]):
+    """`ids[row]` is the number of the row's value, ABSENT where it has none; `values[number]` the value.
+
+    `put`, `cut` and `tidy` may give new numbers, in new arrays: who keeps numbers keeps the arrays too.
+    """
+
+    __slots__ = ("_number_of", "ids", "values")
+
+    def __init__(self, capacity: int) -> None:
+        self.ids: Int32 = np.full(capacity, ABSENT, np.int32)
+        self.values: list[T] = []
+        self._number_of: dict[T, int] = {}
+
+    def number(self, value: T) -> int:
+        """The number of a value, given to it now where it is new."""
+        found = self._number_of.get(value)
+        if found is None:
+            found = self._number_of[value] = len(self.values)
+            self.values.append(value)
+        return found
+
+    def known(self, value: T) -> int:
+        """The number of a value; ABSENT where no row has it."""
+        return self._number_of.get(value, ABSENT)
+
+    def put(self, row: int, value: T | None) -> None:
+        self.write(row, value)
+        self.tidy()
+
+    def write(self, row: int, value: T | None) -> None:
+        """The same, and numbers stay."""
+        self.ids[row] = ABSENT if value is None else self.number(value)
+
+    def cut(self, n_rows: int) -> None:
+        """Rows from `n_rows` on have no value any more."""
+        self.ids[n_rows:] = ABSENT
+        self.tidy()
+
+    def grow(self, capacity: int) -> None:
+        self.ids = grown(self.ids, capacity, ABSENT).astype(np.int32, copy=False)
+
+    def tidy(self) -> None:
+        """Forgets the values that no row has, where they have become many."""
+        if len(self.values) <= 2 * len(self.ids) + _SPARE:
+            return
+        present = self.ids != ABSENT
+        used, renumbered = np.unique(self.ids[present], return_inverse=True)
+        self.ids = np.full(len(self.ids), ABSENT, np.int32)
+        self.ids[present] = renumbered
+        self.values = [self.values[number] for number in used.tolist()]
+        self._number_of = {value: number for number, value in enumerate(self.values)}
+
+    def _copy_to(self, new: "ValueColumn[T]") -> None:
+        new.ids, new.values, new._number_of = self.ids.copy(), list(self.values), dict(self._number_of)
+
+    def copy(self) -> "ValueColumn[T]":
+        new = ValueColumn[T](0)
+        self._copy_to(new)
+        return new
+
+
+class LabelColumn(ValueColumn[str]):
+    """The values of one label key."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self._numbers: tuple[list[str], int, Int64, Mask] | None = None
+
+    def as_numbers(self) -> tuple[Int64, Mask]:
+        """The values read as whole numbers, and which of them are: for Gt and Lt. Shape (len(values),)."""
+        kept = self._numbers
+        if kept is None or kept[0] is not self.values or kept[1] != len(self.values):
+            read = [whole_number(value) for value in self.values]
+            numbers = np.array([0 if n is None else n for n in read], np.int64)
+            kept = self._numbers = (self.values, len(read), numbers, np.array([n is not None for n in read], np.bool_))
+        return kept[2], kept[3]
+
+    def copy(self) -> "LabelColumn":
+        new = LabelColumn(0)
+        self._copy_to(new)
+        return new

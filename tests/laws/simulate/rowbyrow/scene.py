@@ -1,0 +1,42 @@
+"""What the row-by-row predicates look at: plain lists of nodes and pods. No columns, no kinds by number, nothing kept."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from slackwater.app.offline import Cluster
+from slackwater.model.objects import Node, Pod
+from slackwater.model.particulars import NO_PARTICULARS, Particulars
+from slackwater.model.storage import Claim, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Nodes, the pods that stand on them, namespaces with their labels, storage."""
+
+    nodes: tuple[Node, ...]
+    standing: tuple[Pod, ...]
+    namespaces: Mapping[str, Mapping[str, str]]
+    storage: Storage
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "Scene":
+        names = {node.name for node in cluster.nodes}
+        standing = tuple(pod for pod in cluster.pods if pod.node in names and not pod.ended)
+        return cls(cluster.nodes, standing, cluster.namespaces, cluster.storage)
+
+    def on(self, node: Node) -> Iterator[Pod]:
+        return (pod for pod in self.standing if pod.node == node.name)
+
+    def node_of(self, pod: Pod) -> Node:
+        return next(node for node in self.nodes if node.name == pod.node)
+
+    def claims(self, pod: Pod) -> Iterator[Claim]:
+        """The pod's claims, in its order, as far as they exist."""
+        known = self.storage.claims or {}
+        for mount in asks(pod).claims:
+            if (pod.key.namespace, mount.claim) in known:
+                yield known[pod.key.namespace, mount.claim]
+
+
+def asks(pod: Pod) -> Particulars:
+    return pod.kind.particulars or NO_PARTICULARS

@@ -1,0 +1,212 @@
+"""`slackwater simulate placement`: files as kubectl writes them and as people write them, answers, exit codes."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.app.cli import main
+
+Obj = dict[str, Any]
+
+
+def a_node(name: str, cpu: str, **spec: Any) -> Obj:
+    has = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    labels = {"kubernetes.io/hostname": name}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": {"allocatable": has},
+    }
+
+
+def a_pod(name: str, cpu: str = "1", **spec: Any) -> Obj:
+    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    meta = {"name": name, "namespace": "shop", "labels": {"app": "web"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+
+
+NODES = [a_node("small", "2"), a_node("tainted", "8", taints=[{"key": "gpu", "effect": "NoSchedule"}])]
+PODS = [a_pod("runs", nodeName="small"), a_pod("fits"), a_pod("large", "3")]
+CLUSTER: Obj = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": [*NODES, *PODS]}
+TAINTED = {
+    "plugin": "TaintToleration",
+    "reasons": ["node(s) had untolerated taint(s)"],
+    "code": "UnschedulableAndUnresolvable",
+}
+TOO_LARGE = {"plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"], "code": "UnschedulableAndUnresolvable"}
+WANT = [
+    {"pod": "shop/fits", "feasible": ["small"], "rejected": {"tainted": TAINTED}},
+    {"pod": "shop/large", "feasible": [], "rejected": {"small": TOO_LARGE, "tainted": TAINTED}},
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "cluster"
+
+
+def placed(capsys: pytest.CaptureFixture[str], file: Path, *options: str) -> list[Obj]:
+    assert main(["simulate", "placement", "--cluster", str(file), "-o", "json", *options]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def said(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert main(["simulate", "placement", *argv]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err
+
+
+FORMS = {
+    "JSON as kubectl writes it": json.dumps(CLUSTER, indent=4),
+    "JSON on one line": json.dumps(CLUSTER),
+    "YAML as kubectl writes it": yaml.safe_dump(CLUSTER),
+    "a stream of manifests": yaml.safe_dump_all([*NODES, *PODS], explicit_start=True),
+    "a stream of lists": yaml.safe_dump_all([{**CLUSTER, "items": NODES}, {**CLUSTER, "items": PODS}]),
+    "lists of one kind": yaml.safe_dump_all(
+        [
+            {"apiVersion": "v1", "kind": "NodeList", "items": [{k: v for k, v in n.items() if k != "kind"} for n in NODES]},
+            {"apiVersion": "v1", "kind": "PodList", "items": PODS},
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS.keys())
+def test_every_form_of_the_same_cluster_gets_the_same_answer(file: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(text)
+    assert placed(capsys, file) == WANT
+
+
+def test_a_file_may_come_from_stdin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(CLUSTER).encode())))
+    assert placed(capsys, Path("-")) == WANT
+
+
+def test_one_after_another_each_pod_takes_its_room(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(json.dumps({**CLUSTER, "items": [*NODES, a_pod("a"), a_pod("b"), a_pod("c")]}))
+    want = [{"pod": "shop/a", "node": "small"}, {"pod": "shop/b", "node": "small"}, {"pod": "shop/c", "node": None}]
+    assert placed(capsys, file, "--sequential") == want
+
+
+def test_the_table_counts_reasons(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(json.dumps(CLUSTER))
+    assert main(["simulate", "placement", "--cluster", str(file)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "POD         NODES  WHY NOT THE OTHERS",
+        "shop/fits   1/2    1 node(s) had untolerated taint(s)",
+        "shop/large  0/2    1 Insufficient cpu, 1 node(s) had untolerated taint(s)",
+        "1 of 2 pods fit somewhere",
+    ]
+
+
+def test_the_sequential_table_says_where(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(json.dumps(CLUSTER))
+    assert main(["simulate", "placement", "--cluster", str(file), "--sequential"]) == 0
+    want = ["POD         NODE", "shop/fits   small", "shop/large  -", "1 of 2 pods placed"]
+    assert capsys.readouterr().out.splitlines() == want
+
+
+CLAIM = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+
+
+@pytest.mark.parametrize("option", [[], ["--sequential"]], ids=["placement", "sequential"])
+def test_a_kind_that_the_file_lacks_is_unknown_and_the_answer_says_so(
+    file: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(json.dumps({**CLUSTER, "items": [*NODES, a_pod("stores", volumes=CLAIM)]}))
+    (line,) = placed(capsys, file, *option)
+    assert line.get("feasible", [line.get("node")]) == ["small"]
+    assert "VolumeBinding, VolumeZone: no PersistentVolume in the file" in line["skipped"]
+    assert main(["simulate", "placement", "--cluster", str(file), *option]) == 0
+    assert "\nnot judged: VolumeBinding, VolumeZone: no PersistentVolume in the file\n" in capsys.readouterr().out
+
+
+def test_room_for_new_volumes_is_not_judged_where_nothing_tells_of_it(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "s", "resources": {"requests": {"storage": "1Ti"}}}
+    storage = [
+        {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}, "spec": spec},
+        {
+            "kind": "StorageClass",
+            "metadata": {"name": "s"},
+            "provisioner": "csi.example.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+        {"kind": "CSIDriver", "metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": True}},
+    ]
+    file.write_text(json.dumps({**CLUSTER, "items": [*NODES, *storage, a_pod("stores", volumes=CLAIM)]}))
+    (line,) = placed(capsys, file)
+    assert line["feasible"] == ["small"]
+    assert "VolumeBinding (room for new volumes): no CSIStorageCapacity in the file" in line["skipped"]
+
+
+def test_without_nodes_no_rule_was_judged(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(yaml.safe_dump(a_pod("alone")))
+    assert placed(capsys, file) == [
+        {"pod": "shop/alone", "feasible": [], "rejected": {}, "skipped": ["all rules: no Node in the file"]}
+    ]
+
+
+def test_claims_of_devices_are_refused_visibly(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(json.dumps({**CLUSTER, "items": [*NODES, a_pod("device", resourceClaims=[{"name": "gpu"}])]}))
+    (line,) = placed(capsys, file)
+    assert line["feasible"] == []
+    want = {"plugin": "DynamicResources", "reasons": ["Slackwater: resource claims (DRA) are not judged yet"]}
+    assert line["rejected"]["small"] == {**want, "code": "UnschedulableAndUnresolvable"}
+
+
+def test_our_own_rules_are_added_on_request(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = a_pod("bare")
+    bare["spec"]["containers"][0]["resources"] = {}
+    file.write_text(json.dumps({**CLUSTER, "items": [*NODES, bare]}))
+    assert placed(capsys, file)[0]["feasible"] == ["small"]
+    (line,) = placed(capsys, file, "--accounting")
+    assert line["rejected"]["small"]["plugin"] == "Slackwater"
+
+
+def _with(index: int, change: Obj) -> str:
+    items = [dict(item) for item in (*NODES, *PODS)]
+    items[index] |= change
+    return json.dumps({**CLUSTER, "items": items})
+
+
+BROKEN = {
+    "cut short": (json.dumps(CLUSTER)[:-9], "the file: neither JSON nor YAML"),
+    "empty": ("", "the file: it is empty"),
+    "no object": ("[1, 2]", "the file: got [1, 2], want an object"),
+    "no kind": ('{"items": []}', "kind: got None, want the kind of the object"),
+    "no name": (_with(1, {"metadata": {}}), "items[1].metadata.name (Node): got None, want a name"),
+    "no quantity": (
+        _with(0, {"status": {"allocatable": {"cpu": "lots"}}}),
+        "items[0] (Node small): quantity 'lots': want a number",
+    ),
+    "odd pod": (_with(3, {"spec": {"containers": 7}}), "items[3] (Pod shop/fits): "),
+    "twice": (_with(4, {"metadata": PODS[1]["metadata"]}), "items[4] (Pod shop/fits): is there twice, first at items[3]"),
+}
+
+
+@pytest.mark.parametrize(("text", "want"), BROKEN.values(), ids=BROKEN.keys())
+def test_what_cannot_be_read_is_named_by_file_place_and_object(
+    file: Path, text: str, want: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(text)
+    assert said(capsys, "--cluster", str(file)).startswith(f"slackwater: {file}: {want}")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    err = said(capsys, "--cluster", str(tmp_path / "nowhere"))
+    assert err == f"slackwater: {tmp_path / 'nowhere'}: the file: cannot be read: No such file or directory\n"
+
+
+def test_help_shows_how_to_get_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "placement", "--help"]) == 0
+    assert "kubectl get nodes,pods," in capsys.readouterr().out

@@ -1,0 +1,138 @@
+"""What nodes say, by row: what counts as news, and what is forgotten."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from slackwater.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.kinds import Kind
+from slackwater.model.objects import Image, Node, Taint
+from slackwater.model.reasons import Reason
+from slackwater.simulate.feasible import feasible
+from slackwater.simulate.nodefacts import ABSENT, NodeFacts
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.predicates.taint_toleration import judge_taint_toleration
+from slackwater.world.nodes import NodeTable
+from tests.support.builders import a_node, amounts
+
+NODE = replace(a_node("n0", labels={"zone": "a"}), scalars=(("pods", 110),))
+EVERY = slice(0, 3)
+
+Change = Callable[[Node], Node]
+#: Every change that some verdict reads, and whether what is kept of the nodes' rules is also out of date.
+NEWS: dict[str, tuple[Change, bool]] = {
+    "cordoned": (lambda node: replace(node, unschedulable=True), True),
+    "tainted": (lambda node: replace(node, taints=(Taint("k", "", "NoSchedule"),)), True),
+    "relabelled": (lambda node: replace(node, labels={"zone": "b"}), True),
+    "larger": (lambda node: replace(node, allocatable=amounts("64", "256Gi")), False),
+    "more pods": (lambda node: replace(node, scalars=(("pods", 7),)), False),
+    "a new resource": (lambda node: replace(node, scalars=(("example.com/gpu", 1),)), False),
+    "a new feature": (lambda node: replace(node, features=("F",)), False),
+}
+
+
+def heartbeat(node: Node) -> Node:
+    """The same said again: another version, not ready, other images, and no object that is shared with before."""
+    return replace(
+        node,
+        resource_version=node.resource_version + 1,
+        ready=not node.ready,
+        labels=dict(node.labels),
+        taints=tuple(Taint(t.key, t.value, t.effect) for t in node.taints),
+        images=(*node.images, Image(("new",), 7)),
+    )
+
+
+@pytest.fixture
+def table() -> NodeTable:
+    table = NodeTable(Ledger(), NodePolicy())
+    for name in ("n0", "n1", "n2"):
+        table.put(replace(NODE, name=NodeName(name)))
+    table.facts.label("zone")
+    return table
+
+
+def test_a_heartbeat_is_no_news(table: NodeTable) -> None:
+    before = (table.rules_version, table.names_version, table.facts.journal.position, table.room_version.tolist())
+    table.freed.clear()
+    again = heartbeat(NODE)
+    assert not table.put(again)
+    assert (table.rules_version, table.names_version, table.facts.journal.position, table.room_version.tolist()) == before
+    assert not table.freed
+    assert table.by_row[0] is again
+    assert table.facts.nodes[0] is again
+
+
+@pytest.mark.parametrize(("change", "want_rules"), NEWS.values(), ids=NEWS.keys())
+def test_what_a_verdict_reads_is_news(table: NodeTable, change: Change, want_rules: bool) -> None:
+    rules, position = table.rules_version, table.facts.journal.position
+    table.put(change(NODE))
+    assert (table.rules_version > rules) is want_rules
+    assert table.facts.journal.since(position, at_most=9) == [0]
+
+
+def test_after_a_heartbeat_nothing_is_judged_again() -> None:
+    picture = Picture.build([replace(NODE, name=NodeName(f"n{i}")) for i in range(100)])
+    kind = picture.kind_id(Kind(namespace="default", requests=amounts("1", "1Gi"), node_selector=(("zone", "a"),)))
+    feasible(picture, kind)
+    judged = picture.rows_judged
+    picture.put_node(Row(0), heartbeat(NODE))
+    assert feasible(picture, kind).feasible.all()
+    assert picture.rows_judged == judged
+    picture.put_node(Row(0), replace(NODE, labels={}))
+    assert feasible(picture, kind).codes[0] == Reason.NODE_AFFINITY
+    assert 0 < picture.rows_judged - judged < 10
+
+
+def test_a_heartbeat_brings_a_closed_row_back(table: NodeTable) -> None:
+    table.drop(NodeName("n0"))
+    assert table.put(NODE)
+    assert table.facts.live[0]
+
+
+def test_images_are_news_to_scores_alone() -> None:
+    facts = NodeFacts()
+    facts.add([NODE])
+    assert facts.image("new")[0] == 0
+    assert not facts.put(Row(0), heartbeat(NODE))
+    size, rows = facts.image("new")
+    assert size == 7
+    assert rows[0]
+
+
+def test_values_that_no_node_has_any_more_are_forgotten() -> None:
+    """Clusters that come and go bring host names, and taints with times in them, for ever."""
+    facts = NodeFacts()
+    facts.add(replace(NODE, name=NodeName(f"n{i}")) for i in range(3))
+    zone = facts.label("zone")
+    for turn in range(2_000):
+        node = replace(NODE, labels={"zone": f"z{turn}"}, taints=(Taint("deleted-at", str(turn), "NoSchedule"),))
+        facts.put(Row(1), replace(node, name=NodeName(f"turn-{turn}")))
+    assert len(zone.values) < 300
+    assert len(facts.taint_sets) < 300
+    assert [zone.values[n] for n in zone.ids[:3]] == ["a", "z1999", "a"]
+    assert zone.known("z7") == ABSENT
+    judged = judge_taint_toleration(facts, Kind(namespace="default", requests=amounts()), EVERY)
+    assert judged.tolist() == [Reason.OK, Reason.TAINT_NOT_TOLERATED, Reason.OK]
+
+
+def test_trials_leave_no_values_behind() -> None:
+    facts = NodeFacts()
+    facts.add([NODE])
+    hosts = facts.label("kubernetes.io/hostname")
+    template = replace(NODE, labels={"kubernetes.io/hostname": "template"})
+    for turn in range(500):
+        facts.add_copies(template, [NodeName(f"new-{turn}-{i}") for i in range(5)])
+        facts.truncate(1)
+    assert len(hosts.values) < 300
+
+
+def test_columns_of_labels_are_bounded() -> None:
+    facts = NodeFacts()
+    facts.add([replace(NODE, labels={f"key-{i}": "x" for i in range(3_000)})])
+    for i in range(3_000):
+        assert facts.label(f"key-{i}").known("x") == 0
+    assert facts.label("key-0").known("x") == 0
+    assert len(facts._labels) <= 1_024
