@@ -121,8 +121,12 @@ class Picture:
         of_labels = _numbers(labels)
         code = (of_kind * (int(of_labels.max(initial=0)) + 1) + of_labels) * 2 + deleting
         _, first, where = np.unique(code, return_index=True, return_inverse=True)
-        ids = [self.kind_id(kinds[i], labels[i], deleting=bool(deleting[i])) for i in first.tolist()]
-        return np.array(ids, np.intp)[where] if count else np.zeros(0, np.intp)
+        ids = np.zeros(len(first), np.intp)
+        # The first pod's kind has the first number: the order of codes is that of addresses, another on every run.
+        for at in np.argsort(first).tolist():
+            pod = int(first[at])
+            ids[at] = self.kind_id(kinds[pod], labels[pod], deleting=bool(deleting[pod]))
+        return ids[where]
 
     def of(self, kind: KindId) -> Numbered:
         return self.kinds.all[kind]

@@ -67,9 +67,10 @@ class Left:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placements:
-    """Where pods went: `rows` has a row for each, or NOWHERE; shape (pods,)."""
+    """Where pods went: `rows` has a row for each, or NOWHERE; shape (pods,). `order` are the placed ones, the first first."""
 
     rows: Rows
+    order: Rows
     left: tuple[Left, ...]
     unreached: tuple[int, ...]  #: positions of pods that were not looked at because the packing was cut off
 
@@ -122,6 +123,7 @@ class _Packing:
         self._among[order] = True
         self._stop = stop
         self._cut = False
+        self._placed: list[Rows] = [np.zeros(0, np.intp)]
         self._left: dict[KindId, tuple[list[int], tuple[tuple[Reason, int], ...]]] = {}
 
     def knows(self, hints: Rows) -> Mask:
@@ -145,6 +147,8 @@ class _Packing:
     def place(self, kind: KindId, pods: Rows, hint: int) -> None:
         """Places a run of pods of one kind, from the front on; the others are left, or the packing is cut off."""
         numbered = self._picture.of(kind)
+        if self._cut:
+            return
         if kind in self._left and not _may_open(numbered):
             self._leave(kind, pods)
             return
@@ -165,7 +169,8 @@ class _Packing:
         reached = self.at != NOWHERE
         for each in left:
             reached[list(each.pods)] = True
-        return Placements(rows=self.at, left=left, unreached=tuple(np.flatnonzero(~reached).tolist()))
+        unreached = tuple(np.flatnonzero(~reached).tolist())
+        return Placements(rows=self.at, order=np.concatenate(self._placed), left=left, unreached=unreached)
 
     def _is_cut(self) -> bool:
         self._cut = self._cut or self._stop()
@@ -210,6 +215,7 @@ class _Packing:
         if self._picture.of(kind).asks.claims:
             assume_volumes(self._picture, kind, Row(int(rows[steps[0]])))
         self.at[pods] = rows[steps]
+        self._placed.append(pods)
         counts = np.bincount(steps, minlength=len(rows))
         used = np.flatnonzero(counts)
         self._picture.place_many(kind, rows[used], counts[used])
