@@ -6,6 +6,7 @@ that is judged are one kind for us; so that 200 groups are 200 kinds, each has a
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Literal
 
 from slackwater.model.ids import NodeName, PodKey, PodUid
@@ -65,7 +66,7 @@ class Pending:
             kind = kinds.get(group)
             if kind is None:
                 kind = kinds[group] = self._kind(group)
-            made.append(_pod(f"p-{number}", kind, (("app", f"app-{group}"),), f"rs-{group}" if self.groups else None))
+            made.append(_pod(f"p-{number}", kind, _labels(f"app-{group}"), _ties(f"rs-{group}" if self.groups else None)))
         return made
 
     def _kind(self, group: int) -> Kind:
@@ -104,10 +105,23 @@ def _running(nodes: int, each: int, sizes: Sequence[Amounts]) -> Iterator[Pod]:
         name = NodeName(f"n-{row}")
         for number in range(each):
             owner = f"run-{(row * each + number) % 500}"
-            yield _pod(f"r-{row}-{number}", kinds[row % len(kinds)], (("app", owner),), owner, node=name)
+            yield _pod(f"r-{row}-{number}", kinds[row % len(kinds)], _labels(owner), _ties(owner), node=name)
 
 
-def _pod(name: str, kind: Kind, labels: Labels, owner: str | None, *, node: NodeName | None = None) -> Pod:
+# Pods of one controller share what is equal, as they do where the API's JSON was decoded.
+
+
+@cache
+def _labels(app: str) -> Labels:
+    return (("app", app),)
+
+
+@cache
+def _ties(owner: str | None) -> Ties:
+    return Ties(owner=None if owner is None else Owner("apps", "ReplicaSet", owner))
+
+
+def _pod(name: str, kind: Kind, labels: Labels, ties: Ties, *, node: NodeName | None = None) -> Pod:
     return Pod(
         uid=PodUid(name),
         key=PodKey("default", name),
@@ -122,5 +136,5 @@ def _pod(name: str, kind: Kind, labels: Labels, owner: str | None, *, node: Node
         started_at="",
         nominated_node=None,
         unschedulable_message=None,
-        ties=Ties(owner=None if owner is None else Owner("apps", "ReplicaSet", owner)),
+        ties=ties,
     )

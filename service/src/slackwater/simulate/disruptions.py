@@ -34,7 +34,8 @@ class Disruptions:
 
     def allows(self, pod: Pod) -> bool:
         """Does every budget of the pod allow one more disruption?"""
-        return all(self._left[budget] >= 1 for budget in self.of(pod))
+        budgets = self.of(pod)
+        return not budgets or all(self._left[budget] >= 1 for budget in budgets)
 
     def allow_all(self, pods: Iterable[Pod]) -> bool:
         """Could all of them be disturbed at the same time?"""

@@ -36,6 +36,7 @@ from slackwater.simulate.place import NOWHERE, Hints, Placements, place_pods
 from slackwater.simulate.tenants import Tenant, Tenants
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
+_NO_NODE: Final = NodeName("")
 _LEAVING: Final = Taint(TO_BE_DELETED_TAINT, "", "NoSchedule")
 
 
@@ -98,8 +99,10 @@ class Evacuations:
         self._tenants = tenants
         self._facts = facts
         self._hints = hints or {}
-        self._leaving = set(leaving)
         self._evacuated: set[Row] = set()
+        #: Rows where nobody may go any more, as far as there are any among the first ones.
+        self._shut: Mask = np.zeros(picture.n_rows, np.bool_)
+        self._shut[list(leaving)] = True
         self._guests: dict[Row, list[Tenant]] = {}
         self._last_of_kind: dict[KindId, int] = {}
 
@@ -113,14 +116,15 @@ class Evacuations:
         """
         if row in self._evacuated:
             raise ValueError(f"row {row}: is evacuated already")
-        judged = [(tenant, judge(tenant.pod, self._facts)) for tenant in self._tenants.on(row)]
+        tenants, guests = self._tenants.on(row), self._guests.get(row, [])
+        judged = [(tenant, judge(tenant.pod, self._facts)) for tenant in tenants]
         for tenant, verdict in judged:
             if verdict.hindrance is not None and not begun:
                 return Kept(row=row, pod=tenant.pod, hindrance=verdict.hindrance)
         own = [tenant for tenant, verdict in judged if verdict.fate in (Fate.MOVE, Fate.BLOCK)]
-        movers = self._in_order(row, [*map(self._anew, own), *self._guests.get(row, ())])
+        movers = self._in_order(row, [*map(self._anew, own), *guests])
         with self._picture.fork() as trial:
-            self._clear(row)
+            self._clear(row, [*tenants, *guests])
             placements = self._place(row, movers, rows, stop)
             if placements.cut:
                 return None
@@ -129,14 +133,15 @@ class Evacuations:
             self._picture.close(row)
             trial.commit()
         pods = [tenant.pod for tenant in own]
+        moved = [(movers[at], Row(to)) for at, to in _pairs(placements)]
         evacuated = Evacuated(
             row=row,
-            moves=self._moves(movers, placements),
+            moves=tuple(Move(tenant.pod, to) for tenant, to in moved),
             daemons=tuple(tenant.pod for tenant, verdict in judged if verdict.fate is Fate.DAEMON),
             awaited=tuple(tenant.pod for tenant, verdict in judged if verdict.fate is Fate.WAIT),
             risky=self._facts.disruptions is not None and not self._facts.disruptions.allow_all(pods),
         )
-        self._settle(row, pods, movers, placements)
+        self._settle(row, pods, moved)
         return evacuated
 
     def has_guests(self, row: Row) -> bool:
@@ -160,45 +165,49 @@ class Evacuations:
         }
         return sorted(tenants, key=lambda tenant: (-tenant.pod.priority, rank[tenant.kind], tenant.pod.key))
 
-    def _clear(self, row: Row) -> None:
+    def _clear(self, row: Row, there: Sequence[Tenant]) -> None:
         """Taints the node and takes all its pods off it."""
         picture = self._picture
         node = picture.facts.nodes[row]
         picture.put_node(row, replace(node, taints=(*node.taints, _LEAVING)))
-        there = Counter(tenant.kind for tenant in (*self._tenants.on(row), *self._guests.get(row, ())))
-        for kind, copies in there.items():
+        for kind, copies in Counter([tenant.kind for tenant in there]).items():
             picture.remove(kind, row, copies)
 
     def _place(self, row: Row, movers: Sequence[Tenant], rows: Rows, stop: Callable[[], bool]) -> Placements:
-        row_of, hints = self._picture.facts.row_of, self._hints
-        hinted = [row_of.get(name, NOWHERE) if (name := hints.get(t.pod.uid)) else NOWHERE for t in movers]
+        hinted = None
+        if self._hints:
+            row_of, hints = self._picture.facts.row_of, self._hints
+            hinted = np.array([row_of.get(hints.get(t.pod.uid, _NO_NODE), NOWHERE) for t in movers], np.intp)
         return place_pods(
             self._picture,
-            np.fromiter((tenant.kind for tenant in movers), np.intp, len(movers)),
+            np.array([tenant.kind for tenant in movers], np.intp),
             rows=self._open_rows(rows, row),
-            hints=Hints(pods=np.array(hinted, np.intp), kinds=self._last_of_kind),
+            hints=Hints(pods=hinted, kinds=self._last_of_kind),
             stop=stop,
         )
 
     def _open_rows(self, rows: Rows, but: Row) -> Rows:
-        open_rows: Mask = np.ones(self._picture.n_rows, np.bool_)
-        open_rows[[but, *self._leaving, *self._evacuated]] = False
-        return rows[open_rows[rows]]
+        n_new = self._picture.n_rows - len(self._shut)
+        if n_new > 0:
+            self._shut = np.append(self._shut, np.zeros(n_new, np.bool_))
+        return rows[~self._shut[rows] & (rows != but)]
 
-    def _moves(self, movers: Sequence[Tenant], placements: Placements) -> tuple[Move, ...]:
-        return tuple(Move(movers[at].pod, Row(int(placements.rows[at]))) for at in placements.order.tolist())
-
-    def _settle(self, row: Row, pods: Sequence[Pod], movers: Sequence[Tenant], placements: Placements) -> None:
+    def _settle(self, row: Row, pods: Sequence[Pod], moved: Sequence[tuple[Tenant, Row]]) -> None:
         """Remembers what later evacuations have to know."""
         self._evacuated.add(row)
+        self._shut[row] = True
         self._guests.pop(row, None)
         if self._facts.disruptions is not None:
             self._facts.disruptions.spend(pods)
-        for at in placements.order.tolist():
-            tenant, to = movers[at], Row(int(placements.rows[at]))
+        for tenant, to in moved:
             self._guests.setdefault(to, []).append(tenant)
             self._last_of_kind[tenant.kind] = to
             self.destinations[tenant.pod.uid] = to
+
+
+def _pairs(placements: Placements) -> Iterable[tuple[int, int]]:
+    """Positions and rows of what was placed, in order."""
+    return zip(placements.order.tolist(), placements.rows[placements.order].tolist(), strict=True)
 
 
 def _kept(row: Row, movers: Sequence[Tenant], placements: Placements) -> Kept:

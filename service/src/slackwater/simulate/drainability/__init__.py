@@ -42,5 +42,10 @@ RULES: Final = (
 
 def judge(pod: Pod, facts: Facts) -> Verdict:
     """What becomes of the pod when its node is removed."""
-    verdict = next((found for rule in RULES if (found := rule(pod, facts)) is not None), MOVE)
+    for rule in RULES:
+        verdict = rule(pod, facts)
+        if verdict is not None:
+            break
+    else:
+        verdict = MOVE
     return (judge_budget(pod, facts) or verdict) if verdict is MOVE else verdict
