@@ -191,18 +191,20 @@ class Picture:
 
     def put_storage(self, storage: Storage) -> None:
         """Claims, volumes and the like as they are now."""
-        self._put_storage(storage)
-        self.kept.clear()
+        self._put_storage(storage, renews=True)
 
     def assume_storage(self, storage: Storage) -> None:
         """The same, where only whom volumes are reserved for, and selected nodes of claims, may have changed."""
-        self._put_storage(storage)
+        self._put_storage(storage, renews=False)
 
-    def _put_storage(self, storage: Storage) -> None:
+    def _put_storage(self, storage: Storage, *, renews: bool) -> None:
+        """`renews`: answers that were kept may be wrong now, now and when the trial is dropped."""
         if self._trials:
-            self._trials[-1].append(_Stored(self.storage))
+            self._trials[-1].append(_Stored(self.storage, renews))
         self.storage = storage
         self.storage_version += 1
+        if renews:
+            self.kept.clear()
 
     def fork(self) -> "Trial":
         """Begins a trial: everything from here on can be dropped. Trials nest; the innermost ends first."""
@@ -370,14 +372,16 @@ class _Closed:
 
 
 class _Stored:
-    __slots__ = ("before",)
+    __slots__ = ("before", "renews")
 
-    def __init__(self, before: Storage) -> None:
-        self.before = before
+    def __init__(self, before: Storage, renews: bool) -> None:
+        self.before, self.renews = before, renews
 
     def undo(self, picture: Picture) -> None:
         picture.storage = self.before
         picture.storage_version += 1
+        if self.renews:
+            picture.kept.clear()
 
 
 _Done = _Stored | _Pods | _ManyPods | _Added | _Changed | _Closed

@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.ledger.ledger import Ledger, NodePolicy
-from slackwater.model.columns import NodeColumns
+from slackwater.model.columns import NodeColumns, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
 from slackwater.model.particulars import NO_PARTICULARS
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.simulate.assume import assume_volumes
 from slackwater.simulate.feasible import Verdicts, feasible, words
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
+from slackwater.simulate.place import NOWHERE, place_pods
 
 #: Kinds of objects that rules about volumes need, and which rules these are.
 _NEEDED_FOR_CLAIMS = {
@@ -42,10 +44,13 @@ def placement_lines(
     picture = picture_of(decoded, policy=(policy or NodePolicy()) if accounting else None)
     picture.missing_requests_refused = missing_requests == "reject"
     pending = pending_pods(decoded)
-    ids = picture.number(pending).tolist()
-    tell = _Sequential(picture) if sequential else _Whole(picture, decoded)
-    for pod, kind in zip(pending, ids, strict=True):
-        yield tell.line(pod, KindId(kind))
+    kinds = picture.number(pending)
+    if sequential:
+        yield from _one_after_another(picture, pending, kinds)
+        return
+    whole = _Whole(picture, decoded)
+    for pod, kind in zip(pending, kinds.tolist(), strict=True):
+        yield whole.line(pod, KindId(kind))
 
 
 def pending_pods(cluster: Cluster) -> list[Pod]:
@@ -75,21 +80,11 @@ def _ledger(cluster: Cluster, policy: NodePolicy) -> NodeColumns:
     return ledger.columns
 
 
-class _Sequential:
+def _one_after_another(picture: Picture, pods: list[Pod], kinds: Rows) -> Iterator[dict[str, Any]]:
     """Puts each pod where it first fits."""
-
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
-
-    def line(self, pod: Pod, kind: KindId) -> dict[str, Any]:
-        picture = self._picture
-        rows = feasible(picture, kind).rows
-        if not len(rows):
-            return {"pod": str(pod.key), "node": None}
-        row = Row(int(rows[0]))
-        assume_volumes(picture, kind, row)
-        picture.place(kind, row)
-        return {"pod": str(pod.key), "node": picture.facts.nodes[row].name}
+    rows = place_pods(picture, kinds, rows=np.arange(picture.n_rows)).rows
+    for pod, row in zip(pods, rows.tolist(), strict=True):
+        yield {"pod": str(pod.key), "node": None if row == NOWHERE else picture.facts.nodes[row].name}
 
 
 class _Whole:
