@@ -153,9 +153,11 @@ def _filled(copies: Int64, wanted: int) -> Rows:
 def _one_for_each_value(copies: Int64, limit: DomainLimit) -> Int64:
     """The copies that are left where each open value takes one."""
     at = np.flatnonzero(limit.open() & (limit.ids != ABSENT))
-    _, first = np.unique(limit.ids[at], return_index=True)
+    values = limit.ids[at]
+    first = np.zeros(len(limit.counts), np.intp)
+    first[values[::-1]] = at[::-1]  # of several with one value, the first is written last
     left = np.where(limit.ids == ABSENT, copies, 0)
-    left[at[first]] = 1
+    left[at[first[values] == at]] = 1
     return left
 
 
