@@ -16,13 +16,14 @@ from rich.console import Console
 from slackwater.app.controlplane.build import build
 from slackwater.app.controlplane.errors import ControlPlaneError
 from slackwater.app.controlplane.progress import shown_on
-from tests.bench import agents, filter_latency, first_sync, publish, scheduler_throughput, show, world_events
+from tests.bench import agents, filter_latency, first_sync, publish, scheduler_throughput, show, simulation, world_events
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell, installed_service
 from tests.bench.report import Report
 
 #: Cheapest first, so that what is broken shows early.
 BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     world_events.NAME: world_events.measure,
+    simulation.NAME: simulation.measure,
     filter_latency.NAME: filter_latency.measure,
     agents.NAME: agents.measure,
     first_sync.NAME: first_sync.measure,

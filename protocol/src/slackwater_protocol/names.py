@@ -73,6 +73,14 @@ NEON_RESOURCES_APPROVED: Final = "internal.autoscaling.neon.tech/resources-appro
 
 #: Annotation on a Pod, "true", "false" or "on-completion": may it be moved to remove its node.
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+#: Annotation on a Pod: names of its volumes, with commas between, that may be lost when it is moved.
+SAFE_TO_EVICT_LOCAL_VOLUMES: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+#: Annotation on a Pod, "true": it counts as a DaemonSet's when its node is removed.
+DAEMON_SET_POD: Final = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+#: Annotation on a Pod that a kubelet runs from a file: any value.
+MIRROR_POD: Final = "kubernetes.io/config.mirror"
+#: Annotation on such a Pod: where the kubelet has it from, "file" or "http".
+CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 #: Annotation on a Node, "true": never removed.
 SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 #: Taint on a Node, Unix seconds, NoSchedule: its removal has begun.

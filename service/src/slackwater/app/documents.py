@@ -24,6 +24,7 @@ from slackwater.app.settings.changes import Needs, needs
 from slackwater.app.settings.problems import Steps
 from slackwater.edge.kube.client import KubeClient
 from slackwater.edge.web.node_metrics import node_families
+from slackwater.model.hindrances import TEXTS
 from slackwater.model.reasons import MEANINGS, Reason
 
 Json = Mapping[str, Any]
@@ -103,6 +104,11 @@ def reasons(_text: str = "") -> str:
         for reason, meaning in ((reason, MEANINGS[reason]) for reason in Reason)
     ]
     return _table(("number", "label", "whose word", "text", "may evicting pods help?"), *rows)
+
+
+def hindrances(_text: str = "") -> str:
+    """Why a node keeps its pods."""
+    return _table(("reason", "meaning"), *((f"`{hindrance}`", text) for hindrance, text in TEXTS.items()))
 
 
 # --- configuration --------------------------------------------------------------------------------------------------------
@@ -206,6 +212,7 @@ data:
 _PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
     "operations.md": {"metrics": metrics},
     "reasons.md": {"reasons": reasons},
+    "evacuation.md": {"hindrances": hindrances},
     "configuration.md": {"settings": settings},
     "slackwater.yaml": {"scheduler-config": scheduler_config},
 }

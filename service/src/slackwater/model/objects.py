@@ -5,10 +5,11 @@ The edge decodes the API's objects into these once; nothing here keeps a referen
 
 from dataclasses import dataclass
 
-from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.kinds import Kind
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
+from slackwater.model.ties import NO_TIES, Ties
 from slackwater.model.vertical import Vertical
 
 #: Sorted (key, value) pairs; the edge gives equal ones the same instance.
@@ -59,6 +60,8 @@ class Pod:
 
     `node` is empty until the pod is bound. `ended` is true from phase Succeeded or Failed on: such a pod holds nothing.
     `unschedulable_message` is the text of condition PodScheduled=False, reason Unschedulable: what the scheduler last said.
+    `ready` is false where condition Ready is there and not True. `overdue_at` is when a pod that is being deleted should have
+    ended: its deletion timestamp plus its time to end; None for every other pod. `ties` are its controller and the like.
     """
 
     uid: PodUid
@@ -78,6 +81,9 @@ class Pod:
     vertical: Vertical | None = None
     #: Why the pod's annotations say that it grows, but not how: it then counts as an ordinary pod, and is not placed.
     vertical_problem: str | None = None
+    ties: Ties = NO_TIES
+    ready: bool = True
+    overdue_at: UnixTime | None = None
 
     @property
     def need(self) -> Amounts:

@@ -3,6 +3,8 @@
 Anti-affinity that a kind has against itself lets one copy to each value. A hard topology spread lets a copy where the
 number at the value exceeds the smallest by at most the skew; the smallest may rise, and open what was closed. Nothing
 here changes the picture.
+
+"Candidates" are rows that take a copy as far as everything else goes, in the order in which they are tried.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +21,6 @@ from slackwater.simulate.nodefacts import ABSENT
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.predicates.inter_pod_affinity import repelling_counters, term_counter
 from slackwater.simulate.predicates.pod_topology_spread import (
-    counting_rows,
     hard_constraints,
     matches_by_value,
     rows_with_labels,
@@ -33,7 +34,7 @@ _STEPS: Final = 64
 
 
 class DomainLimit:
-    """One label key over the candidates, in their order.
+    """One label key over the candidates.
 
     A copy may stand at a value while `counts[value] - least <= room`. `moving`: least is the smallest of the counts that
     are not ABSENT; it stays 0 otherwise. `adds` is what a copy adds to its value. Candidates without the label are free.
@@ -50,8 +51,13 @@ class DomainLimit:
 
     def _find_least(self) -> None:
         counted = self.counts[self.counts != ABSENT]
-        self.least = int(counted.min(initial=np.iinfo(np.int64).max)) if len(counted) else 0
+        self.least = int(counted.min(initial=np.iinfo(np.int64).max))
         self.n_least = int((counted == self.least).sum())
+
+    @property
+    def takes_one(self) -> bool:
+        """Does each open value take one copy, whatever happens elsewhere?"""
+        return self.room == 0 and self.adds == 1 and not self.moving
 
     def open(self) -> Mask:
         """Which candidates take one more copy."""
@@ -60,7 +66,7 @@ class DomainLimit:
         return opened
 
     def copies_at(self, at: int, most: int) -> int:
-        """How many copies a candidate takes before an answer of `open` changes for another one, the last one included."""
+        """How many copies an open candidate takes until `open` answers otherwise for anybody, the last one included."""
         value = int(self.ids[at])
         if value == ABSENT or not self.adds:
             return most
@@ -84,10 +90,10 @@ class DomainLimit:
         return before + copies - self.least > self.room
 
 
-def own_limits(picture: Picture, kind: Numbered, rows: Rows) -> list[DomainLimit] | None:
-    """The limits that copies of the kind set one another on the rows; None where only looking pod by pod will do.
+def own_limits(picture: Picture, kind: Numbered, rows: Rows) -> list[DomainLimit]:
+    """The limits that copies of the kind set one another on candidate rows.
 
-    Where there is any about spread, all of the kind's hard spread constraints are among them.
+    Where the kind `counts_itself`, all of its hard spread constraints are among them, and the rows must carry their labels.
     """
     limits = [_apart(picture, key, rows) for key in _own_keys(picture, kind)]
     if not counts_itself(picture, kind):
@@ -95,8 +101,7 @@ def own_limits(picture: Picture, kind: Numbered, rows: Rows) -> list[DomainLimit
     constraints = hard_constraints(kind)
     carrying = rows_with_labels(picture, constraints)
     for constraint in constraints:
-        if not counting_rows(picture, kind, constraint, carrying)[rows].all():
-            return None
+        # Every candidate counts for the constraint: what its policies exclude, affinity and taints exclude as well.
         matches = matches_by_value(picture, kind, constraint, carrying)
         moving = int((matches != ABSENT).sum()) >= constraint.min_domains
         ids = picture.facts.label(constraint.topology_key).ids[rows]
@@ -127,9 +132,27 @@ def _apart(picture: Picture, key: str, rows: Rows) -> DomainLimit:
     return DomainLimit(column.ids[rows], np.zeros(len(column.values), np.int64), room=0, adds=1, moving=False)
 
 
-def one_for_each_value(copies: Int64, limit: DomainLimit) -> Int64:
-    """The copies that are left of `copies` where each value takes one; shape and order are those of the candidates."""
-    at = np.flatnonzero((copies > 0) & (limit.ids != ABSENT))
+def in_sequence(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
+    """The candidates of `wanted` copies, each the first that takes one when its turn comes; and whether `stop` cut it off.
+
+    `copies` is how many each takes as far as everything else goes. Fewer than wanted where no more fit.
+    """
+    if not limits:
+        return _filled(copies, wanted), False
+    if len(limits) == 1 and limits[0].takes_one:
+        return _filled(_one_for_each_value(copies, limits[0]), wanted), False
+    return _step_by_step(copies, limits, wanted, stop)
+
+
+def _filled(copies: Int64, wanted: int) -> Rows:
+    """One candidate after another."""
+    before = np.cumsum(copies) - copies
+    return np.repeat(np.arange(len(copies)), np.clip(wanted - before, 0, copies))
+
+
+def _one_for_each_value(copies: Int64, limit: DomainLimit) -> Int64:
+    """The copies that are left where each open value takes one."""
+    at = np.flatnonzero(limit.open() & (limit.ids != ABSENT))
     values = limit.ids[at]
     first = np.zeros(len(limit.counts), np.intp)
     first[values[::-1]] = at[::-1]  # of several with one value, the first is written last
@@ -138,27 +161,23 @@ def one_for_each_value(copies: Int64, limit: DomainLimit) -> Int64:
     return left
 
 
-def step_by_step(
-    copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]
-) -> tuple[list[tuple[int, int]], bool]:
-    """Where `wanted` copies go one after another, each to the first candidate that takes it.
-
-    Gives (candidate, how many) in the order of placing, and whether `stop` cut it off. A step places as many copies as go
-    to one candidate before anything opens or closes elsewhere.
-    """
+def _step_by_step(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
+    """A step places as many copies as go to one candidate before anything opens or closes elsewhere."""
     left = copies.copy()
-    taken: list[tuple[int, int]] = []
+    steps: list[tuple[int, int]] = []
+    cut = False
     opened = _opened(left, limits)
     while wanted and len(left):
         at = int(opened.argmax())
         if not opened[at]:
             break
-        if len(taken) % _STEPS == _STEPS - 1 and stop():
-            return taken, True
+        if len(steps) % _STEPS == _STEPS - 1 and stop():
+            cut = True
+            break
         count = min(wanted, int(left[at]))
         for limit in limits:
             count = limit.copies_at(at, count)
-        taken.append((at, count))
+        steps.append((at, count))
         left[at] -= count
         wanted -= count
         moved = [limit.add(at, count) for limit in limits]
@@ -166,7 +185,8 @@ def step_by_step(
             opened = _opened(left, limits)
         elif not left[at]:
             opened[at] = False
-    return taken, False
+    table = np.array(steps, np.intp).reshape(-1, 2)
+    return np.repeat(table[:, 0], table[:, 1]), cut
 
 
 def _opened(left: Int64, limits: Sequence[DomainLimit]) -> Mask:

@@ -44,6 +44,8 @@ from slackwater.simulate.predicates.volume_binding import binding_reasons, judge
 from slackwater.simulate.predicates.volume_restrictions import judge_volume_restrictions, refuse_volume_restrictions
 from slackwater.simulate.predicates.volume_zone import judge_volume_zone, refuse_volume_zone
 
+#: The name of the predicate that a caller may leave out because it keeps the counts itself.
+SPREAD: Final = "PodTopologySpread"
 #: Answers kept in one picture: 5 kB each at 5,000 nodes.
 _MOST_KEPT: Final = 4_096
 
@@ -306,7 +308,7 @@ PREDICATES: Final = (
     _Predicate(name="VolumeBinding", part=_of_claims, judge=judge_volume_binding, reads="anywhere", stamp=_volumes_stamp),
     _Predicate(name="VolumeZone", part=_of_claims, judge=judge_volume_zone, reads="anywhere", stamp=_volumes_stamp),
     _Predicate(
-        name="PodTopologySpread",
+        name=SPREAD,
         part=lambda _, kind: kind.id if any(constraint.hard for constraint in kind.asks.spread) else None,
         judge=judge_pod_topology_spread,
         reads="anywhere",

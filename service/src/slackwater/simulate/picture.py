@@ -122,8 +122,12 @@ class Picture:
         of_labels = _numbers(labels)
         code = (of_kind * (int(of_labels.max(initial=0)) + 1) + of_labels) * 2 + deleting
         _, first, where = np.unique(code, return_index=True, return_inverse=True)
-        ids = [self.kind_id(kinds[i], labels[i], deleting=bool(deleting[i])) for i in first.tolist()]
-        return np.array(ids, np.intp)[where] if count else np.zeros(0, np.intp)
+        ids = np.zeros(len(first), np.intp)
+        # The first pod's kind has the first number: the order of codes is that of addresses, another on every run.
+        for at in np.argsort(first).tolist():
+            pod = int(first[at])
+            ids[at] = self.kind_id(kinds[pod], labels[pod], deleting=bool(deleting[pod]))
+        return ids[where]
 
     def of(self, kind: KindId) -> Numbered:
         return self.kinds.all[kind]
@@ -188,18 +192,20 @@ class Picture:
 
     def put_storage(self, storage: Storage) -> None:
         """Claims, volumes and the like as they are now."""
-        self._put_storage(storage)
-        self.kept.clear()
+        self._put_storage(storage, renews=True)
 
     def assume_storage(self, storage: Storage) -> None:
         """The same, where only whom volumes are reserved for, and selected nodes of claims, may have changed."""
-        self._put_storage(storage)
+        self._put_storage(storage, renews=False)
 
-    def _put_storage(self, storage: Storage) -> None:
+    def _put_storage(self, storage: Storage, *, renews: bool) -> None:
+        """`renews`: answers that were kept may be wrong now, now and when the trial is dropped."""
         if self._trials:
-            self._trials[-1].append(_Stored(self.storage))
+            self._trials[-1].append(_Stored(self.storage, renews))
         self.storage = storage
         self.storage_version += 1
+        if renews:
+            self.kept.clear()
 
     def fork(self) -> "Trial":
         """Begins a trial: everything from here on can be dropped. Trials nest; the innermost ends first."""
@@ -367,14 +373,16 @@ class _Closed:
 
 
 class _Stored:
-    __slots__ = ("before",)
+    __slots__ = ("before", "renews")
 
-    def __init__(self, before: Storage) -> None:
-        self.before = before
+    def __init__(self, before: Storage, renews: bool) -> None:
+        self.before, self.renews = before, renews
 
     def undo(self, picture: Picture) -> None:
         picture.storage = self.before
         picture.storage_version += 1
+        if self.renews:
+            picture.kept.clear()
 
 
 _Done = _Stored | _Pods | _ManyPods | _Added | _Changed | _Closed

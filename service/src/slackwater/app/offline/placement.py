@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
+import numpy as np
+
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.skipped import skipped_rules
 from slackwater.ledger.ledger import Ledger, NodePolicy
-from slackwater.model.columns import NodeColumns
+from slackwater.model.columns import NodeColumns, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.simulate.assume import assume_volumes
 from slackwater.simulate.feasible import Verdicts, feasible, words
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
+from slackwater.simulate.place import NOWHERE, place_pods
 
 
 def placement_lines(
@@ -34,10 +36,13 @@ def placement_lines(
     picture = picture_of(decoded, policy=(policy or NodePolicy()) if accounting else None)
     picture.missing_requests_refused = missing_requests == "reject"
     pending = pending_pods(decoded)
-    ids = picture.number(pending).tolist()
-    tell = _Sequential(picture, decoded) if sequential else _Whole(picture, decoded)
-    for pod, kind in zip(pending, ids, strict=True):
-        yield tell.line(pod, KindId(kind))
+    kinds = picture.number(pending)
+    if sequential:
+        yield from _one_after_another(picture, decoded, pending, kinds)
+        return
+    whole = _Whole(picture, decoded)
+    for pod, kind in zip(pending, kinds.tolist(), strict=True):
+        yield whole.line(pod, KindId(kind))
 
 
 def pending_pods(cluster: Cluster) -> list[Pod]:
@@ -67,25 +72,12 @@ def _ledger(cluster: Cluster, policy: NodePolicy) -> NodeColumns:
     return ledger.columns
 
 
-class _Sequential:
+def _one_after_another(picture: Picture, cluster: Cluster, pods: list[Pod], kinds: Rows) -> Iterator[dict[str, Any]]:
     """Puts each pod where it first fits."""
-
-    def __init__(self, picture: Picture, cluster: Cluster) -> None:
-        self._picture = picture
-        self._unknown = cluster.unknown
-
-    def line(self, pod: Pod, kind: KindId) -> dict[str, Any]:
-        return {"pod": str(pod.key), "node": self._place(kind), **_skipped(self._picture, kind, self._unknown)}
-
-    def _place(self, kind: KindId) -> str | None:
-        picture = self._picture
-        rows = feasible(picture, kind).rows
-        if not len(rows):
-            return None
-        row = Row(int(rows[0]))
-        assume_volumes(picture, kind, row)
-        picture.place(kind, row)
-        return picture.facts.nodes[row].name
+    rows = place_pods(picture, kinds, rows=np.arange(picture.n_rows)).rows
+    for pod, kind, row in zip(pods, kinds.tolist(), rows.tolist(), strict=True):
+        node = None if row == NOWHERE else picture.facts.nodes[row].name
+        yield {"pod": str(pod.key), "node": node, **_skipped(picture, KindId(kind), cluster.unknown)}
 
 
 class _Whole:

@@ -17,6 +17,7 @@ from slackwater.edge.kube.ask import Ask, missing_request
 from slackwater.edge.kube.particulars import images, particulars
 from slackwater.edge.kube.plain import plain_likeness
 from slackwater.edge.kube.shared import Shared
+from slackwater.edge.kube.ties import TiesReader, overdue_at
 from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
     BudgetWire,
@@ -102,6 +103,7 @@ class PodDecoder:
     _names: Shared[str] = field(default_factory=Shared)
     _labels: Shared[Labels] = field(default_factory=Shared)
     _phrases: Shared[str] = field(default_factory=lambda: Shared(_PHRASES))
+    _ties: TiesReader = field(default_factory=TiesReader)
 
     def decode(self, raw: bytes | msgspec.Raw) -> Pod:
         """Raises ValueError."""
@@ -109,7 +111,7 @@ class PodDecoder:
         meta, spec, status = _named(wire.metadata), wire.spec, wire.status
         namespace = self._names.share(meta.namespace)
         labels = self._labels.share(tuple(sorted(meta.labels.items()))) if meta.labels else ()
-        unschedulable = _unschedulable_message(status.conditions)
+        unschedulable, ready = _said(status.conditions)
         vertical, vertical_problem = _vertical(wire)
         return Pod(
             uid=PodUid(meta.uid),
@@ -127,6 +129,9 @@ class PodDecoder:
             unschedulable_message=None if unschedulable is None else self._phrases.share(unschedulable),
             vertical=vertical,
             vertical_problem=vertical_problem,
+            ties=self._ties.read(wire),
+            ready=ready,
+            overdue_at=overdue_at(wire),
         )
 
     def _kind(self, namespace: str, labels: Labels, wire: PodWire) -> Kind:
@@ -204,8 +209,12 @@ def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
     return tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in _TOLERATIONS.decode(raw) or ())
 
 
-def _unschedulable_message(conditions: list[ConditionWire] | None) -> str | None:
+def _said(conditions: list[ConditionWire] | None) -> tuple[str | None, bool]:
+    """Why the pod could not be scheduled, where its conditions say so, and whether it is ready: yes, unless they say no."""
+    message, ready = None, True
     for condition in conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
-            return condition.message
-    return None
+        if condition.type == "Ready":
+            ready = condition.status == "True"
+        elif condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            message = condition.message
+    return message, ready

@@ -8,7 +8,19 @@ from typing import Final
 
 from msgspec import Raw, Struct, field
 
-from slackwater_protocol.names import BOUNDS, BOUNDS_CONTAINER, LANDING, NEON_BOUNDS, NEON_VM_RESOURCES, PERMIT
+from slackwater_protocol.names import (
+    BOUNDS,
+    BOUNDS_CONTAINER,
+    CONFIG_SOURCE,
+    DAEMON_SET_POD,
+    LANDING,
+    MIRROR_POD,
+    NEON_BOUNDS,
+    NEON_VM_RESOURCES,
+    PERMIT,
+    SAFE_TO_EVICT,
+    SAFE_TO_EVICT_LOCAL_VOLUMES,
+)
 
 #: The API always writes text; people's files also hold numbers.
 Quantity = str | int | float
@@ -27,6 +39,11 @@ class AnnotationsWire(Struct, gc=False):
     bounds_container: str | None = field(name=BOUNDS_CONTAINER, default=None)
     permit: str | None = field(name=PERMIT, default=None)
     landing: str | None = field(name=LANDING, default=None)
+    safe_to_evict: str | None = field(name=SAFE_TO_EVICT, default=None)
+    safe_local_volumes: str | None = field(name=SAFE_TO_EVICT_LOCAL_VOLUMES, default=None)
+    daemon_set_pod: str | None = field(name=DAEMON_SET_POD, default=None)
+    mirror_pod: str | None = field(name=MIRROR_POD, default=None)
+    config_source: str | None = field(name=CONFIG_SOURCE, default=None)
 
 
 class OwnerWire(Wire):
@@ -84,6 +101,8 @@ class StatusWire(Wire):
 #: A ResourceList, still undecoded: few distinct ones stand in many objects (see `amounts`).
 AmountsRaw = Raw
 NO_AMOUNTS: Final = Raw(b"null")
+#: The medium of an emptyDir that is on no disk.
+_IN_MEMORY: Final = "Memory"
 
 
 class ResourcesWire(Wire):
@@ -261,8 +280,16 @@ class ImageVolumeWire(Wire):
     reference: str = ""
 
 
+class HostPathWire(Wire):
+    """A directory of the node; which one matters to nobody here."""
+
+
+class EmptyDirWire(Wire):
+    medium: str = ""
+
+
 class VolumeWire(Wire):
-    """A volume of a pod, as far as it matters where the pod goes."""
+    """A volume of a pod, as far as it matters where the pod goes, or whether it may leave."""
 
     name: str = ""
     persistent_volume_claim: ClaimSourceWire | None = None
@@ -275,6 +302,12 @@ class VolumeWire(Wire):
     cinder: CinderWire | None = None
     portworx_volume: PortworxWire | None = None
     image: ImageVolumeWire | None = None
+    host_path: HostPathWire | None = None
+    empty_dir: EmptyDirWire | None = None
+
+    def is_local(self) -> bool:
+        """Is what it holds on the node's disks alone?"""
+        return self.host_path is not None or (self.empty_dir is not None and self.empty_dir.medium != _IN_MEMORY)
 
     def is_plain(self) -> bool:
         """None of the sources that are read here."""
@@ -320,6 +353,7 @@ class PodSpecWire(Wire):
     resource_claims: list[NamedWire] | None = None
     host_network: bool = False
     host_users: bool | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class ContainerStatusWire(Wire):

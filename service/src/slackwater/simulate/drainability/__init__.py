@@ -1,0 +1,51 @@
+"""May a pod be moved away so that its node can be removed? One rule a file, asked in order; the first word counts.
+
+The rules and their order are Cluster Autoscaler's, but for what ADR 30 gives the reasons of: an old pod of kube-system is
+judged by the later rules too, a pod that has ended is never moved, and budgets have the last word on every pod that has to.
+"""
+
+from typing import Final
+
+from slackwater.model.objects import Pod
+from slackwater.simulate.drainability.budget import judge_budget
+from slackwater.simulate.drainability.daemon_set import judge_daemon_set
+from slackwater.simulate.drainability.facts import ControllerKey, DrainPolicy, Facts
+from slackwater.simulate.drainability.local_storage import judge_local_storage
+from slackwater.simulate.drainability.long_terminating import judge_long_terminating
+from slackwater.simulate.drainability.mirror import judge_mirror
+from slackwater.simulate.drainability.not_safe_to_evict import judge_not_safe_to_evict
+from slackwater.simulate.drainability.on_completion import judge_on_completion
+from slackwater.simulate.drainability.replica_count import judge_replica_count
+from slackwater.simulate.drainability.replicated import judge_replicated
+from slackwater.simulate.drainability.safe_to_evict import judge_safe_to_evict
+from slackwater.simulate.drainability.system import judge_system
+from slackwater.simulate.drainability.terminal import judge_terminal
+from slackwater.simulate.drainability.verdict import MOVE, Fate, Verdict
+
+__all__ = ["RULES", "ControllerKey", "DrainPolicy", "Facts", "Fate", "Verdict", "judge"]
+
+#: Rules about the pod itself, in order.
+RULES: Final = (
+    judge_mirror,
+    judge_long_terminating,
+    judge_replica_count,
+    judge_daemon_set,
+    judge_terminal,
+    judge_safe_to_evict,
+    judge_on_completion,
+    judge_replicated,
+    judge_system,
+    judge_not_safe_to_evict,
+    judge_local_storage,
+)
+
+
+def judge(pod: Pod, facts: Facts) -> Verdict:
+    """What becomes of the pod when its node is removed."""
+    for rule in RULES:
+        verdict = rule(pod, facts)
+        if verdict is not None:
+            break
+    else:
+        verdict = MOVE
+    return (judge_budget(pod, facts) or verdict) if verdict is MOVE else verdict

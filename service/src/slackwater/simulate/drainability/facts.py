@@ -1,0 +1,43 @@
+"""What rules read beside the pod itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from slackwater.model.ids import UnixTime
+from slackwater.model.ties import Owner
+from slackwater.simulate.disruptions import Disruptions
+
+_MINUTE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainPolicy:
+    """What blocks a node. Names and defaults are Cluster Autoscaler's `skip-nodes-with-...` and their neighbours.
+
+    A pod of kube-system without a budget blocks for `system_pod_seconds` after its creation. With `custom_controllers`
+    only pods of the built-in controllers may be moved, and no controller below `min_replicas`.
+    """
+
+    system_pods: bool = True
+    system_pod_seconds: float = 60 * _MINUTE
+    local_storage: bool = True
+    custom_controllers: bool = False
+    min_replicas: int = 0
+
+
+#: A controller in its namespace.
+ControllerKey = tuple[str, Owner]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """`disruptions` is what budgets still allow, `replicas` what controllers want (0 where a kind wants no number).
+
+    Either is None where nothing is known of such objects: rules that need them are then skipped.
+    """
+
+    now: UnixTime
+    policy: DrainPolicy = field(default_factory=DrainPolicy)
+    disruptions: Disruptions | None = None
+    replicas: Mapping[ControllerKey, int] | None = None

@@ -1,0 +1,124 @@
+"""Pending pods onto new nodes: how many nodes do they need, and how long does it take to say so?
+
+The order is that of first-fit decreasing: kinds together, the largest share of a node first. Timed is all of it, from
+decoded pods: numbering kinds, ordering, making rows for the nodes, packing, dropping the trial.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from slackwater.model.columns import Rows
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.objects import Pod
+from slackwater.simulate.copies import copies_on
+from slackwater.simulate.feasible import feasible
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.nodefacts import CPU, MEMORY
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.place import NOWHERE, place_pods
+from tests.bench.options import BenchFailed
+from tests.bench.simulation.case import Case, Outcome
+from tests.bench.simulation.inputs import GIB, Pending, a_node
+
+_TWO: Final = {"cpu": 2000, "memory": 8 * GIB}
+_WHOLE: Final = {"cpu": 31_000, "memory": 64 * GIB}
+_EIGHTH: Final = {"cpu": 4000, "memory": 8 * GIB}
+
+
+def cases(pods: int | None) -> Iterator[Case]:
+    """At the sizes at which Cluster Autoscaler was measured; or each shape once with so many `pods`, and nothing beside it."""
+    for name, pending, seconds, nodes, goal in _SHAPES:
+        if pods is None:
+            yield _case(f"{pending.count:,} pods, {name}", pending, seconds, nodes, goal)
+        elif pending.count == 18_000:
+            yield _case(f"{pods:,} pods, {name}", _resized(pending, pods), None, None, goal)
+
+
+def _resized(pending: Pending, count: int) -> Pending:
+    return Pending(count=count, groups=pending.groups, cpu=pending.cpu, memory=pending.memory, rule=pending.rule)
+
+
+#: Name, input, and Cluster Autoscaler's seconds (wall) and nodes without limits; and our goal in seconds.
+_SHAPES: Final[tuple[tuple[str, Pending, float | None, int | None, float | None], ...]] = (
+    ("one kind", Pending(count=18_000, groups=1, **_TWO), 0.71, 1125, 0.3),
+    ("one kind", Pending(count=22_000, groups=1, **_TWO), 0.91, 1375, 0.3),
+    ("200 kinds", Pending(count=18_000, groups=200), 1.57, 1401, 0.3),
+    ("200 kinds", Pending(count=22_000, groups=200), 2.25, 1712, 0.3),
+    ("200 kinds, node affinity", Pending(count=18_000, groups=200, rule="node affinity"), 3.47, 1401, 0.3),
+    ("200 kinds, node affinity", Pending(count=22_000, groups=200, rule="node affinity"), 2.81, 1712, 0.3),
+    ("200 kinds, hostname anti-affinity", Pending(count=18_000, groups=200, rule="anti-affinity"), 67.0, 1440, 1.0),
+    ("200 kinds, hostname anti-affinity", Pending(count=22_000, groups=200, rule="anti-affinity"), 105.9, 1760, 1.0),
+    ("one kind, hostname anti-affinity", Pending(count=8000, groups=1, rule="anti-affinity", **_TWO), 113.8, 8000, 1.0),
+    ("one kind, hostname anti-affinity", Pending(count=18_000, groups=1, rule="anti-affinity", **_TWO), None, 18_000, 1.0),
+    ("one kind, one pod a node", Pending(count=22_000, groups=1, **_WHOLE), 13.7, 22_000, 1.0),
+    ("no controllers, eight pods a node", Pending(count=18_000, groups=0, **_EIGHTH), 6.6, 2250, 1.0),
+    ("no controllers, eight pods a node", Pending(count=22_000, groups=0, **_EIGHTH), 10.4, 2750, 1.0),
+    ("no controllers, one pod a node", Pending(count=18_000, groups=0, **_WHOLE), 98.2, 18_000, 1.0),
+)
+
+
+def _case(name: str, pending: Pending, seconds: float | None, nodes: int | None, goal: float | None) -> Case:
+    pods = pending.pods()
+
+    def run() -> Outcome:
+        began = time.perf_counter()
+        used = nodes_for(pods)
+        return Outcome(seconds=time.perf_counter() - began, count=used)
+
+    return Case(name=name, run=run, counted="nodes", goal_seconds=goal, their_seconds=seconds, their_count=nodes)
+
+
+def nodes_for(pods: list[Pod]) -> int:
+    """How many new nodes the pods need. Raises BenchFailed where any is left over."""
+    picture = Picture.build([], pods)
+    kinds = picture.number(pods)
+    template = a_node(0)
+    with picture.fork():
+        first = picture.add_copies(template, [NodeName("new-0")])
+        largest, most = _largest_first(picture, kinds, Row(first.start))
+        picture.add_copies(template, [NodeName(f"new-{number}") for number in range(1, most)])
+        placed = place_pods(picture, kinds[largest], rows=np.arange(picture.n_rows)).rows
+    if (placed == NOWHERE).any():
+        raise BenchFailed(f"simulate: {int((placed == NOWHERE).sum())} of {len(pods)} pods found no place on new nodes")
+    return len(np.unique(placed))
+
+
+def _largest_first(picture: Picture, kinds: Rows, empty: Row) -> tuple[Rows, int]:
+    """The pods, kinds together and the largest first; and as many nodes as they need at most."""
+    present, counts = np.unique(kinds, return_counts=True)
+    asked = picture.kinds.requests[[CPU, MEMORY]][:, present]
+    share = (asked / picture.facts.allocatable[[CPU, MEMORY], empty][:, None]).sum(axis=0)
+    rank = np.empty(len(picture.kinds), np.intp)
+    rank[present[np.argsort(-share, kind="stable")]] = np.arange(len(present))
+    each = [_copies(picture, KindId(kind), empty) for kind in present.tolist()]
+    most = sum(-(-count // copies) for count, copies in zip(counts.tolist(), each, strict=True))
+    return np.argsort(rank[kinds], kind="stable"), most
+
+
+def _copies(picture: Picture, kind: KindId, empty: Row) -> int:
+    numbered = picture.of(kind)
+    return 1 if numbered.asks.anti_affinity else int(copies_on(picture, numbered, np.array([empty]))[0])
+
+
+def pod_by_pod(pods: list[Pod], nodes: int) -> float:
+    """Seconds of the obvious loop over the same verdicts, onto so many nodes."""
+    picture = Picture.build([a_node(number) for number in range(nodes)], pods)
+    kinds = picture.number(pods).tolist()
+    began = time.perf_counter()
+    for kind in map(KindId, kinds):
+        rows = feasible(picture, kind).rows
+        if len(rows):
+            picture.place(kind, int(rows[0]))
+    return time.perf_counter() - began
+
+
+def kind_by_kind(pods: list[Pod], nodes: int) -> float:
+    """Seconds of packing the same pods onto as many nodes."""
+    picture = Picture.build([a_node(number) for number in range(nodes)], pods)
+    kinds = picture.number(pods)
+    began = time.perf_counter()
+    place_pods(picture, kinds, rows=np.arange(nodes))
+    return time.perf_counter() - began

@@ -1,0 +1,248 @@
+"""Evacuating nodes one after another equals placing their pods one by one on pictures built anew each time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
+from slackwater.model.kinds import Kind
+from slackwater.model.objects import Labels, Pod, Taint
+from slackwater.model.storage import Storage
+from slackwater.model.ties import Owner, Ties
+from slackwater.simulate.assume import assume_volumes
+from slackwater.simulate.disruptions import Disruptions
+from slackwater.simulate.drainability import Facts, Fate, judge
+from slackwater.simulate.evacuate import Evacuated, Evacuations, Kept
+from slackwater.simulate.feasible import feasible
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.tenants import Tenants
+from tests.support.builders import a_budget
+from tests.support.smallclusters import SmallCluster, small_clusters
+
+#: Drawing a cluster takes a while on a busy machine.
+LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+NOW = UnixTime(1e9)
+NAMESPACES = {"default": {"team": "x"}, "other": {}}
+OWNED = Ties(owner=Owner("apps", "ReplicaSet", "web"))
+TIES = (OWNED, OWNED, OWNED, OWNED, Ties(), Ties(mirror=True), replace(OWNED, safe_to_evict="false"))
+BUDGETS = ("a", "b")
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> SmallCluster:
+    """Standing pods of several priorities that may, as a rule, be moved."""
+    cluster = draw(small_clusters(most_standing=14))
+    varied = [
+        replace(
+            pod,
+            priority=draw(st.sampled_from((0, 0, 0, 10))),
+            ties=draw(st.sampled_from(TIES)),
+            deleting=draw(st.sampled_from((False, False, False, True))),
+            ready=draw(st.sampled_from((True, True, False))),
+        )
+        for pod in cluster.standing
+    ]
+    return replace(cluster, standing=varied)
+
+
+def a_picture(cluster: SmallCluster, standing: Sequence[Pod], storage: Storage) -> Picture:
+    known = [pod.kind for pod in (*cluster.standing, *cluster.pending)]
+    return Picture.build(cluster.nodes, standing, also=known, namespaces=NAMESPACES, storage=storage)
+
+
+class Outcome(NamedTuple):
+    """What the obvious way finds: moves in order, or who is in the way and why."""
+
+    moves: list[tuple[PodUid, int]] | None
+    blocked_by: tuple[PodUid, Hindrance] | None = None
+
+
+#: Pods that nothing could tell apart.
+Like = tuple[Kind, Labels, bool]
+
+
+@dataclass
+class Obvious:
+    """Where every pod is, told without forks, kinds or columns: each evacuation looks at a picture of its own."""
+
+    cluster: SmallCluster
+    facts: Facts
+    hints: dict[PodUid, NodeName]
+    storage: Storage
+    at: dict[PodUid, int] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+    last: dict[Like, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        row_of = {node.name: row for row, node in enumerate(self.cluster.nodes)}
+        self.home = {pod.uid: row_of[pod.node] for pod in self.cluster.standing if pod.node}
+
+    def evacuate(self, row: int, rows: list[int]) -> Outcome:
+        own = [pod for pod in self.cluster.standing if self.home[pod.uid] == row]
+        verdicts = [judge(pod, self.facts) for pod in own]
+        for pod, verdict in zip(own, verdicts, strict=True):
+            if verdict.hindrance is not None:
+                return Outcome(None, (pod.uid, verdict.hindrance))
+        moving = [pod for pod, verdict in zip(own, verdicts, strict=True) if verdict.fate is Fate.MOVE]
+        guests = [pod for pod in self.cluster.standing if self.at.get(pod.uid) == row]
+        picture = self._without(row)
+        found = self._placed(picture, row, [*moving, *guests], [r for r in rows if r != row and r not in self.gone])
+        if isinstance(found, Pod):
+            return Outcome(None, (found.uid, Hindrance.NO_PLACE))
+        self.gone.add(row)
+        self.storage = picture.storage
+        self.at |= {pod.uid: to for pod, to in found}
+        self.last |= {self._like(picture, pod): to for pod, to in found}
+        assert self.facts.disruptions is not None
+        self.facts.disruptions.spend(moving)
+        return Outcome([(pod.uid, to) for pod, to in found])
+
+    def _without(self, row: int) -> Picture:
+        """The cluster as it is now, the node tainted and empty."""
+        nodes = list(self.cluster.nodes)
+        nodes[row] = replace(nodes[row], taints=(*nodes[row].taints, Taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule")))
+        standing = []
+        for pod in self.cluster.standing:
+            at = self.at.get(pod.uid, self.home[pod.uid])
+            moved = pod.uid in self.at
+            if at != row and at not in self.gone:
+                standing.append(replace(pod, node=nodes[at].name, deleting=pod.deleting and not moved))
+        picture = a_picture(replace(self.cluster, nodes=nodes), standing, self.storage)
+        for gone in self.gone:
+            picture.close(Row(gone))
+        return picture
+
+    def _placed(self, picture: Picture, row: int, movers: list[Pod], rows: list[int]) -> list[tuple[Pod, int]] | Pod:
+        """Where each goes, in order; or the first that finds no place."""
+        room = self.cluster.nodes[row].allocatable
+        kinds = {pod.uid: picture.kind_id(pod.kind, pod.labels) for pod in movers}
+
+        def importance(pod: Pod) -> tuple[object, ...]:
+            size = pod.kind.requests.cpu * room.memory + pod.kind.requests.memory * room.cpu
+            first = min(i for i, other in enumerate(movers) if kinds[other.uid] == kinds[pod.uid])
+            return -pod.priority, -size, first, pod.key
+
+        placed: dict[PodUid, tuple[Pod, int]] = {}
+        in_order = sorted(movers, key=importance)
+        for pod in in_order:
+            hint = picture.facts.row_of.get(self.hints.get(pod.uid, NodeName("")))
+            if hint is not None:
+                self._put(picture, pod, [to for to in rows if to == hint], placed)
+        for pod in in_order:
+            last = self.last.get(self._like(picture, pod))
+            if pod.uid not in placed:
+                self._put(picture, pod, sorted(rows, key=lambda to, last=last: to != last), placed)  # type: ignore[misc]
+        return next((pod for pod in in_order if pod.uid not in placed), list(placed.values()))
+
+    @staticmethod
+    def _put(picture: Picture, pod: Pod, rows: list[int], placed: dict[PodUid, tuple[Pod, int]]) -> None:
+        kind = picture.kind_id(pod.kind, pod.labels)
+        verdicts = feasible(picture, kind)
+        for row in rows:
+            if verdicts.feasible[row]:
+                assume_volumes(picture, kind, Row(row))
+                picture.place(kind, row)
+                placed[pod.uid] = (pod, row)
+                return
+
+    @staticmethod
+    def _like(picture: Picture, pod: Pod) -> Like:
+        return pod.kind, picture.kinds.read_part(pod.labels), False
+
+
+def told(found: Evacuated | Kept | None) -> Outcome:
+    assert found is not None
+    if isinstance(found, Kept):
+        return Outcome(None, (found.pod.uid, found.hindrance))
+    return Outcome([(move.pod.uid, move.to) for move in found.moves])
+
+
+def facts_with(disruptions: Disruptions) -> Facts:
+    return Facts(now=NOW, disruptions=disruptions)
+
+
+@LAW
+@given(st.data(), clusters())
+def test_evacuations_equal_the_obvious_way(data: st.DataObject, cluster: SmallCluster) -> None:
+    n_nodes = len(cluster.nodes)
+    allowed = data.draw(st.lists(st.sampled_from((0, 1, 2, 9)), min_size=2, max_size=2))
+    of_apps = [a_budget(app, allowed=count, app=app) for app, count in zip(BUDGETS, allowed, strict=True)]
+    names = st.sampled_from([node.name for node in cluster.nodes])
+    uids = st.sampled_from([pod.uid for pod in cluster.standing] or [PodUid("none")])
+    hints = data.draw(st.dictionaries(uids, names, max_size=5))
+    picture = a_picture(cluster, cluster.standing, cluster.storage)
+    evacuations = Evacuations(picture, Tenants(picture, cluster.standing), facts=facts_with(Disruptions(of_apps)), hints=hints)
+    obvious = Obvious(cluster=cluster, facts=facts_with(Disruptions(of_apps)), hints=hints, storage=cluster.storage)
+    for row in data.draw(st.permutations(range(n_nodes))):
+        rows = data.draw(st.permutations(range(n_nodes)))
+        assert told(evacuations.evacuate(Row(row), rows=np.array(rows))) == obvious.evacuate(row, rows)
+    assert evacuations.destinations == obvious.at
+    assert not obvious.gone & set(evacuations.destinations.values())
+
+
+@LAW
+@given(st.data(), clusters())
+def test_what_is_evacuated_is_as_if_it_had_always_been_so(data: st.DataObject, cluster: SmallCluster) -> None:
+    """The picture afterwards equals one built with the pods where they went; dropped, it is as it was before."""
+    picture = a_picture(cluster, cluster.standing, cluster.storage)
+    before = state(picture)
+    with picture.fork():
+        evacuations = Evacuations(picture, Tenants(picture, cluster.standing), facts=facts_with(Disruptions(())))
+        found = [
+            evacuations.evacuate(Row(row), rows=np.arange(len(cluster.nodes)))
+            for row in data.draw(st.permutations(range(len(cluster.nodes))))
+        ]
+        gone = {each.row for each in found if isinstance(each, Evacuated)}
+        nodes = cluster.nodes
+        moved = [
+            replace(pod, deleting=False, node=nodes[evacuations.destinations[pod.uid]].name)
+            for pod in cluster.standing
+            if pod.uid in evacuations.destinations
+        ]
+        stayed = [
+            pod
+            for pod in cluster.standing
+            if pod.uid not in evacuations.destinations and picture.facts.row_of[pod.node or NodeName("")] not in gone
+        ]
+        want = a_picture(cluster, [*moved, *stayed], picture.storage)
+        assert state(picture) == state(want)
+        assert [bool(live) for live in picture.facts.live[: len(nodes)]] == [row not in gone for row in range(len(nodes))]
+    assert state(picture) == before
+
+
+@LAW
+@given(clusters(), st.integers(0, 6))
+def test_an_evacuation_that_is_cut_off_changes_nothing(cluster: SmallCluster, calls: int) -> None:
+    picture = a_picture(cluster, cluster.standing, cluster.storage)
+    evacuations = Evacuations(picture, Tenants(picture, cluster.standing), facts=facts_with(Disruptions(())))
+    before = state(picture)
+    asked = count()
+    found = evacuations.evacuate(Row(0), rows=np.arange(picture.n_rows), stop=lambda: next(asked) >= calls)
+    if not isinstance(found, Evacuated):
+        assert state(picture) == before
+        assert not evacuations.destinations
+    if found is None:
+        again = Evacuations(picture, Tenants(picture, cluster.standing), facts=facts_with(Disruptions(())))
+        want = again.evacuate(Row(0), rows=np.arange(picture.n_rows))
+        assert evacuations.evacuate(Row(0), rows=np.arange(picture.n_rows)) == want
+
+
+def state(picture: Picture) -> dict[str, object]:
+    """What stands where; kinds by what they are, since pictures number them on their own."""
+
+    def named(row: int) -> set[tuple[object, ...]]:
+        found = ((picture.of(kind), copies) for kind, copies in picture.counters.on_row(row).items())
+        return {(kind.kind, tuple(kind.labels.items()), kind.deleting, copies) for kind, copies in found}
+
+    lines = sorted(picture.facts.resource.items())
+    return {
+        "used": [picture.used[line, : picture.n_rows].tolist() for name, line in lines],
+        "pods": [named(row) for row in range(picture.n_rows)],
+        "mounts": [sorted(map(str, picture.attached.mounts(row))) for row in range(picture.n_rows)],
+    }

@@ -1,0 +1,154 @@
+"""Packing whole kinds equals placing pod by pod, wherever it is cut off, and leaves no trace where it is dropped."""
+
+from collections.abc import Callable, Mapping
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slackwater.app.offline import read_cluster
+from slackwater.app.offline.placement import pending_pods, picture_of
+from slackwater.model.columns import Rows
+from slackwater.model.ids import Row
+from slackwater.simulate.assume import assume_volumes
+from slackwater.simulate.feasible import feasible
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.place import NO_HINTS, NOWHERE, Hints, place_pods
+from tests.oracle.generator.cluster import generate
+from tests.support.smallclusters import SmallCluster, small_clusters
+
+#: Drawing a cluster takes a while on a busy machine.
+LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def a_picture(cluster: SmallCluster) -> Picture:
+    return Picture.build(
+        cluster.nodes,
+        [*cluster.standing, *cluster.pending],
+        namespaces={"default": {"team": "x"}, "other": {}},
+        storage=cluster.storage,
+    )
+
+
+def pod_by_pod(picture: Picture, kinds: Rows, rows: Rows, hints: Hints) -> list[int]:
+    """The obvious loop."""
+    placed = [NOWHERE] * len(kinds)
+
+    def put(pod: int, order: list[int]) -> None:
+        kind = KindId(int(kinds[pod]))
+        verdicts = feasible(picture, kind).feasible
+        for row in order:
+            if verdicts[row]:
+                assume_volumes(picture, kind, Row(row))
+                picture.place(kind, row)
+                placed[pod] = row
+                return
+
+    for pod, hint in enumerate([] if hints.pods is None else hints.pods.tolist()):
+        if hint in rows:
+            put(pod, [hint])
+    for pod, kind in enumerate(kinds.tolist()):
+        hint = hints.kinds.get(kind, NOWHERE)
+        if placed[pod] == NOWHERE:
+            put(pod, ([hint] if hint in rows else []) + rows.tolist())
+    return placed
+
+
+def state(picture: Picture) -> dict[str, object]:
+    """What a judge could read."""
+    n_rows = picture.n_rows
+    return {
+        "used": picture.used[:, :n_rows].tolist(),
+        "scored": picture.scored[:, :n_rows].tolist(),
+        "pods": [picture.counters.on_row(row) for row in range(n_rows)],
+        "storage": picture.storage,
+        "mounts": [sorted(map(str, picture.attached.mounts(row))) for row in range(n_rows)],
+        "verdicts": [feasible(picture, kind.id).codes.tolist() for kind in picture.kinds.all],
+    }
+
+
+def stopping_after(calls: int) -> Callable[[], bool]:
+    asked = count()
+    return lambda: next(asked) >= calls
+
+
+@st.composite
+def orders(draw: st.DrawFn, cluster: SmallCluster) -> Rows:
+    """Some of the rows in some order."""
+    rows = draw(st.permutations(range(len(cluster.nodes))))
+    return np.array(rows[: draw(st.integers(1, len(rows)))], np.intp)
+
+
+@st.composite
+def hints_for(draw: st.DrawFn, cluster: SmallCluster, kinds: Rows) -> Hints:
+    # A hint may name a row that is not there any more.
+    anywhere = st.integers(NOWHERE, len(cluster.nodes))
+    of_pods = draw(st.none() | st.lists(anywhere, min_size=len(kinds), max_size=len(kinds)))
+    of_kinds: Mapping[KindId, int] = draw(st.dictionaries(st.sampled_from(kinds.tolist()).map(KindId), anywhere))
+    return Hints(pods=None if of_pods is None else np.array(of_pods, np.intp), kinds=of_kinds)
+
+
+@LAW
+@given(st.data(), small_clusters())
+def test_packing_equals_placing_pod_by_pod(data: st.DataObject, cluster: SmallCluster) -> None:
+    picture = a_picture(cluster)
+    kinds, rows = picture.number(cluster.pending), data.draw(orders(cluster))
+    hints = data.draw(st.one_of(st.just(NO_HINTS), hints_for(cluster, kinds)))
+    with picture.fork():
+        want = pod_by_pod(picture, kinds, rows, hints)
+        want_state = state(picture)
+    found = place_pods(picture, kinds, rows=rows, hints=hints)
+    assert found.rows.tolist() == want
+    assert state(picture) == want_state
+    assert not found.cut
+    assert sorted(pod for left in found.left for pod in left.pods) == [pod for pod, row in enumerate(want) if row == NOWHERE]
+
+
+@LAW
+@given(st.data(), small_clusters(), st.integers(0, 12))
+def test_a_packing_that_is_cut_off_is_a_part_of_the_whole(data: st.DataObject, cluster: SmallCluster, calls: int) -> None:
+    picture = a_picture(cluster)
+    kinds, rows = picture.number(cluster.pending), data.draw(orders(cluster))
+    hints = data.draw(st.one_of(st.just(NO_HINTS), hints_for(cluster, kinds)))
+    with picture.fork():
+        whole = place_pods(picture, kinds, rows=rows, hints=hints)
+    part = place_pods(picture, kinds, rows=rows, hints=hints, stop=stopping_after(calls))
+    assert all(row in (NOWHERE, want) for row, want in zip(part.rows.tolist(), whole.rows.tolist(), strict=True))
+    left = [pod for each in part.left for pod in each.pods]
+    assert sorted([*left, *part.unreached]) == np.flatnonzero(part.rows == NOWHERE).tolist()
+    if hints.pods is None:
+        first = min(part.unreached, default=len(kinds))
+        assert list(part.unreached) == list(range(first, len(kinds)))
+        assert part.rows[:first].tolist() == whole.rows[:first].tolist()
+    if len(kinds) and calls == 0:
+        assert len(part.unreached) == len(kinds)
+
+
+@LAW
+@given(small_clusters())
+def test_a_dropped_packing_leaves_no_trace(cluster: SmallCluster) -> None:
+    picture = a_picture(cluster)
+    kinds = picture.number(cluster.pending)
+    want = state(picture)
+    with picture.fork() as outer:
+        with picture.fork() as inner:
+            place_pods(picture, kinds, rows=np.arange(picture.n_rows))
+            inner.commit()
+        place_pods(picture, kinds, rows=np.arange(picture.n_rows))
+        outer.drop()
+    assert state(picture) == want
+
+
+@pytest.mark.parametrize("index", range(15))
+def test_packing_equals_placing_pod_by_pod_on_the_oracles_clusters(index: int) -> None:
+    """Pods as the oracle draws them, three of each."""
+    picture = picture_of(read_cluster(generate(5, index)))
+    pending = pending_pods(read_cluster(generate(5, index)))
+    kinds = np.repeat(picture.number(pending), 3)
+    rows = np.arange(picture.n_rows)
+    with picture.fork():
+        want = pod_by_pod(picture, kinds, rows, NO_HINTS)
+    assert place_pods(picture, kinds, rows=rows).rows.tolist() == want

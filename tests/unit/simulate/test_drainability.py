@@ -1,0 +1,154 @@
+"""The rules of who may be moved off a node, in their order, and the two order traps that are not ours."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from slackwater.model.hindrances import TEXTS, Hindrance
+from slackwater.model.ids import UnixTime
+from slackwater.model.objects import DisruptionBudget, Pod
+from slackwater.model.ties import Owner, Ties
+from slackwater.simulate.disruptions import Disruptions
+from slackwater.simulate.drainability import ControllerKey, DrainPolicy, Facts, Fate, Verdict, judge
+from tests.support.builders import a_budget, a_pod
+
+CREATED = datetime(2026, 1, 1, tzinfo=UTC).timestamp()  # as builders have it
+HOUR = 3600.0
+REPLICA_SET = Owner("apps", "ReplicaSet", "web")
+OWNED = Ties(owner=REPLICA_SET)
+MOVE, DAEMON, SKIP, WAIT = (Verdict(fate) for fate in (Fate.MOVE, Fate.DAEMON, Fate.SKIP, Fate.WAIT))
+SPENT = a_budget("web", allowed=0, app="web")
+SPENT_SYSTEM = a_budget("dns", allowed=0, namespace="kube-system", app="web")
+
+
+def blocked(hindrance: Hindrance) -> Verdict:
+    return Verdict(Fate.BLOCK, hindrance)
+
+
+def an_owned_pod(namespace: str = "default", ties: Ties = OWNED) -> Pod:
+    return replace(a_pod("p", on="n1", namespace=namespace, labels={"app": "web"}), ties=ties)
+
+
+def facts(
+    *budgets: DisruptionBudget,
+    at: float = CREATED,
+    policy: DrainPolicy | None = None,
+    replicas: dict[ControllerKey, int] | None = None,
+) -> Facts:
+    return Facts(now=UnixTime(at), policy=policy or DrainPolicy(), disruptions=Disruptions(budgets), replicas=replicas)
+
+
+def test_a_replica_may_be_moved() -> None:
+    assert judge(an_owned_pod(), facts()) == MOVE
+
+
+def test_a_mirror_pod_goes_with_its_node() -> None:
+    assert judge(an_owned_pod(ties=Ties(mirror=True, safe_to_evict="false")), facts(SPENT)) == SKIP
+
+
+def test_a_pod_that_should_be_gone_holds_nobody_up() -> None:
+    late = replace(an_owned_pod(ties=Ties()), deleting=True, overdue_at=UnixTime(1000.0))
+    assert judge(late, facts(at=1030.0)) == blocked(Hindrance.NOT_REPLICATED)
+    assert judge(late, facts(at=1030.5)) == SKIP
+
+
+CUSTOM = DrainPolicy(custom_controllers=True, min_replicas=2)
+
+
+@pytest.mark.parametrize(
+    ("owner", "replicas", "want"),
+    [
+        (REPLICA_SET, {}, blocked(Hindrance.CONTROLLER_NOT_FOUND)),
+        (REPLICA_SET, {("other", REPLICA_SET): 9}, blocked(Hindrance.CONTROLLER_NOT_FOUND)),
+        (REPLICA_SET, {("default", REPLICA_SET): 1}, blocked(Hindrance.MIN_REPLICAS_REACHED)),
+        (REPLICA_SET, {("default", REPLICA_SET): 2}, MOVE),
+        (REPLICA_SET, None, MOVE),
+        (Owner("batch", "Job", "j"), {("default", Owner("batch", "Job", "j")): 0}, MOVE),
+        (Owner("apps", "StatefulSet", "s"), {}, blocked(Hindrance.CONTROLLER_NOT_FOUND)),
+        (Owner("apps", "DaemonSet", "d"), {}, blocked(Hindrance.CONTROLLER_NOT_FOUND)),
+        (Owner("apps", "DaemonSet", "d"), {("default", Owner("apps", "DaemonSet", "d")): 0}, DAEMON),
+        (Owner("example.com", "Robot", "r"), {}, blocked(Hindrance.NOT_REPLICATED)),
+    ],
+)
+def test_where_custom_controllers_block_the_controller_must_be_there(
+    owner: Owner, replicas: dict[ControllerKey, int] | None, want: Verdict
+) -> None:
+    assert judge(an_owned_pod(ties=Ties(owner=owner)), facts(policy=CUSTOM, replicas=replicas)) == want
+
+
+def test_a_custom_controller_does_by_default() -> None:
+    assert judge(an_owned_pod(ties=Ties(owner=Owner("example.com", "Robot", "r"))), facts(replicas={})) == MOVE
+
+
+@pytest.mark.parametrize("ties", [Ties(owner=Owner("apps", "DaemonSet", "d")), Ties(daemon=True)])
+def test_a_daemon_needs_no_other_place(ties: Ties) -> None:
+    assert judge(an_owned_pod(ties=replace(ties, safe_to_evict="false", local_volumes=("v",))), facts(SPENT)) == DAEMON
+
+
+def test_a_pod_that_has_ended_is_never_moved() -> None:
+    for ties in (Ties(), OWNED, Ties(safe_to_evict="true")):
+        assert judge(replace(an_owned_pod(ties=ties), ended=True), facts(SPENT)) == SKIP
+
+
+def test_safe_to_evict_overrides_every_rule_about_the_pod_itself() -> None:
+    ties = Ties(safe_to_evict="true", local_volumes=("scratch",))
+    assert judge(an_owned_pod("kube-system", ties), facts()) == MOVE
+
+
+def test_a_node_waits_for_pods_that_ask_for_it() -> None:
+    assert judge(an_owned_pod(ties=Ties(safe_to_evict="on-completion")), facts(SPENT)) == WAIT
+
+
+def test_a_pod_without_a_controller_blocks() -> None:
+    assert judge(an_owned_pod(ties=Ties()), facts()) == blocked(Hindrance.NOT_REPLICATED)
+
+
+def test_a_young_pod_of_kube_system_needs_a_budget() -> None:
+    pod = an_owned_pod("kube-system")
+    want = blocked(Hindrance.UNMOVABLE_SYSTEM_POD)
+    assert judge(pod, facts()) == want
+    assert judge(pod, facts(at=CREATED + HOUR)) == want
+    assert judge(pod, facts(at=CREATED + HOUR + 1)) == MOVE
+    assert judge(pod, facts(replace(SPENT_SYSTEM, disruptions_allowed=1))) == MOVE
+    assert judge(pod, facts(a_budget("other", allowed=1, namespace="kube-system", app="other"))) == want
+    assert judge(pod, facts(policy=DrainPolicy(system_pods=False))) == MOVE
+
+
+@pytest.mark.parametrize(
+    ("ties", "want"),
+    [
+        (replace(OWNED, safe_to_evict="false"), Hindrance.NOT_SAFE_TO_EVICT),
+        (replace(OWNED, local_volumes=("scratch",)), Hindrance.LOCAL_STORAGE),
+    ],
+)
+def test_an_old_pod_of_kube_system_still_meets_the_later_rules(ties: Ties, want: Hindrance) -> None:
+    assert judge(an_owned_pod("kube-system", ties), facts(at=CREATED + 2 * HOUR)) == blocked(want)
+
+
+def test_a_pod_that_must_not_be_moved_blocks() -> None:
+    ties = replace(OWNED, safe_to_evict="false", local_volumes=("scratch",))
+    assert judge(an_owned_pod(ties=ties), facts(SPENT)) == blocked(Hindrance.NOT_SAFE_TO_EVICT)
+
+
+def test_local_storage_blocks_unless_it_may_be_lost() -> None:
+    pod = an_owned_pod(ties=replace(OWNED, local_volumes=("scratch",)))
+    assert judge(pod, facts(SPENT)) == blocked(Hindrance.LOCAL_STORAGE)
+    assert judge(pod, facts(policy=DrainPolicy(local_storage=False))) == MOVE
+
+
+@pytest.mark.parametrize("ties", [OWNED, Ties(safe_to_evict="true")], ids=["a replica", "safe to evict"])
+def test_budgets_have_the_last_word_on_every_pod_that_has_to_move(ties: Ties) -> None:
+    pod = an_owned_pod(ties=ties)
+    wide = a_budget("all", allowed=5)
+    assert judge(pod, facts(wide, SPENT)) == blocked(Hindrance.NOT_ENOUGH_PDB)
+    assert judge(pod, facts(wide, replace(SPENT, disruptions_allowed=1))) == MOVE
+    assert judge(replace(pod, deleting=True), facts(SPENT)) == MOVE
+
+
+def test_rules_that_need_budgets_are_skipped_where_nothing_is_known_of_them() -> None:
+    assert judge(an_owned_pod("kube-system"), Facts(now=UnixTime(CREATED))) == MOVE
+
+
+def test_every_hindrance_has_a_text() -> None:
+    assert set(TEXTS) == set(Hindrance)

@@ -1,0 +1,39 @@
+"""What a picture answers after a trial, and how it numbers kinds."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.model.kinds import Kind
+from slackwater.model.particulars import InlineDisk, Particulars
+from slackwater.model.reasons import Reason
+from slackwater.model.storage import CsiNode, Storage
+from slackwater.simulate.feasible import feasible
+from slackwater.simulate.picture import Picture
+from tests.support.builders import a_node, a_pod, amounts
+
+
+def a_store(limit: int) -> Storage:
+    return Storage(csi_nodes={"n0": CsiNode(name="n0", drivers=(("csi", limit),))})
+
+
+@pytest.mark.parametrize("asked_inside", [True, False], ids=["asked within the trial", "not asked"])
+def test_storage_that_was_tried_leaves_no_verdict_behind(asked_inside: bool) -> None:
+    picture = Picture.build([replace(a_node("n0"), scalars=(("pods", 9),))], storage=a_store(1))
+    disk = InlineDisk(plugin="kubernetes.io/cinder", driver="csi", handle="1")
+    kind = picture.kind_id(Kind(namespace="default", requests=amounts("1"), particulars=Particulars(inline_disks=(disk,))))
+    assert feasible(picture, kind).codes.tolist() == [Reason.OK]
+    with picture.fork():
+        picture.put_storage(a_store(0))
+        if asked_inside:
+            assert feasible(picture, kind).codes.tolist() == [Reason.VOLUME_LIMIT]
+    assert feasible(picture, kind).codes.tolist() == [Reason.OK]
+
+
+def test_kinds_are_numbered_by_their_first_pods() -> None:
+    pods = [a_pod(f"p{n}", cpu=f"{n + 1}") for n in range(50)]
+    pods[7] = replace(pods[7], kind=pods[3].kind)
+    picture = Picture.build([], pods)
+    want = [n - (n > 7) for n in range(50)]
+    want[7] = 3
+    assert picture.number(pods).tolist() == want
