@@ -26,7 +26,7 @@ def cases(nodes: int, pending: int, *, compared: bool) -> Iterator[Case]:
     groups = Pending(count=pending, groups=200)
     apart = Pending(count=pending, groups=200, rule="anti-affinity")
     zones = Pending(count=pending // 5, groups=200, rule="zone spread")
-    one = Pending(count=pending, groups=1, cpu=1000, memory=GIB)
+    one = Pending(count=pending, groups=1, size=(1000, GIB))
     none = Pending(count=pending, groups=0)
     rows = (
         _Row("200 kinds", roomy, groups, half, 0.5, 1.75),

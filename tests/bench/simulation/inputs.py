@@ -49,13 +49,12 @@ def a_node(number: int) -> Node:
 class Pending:
     """`count` pods of `groups` controllers in turn; 0: of none, each with a size of its own.
 
-    `cpu` (milliCPU) and `memory` (bytes) are fixed where given; else 1 to 4 CPU, with 1 to 4 GiB for each.
+    `size` is (milliCPU, bytes) where it is fixed; else 1 to 4 CPU, with 1 to 4 GiB for each.
     """
 
     count: int
     groups: int
-    cpu: int | None = None
-    memory: int | None = None
+    size: tuple[int, int] | None = None
     rule: Rule = ""
 
     def pods(self) -> list[Pod]:
@@ -70,8 +69,8 @@ class Pending:
         return made
 
     def _kind(self, group: int) -> Kind:
-        cpu = self.cpu or 1000 * (1 + mixed(_SEED, group) % 4)
-        memory = self.memory or cpu // 1000 * (1 + mixed(_SEED + 1, group) % 4) * GIB
+        cores = 1 + mixed(_SEED, group) % 4
+        own_size = (1000 * cores, cores * (1 + mixed(_SEED + 1, group) % 4) * GIB)
         own = (Requirement("app", "In", (f"app-{group}",)),)
         asks = None
         if self.rule == "anti-affinity":
@@ -81,7 +80,7 @@ class Pending:
         in_pool = (NodeSelectorTerm((Requirement("pool", "In", ("a",)),), ()),)
         return Kind(
             namespace="default",
-            requests=amounts_of((cpu, memory)),
+            requests=amounts_of(self.size or own_size),
             node_affinity=in_pool if self.rule == "node affinity" else None,
             images=(f"app-{group}:1" if self.groups else "app:1",),
             particulars=asks,

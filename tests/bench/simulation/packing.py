@@ -6,6 +6,7 @@ decoded pods: numbering kinds, ordering, making rows for the nodes, packing, dro
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -23,9 +24,9 @@ from tests.bench.options import BenchFailed
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, Pending, a_node
 
-_TWO: Final = {"cpu": 2000, "memory": 8 * GIB}
-_WHOLE: Final = {"cpu": 31_000, "memory": 64 * GIB}
-_EIGHTH: Final = {"cpu": 4000, "memory": 8 * GIB}
+_TWO: Final = (2000, 8 * GIB)
+_WHOLE: Final = (31_000, 64 * GIB)
+_EIGHTH: Final = (4000, 8 * GIB)
 
 
 def cases(pods: int | None) -> Iterator[Case]:
@@ -38,25 +39,25 @@ def cases(pods: int | None) -> Iterator[Case]:
 
 
 def _resized(pending: Pending, count: int) -> Pending:
-    return Pending(count=count, groups=pending.groups, cpu=pending.cpu, memory=pending.memory, rule=pending.rule)
+    return replace(pending, count=count)
 
 
 #: Name, input, and Cluster Autoscaler's seconds (wall) and nodes without limits; and our goal in seconds.
 _SHAPES: Final[tuple[tuple[str, Pending, float | None, int | None, float | None], ...]] = (
-    ("one kind", Pending(count=18_000, groups=1, **_TWO), 0.71, 1125, 0.3),
-    ("one kind", Pending(count=22_000, groups=1, **_TWO), 0.91, 1375, 0.3),
+    ("one kind", Pending(count=18_000, groups=1, size=_TWO), 0.71, 1125, 0.3),
+    ("one kind", Pending(count=22_000, groups=1, size=_TWO), 0.91, 1375, 0.3),
     ("200 kinds", Pending(count=18_000, groups=200), 1.57, 1401, 0.3),
     ("200 kinds", Pending(count=22_000, groups=200), 2.25, 1712, 0.3),
     ("200 kinds, node affinity", Pending(count=18_000, groups=200, rule="node affinity"), 3.47, 1401, 0.3),
     ("200 kinds, node affinity", Pending(count=22_000, groups=200, rule="node affinity"), 2.81, 1712, 0.3),
     ("200 kinds, hostname anti-affinity", Pending(count=18_000, groups=200, rule="anti-affinity"), 67.0, 1440, 1.0),
     ("200 kinds, hostname anti-affinity", Pending(count=22_000, groups=200, rule="anti-affinity"), 105.9, 1760, 1.0),
-    ("one kind, hostname anti-affinity", Pending(count=8000, groups=1, rule="anti-affinity", **_TWO), 113.8, 8000, 1.0),
-    ("one kind, hostname anti-affinity", Pending(count=18_000, groups=1, rule="anti-affinity", **_TWO), None, 18_000, 1.0),
-    ("one kind, one pod a node", Pending(count=22_000, groups=1, **_WHOLE), 13.7, 22_000, 1.0),
-    ("no controllers, eight pods a node", Pending(count=18_000, groups=0, **_EIGHTH), 6.6, 2250, 1.0),
-    ("no controllers, eight pods a node", Pending(count=22_000, groups=0, **_EIGHTH), 10.4, 2750, 1.0),
-    ("no controllers, one pod a node", Pending(count=18_000, groups=0, **_WHOLE), 98.2, 18_000, 1.0),
+    ("one kind, hostname anti-affinity", Pending(count=8000, groups=1, rule="anti-affinity", size=_TWO), 113.8, 8000, 1.0),
+    ("one kind, hostname anti-affinity", Pending(count=18_000, groups=1, rule="anti-affinity", size=_TWO), None, 18_000, 1.0),
+    ("one kind, one pod a node", Pending(count=22_000, groups=1, size=_WHOLE), 13.7, 22_000, 1.0),
+    ("no controllers, eight pods a node", Pending(count=18_000, groups=0, size=_EIGHTH), 6.6, 2250, 1.0),
+    ("no controllers, eight pods a node", Pending(count=22_000, groups=0, size=_EIGHTH), 10.4, 2750, 1.0),
+    ("no controllers, one pod a node", Pending(count=18_000, groups=0, size=_WHOLE), 98.2, 18_000, 1.0),
 )
 
 

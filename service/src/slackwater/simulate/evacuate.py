@@ -190,7 +190,8 @@ class Evacuations:
         n_new = self._picture.n_rows - len(self._shut)
         if n_new > 0:
             self._shut = np.append(self._shut, np.zeros(n_new, np.bool_))
-        return rows[~self._shut[rows] & (rows != but)]
+        open_rows: Rows = rows[~self._shut[rows] & (rows != but)]
+        return open_rows
 
     def _settle(self, row: Row, pods: Sequence[Pod], moved: Sequence[tuple[Tenant, Row]]) -> None:
         """Remembers what later evacuations have to know."""
