@@ -228,8 +228,9 @@ def test_an_evacuation_that_is_cut_off_changes_nothing(cluster: SmallCluster, ca
         assert state(picture) == before
         assert not evacuations.destinations
     if found is None:
-        again = Evacuations(picture, Tenants(picture, cluster.standing), facts=facts_with(Disruptions(())))
-        want = again.evacuate(Row(0), rows=np.arange(picture.n_rows))
+        with picture.fork():
+            others = Evacuations(picture, Tenants(picture, cluster.standing), facts=facts_with(Disruptions(())))
+            want = others.evacuate(Row(0), rows=np.arange(picture.n_rows))
         assert evacuations.evacuate(Row(0), rows=np.arange(picture.n_rows)) == want
 
 
