@@ -52,7 +52,7 @@ class _ApiServer:
     def __init__(self) -> None:
         self._versions = count(1_000_000)
 
-    async def perform(self, effect: Effect, *, timeout_seconds: float) -> Outcome:
+    async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
         del timeout_seconds
         await anyio.sleep(_WRITE_SECONDS)
         if isinstance(effect, WritePermit):
