@@ -118,10 +118,9 @@ class NodeTable:
         """The same for names as they stand on the wire; 5,000 take a quarter of a millisecond."""
         row_of = self._row_of_utf8
         try:
-            rows = list(map(row_of.__getitem__, names))  # the usual case, all in C
+            return np.fromiter(map(row_of.__getitem__, names), np.intp, len(names))  # the usual case, all in C
         except KeyError:
-            rows = [row_of.get(name, NO_ROW) for name in names]
-        return np.array(rows, np.intp)
+            return np.array([row_of.get(name, NO_ROW) for name in names], np.intp)
 
     def live_rows(self) -> Rows:
         return np.fromiter(self.row_of.values(), np.intp, len(self.row_of))

@@ -8,8 +8,8 @@ from slackwater.model.resources import CPU, MEMORY, Amounts
 
 #: For each resource: the code where the pod is larger than the node, and where the node is full now.
 _CODES = (
-    (CPU, Reason.CPU_ABOVE_TOTAL, Reason.NOT_ENOUGH_CPU),
-    (MEMORY, Reason.MEMORY_ABOVE_TOTAL, Reason.NOT_ENOUGH_MEMORY),
+    (CPU, int(Reason.CPU_ABOVE_TOTAL), int(Reason.NOT_ENOUGH_CPU)),
+    (MEMORY, int(Reason.MEMORY_ABOVE_TOTAL), int(Reason.NOT_ENOUGH_MEMORY)),
 )
 
 
@@ -24,19 +24,22 @@ def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
     asked = vertical(wanted)
     room = np.take(columns.total - columns.reserved - columns.held, rows, axis=1)
     lacking = (room < asked) & (asked > 0)
-    if not lacking.any():
+    at = np.flatnonzero(lacking.any(axis=0))
+    if not len(at):
         return codes
+    total, reserved = (np.take(column, rows[at], axis=1) for column in (columns.total, columns.reserved))
+    found = np.zeros(len(at), np.uint8)
     for resource, above_total, full in _CODES:
-        if not lacking[resource].any():
-            continue
-        total = columns.total[resource][rows]
-        judged = np.where(lacking[resource], np.uint8(Reason.HELD_FOR_OTHERS), np.uint8(Reason.OK))
-        judged[total - columns.reserved[resource][rows] < wanted[resource]] = full
-        judged[total < wanted[resource]] = above_total
-        codes = _worse(codes, judged)
+        judged = np.where(lacking[resource][at], _HELD, _OK)
+        judged[total[resource] - reserved[resource] < wanted[resource]] = full
+        judged[total[resource] < wanted[resource]] = above_total
+        found = _worse(found, judged) if wanted[resource] else found
+    codes[at] = found
     return codes
 
 
+_OK = np.uint8(Reason.OK)
+_HELD = np.uint8(Reason.HELD_FOR_OTHERS)
 _SEVERITY = np.zeros(len(Reason), np.uint8)
 _SEVERITY[[Reason.HELD_FOR_OTHERS]] = 1
 _SEVERITY[[Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY]] = 2
