@@ -76,4 +76,4 @@ def _measurements(cases: list[Case]) -> Iterator[Measurement]:
 
 
 def _ratio(by_kind: list[float], by_pod: list[float]) -> Ratio:
-    return ratio_of("2,000 pods of 20 kinds in turn, 200 nodes: packed / pod by pod", by_kind, by_pod, bounds=_BY_POD)
+    return ratio_of("2,000 pods of 20 kinds, 200 nodes: packed / pod by pod", by_kind, by_pod, bounds=_BY_POD)

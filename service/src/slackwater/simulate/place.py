@@ -140,7 +140,7 @@ class _Packing:
             for pod, hint in zip(pods, hints, strict=True):
                 if self._is_cut():
                     return
-                self._put_some(kind, np.array([pod]), np.array([hint]))
+                self._put_one(kind, np.array([pod]), np.array([hint]))
         else:
             self._fill_hints(kind, pods, hints)
 
@@ -158,7 +158,7 @@ class _Packing:
         for batch in _batches(self._picture, numbered, pods):
             if self._is_cut():
                 return
-            placed = self._put_some(kind, batch, order)
+            placed = self._put_one(kind, batch, order) if len(batch) == 1 else self._put_some(kind, batch, order)
             if placed < len(batch):
                 if not self._cut:
                     self._leave(kind, pods[self.at[pods] == NOWHERE])
@@ -183,6 +183,20 @@ class _Packing:
             most = np.argsort(-counts, kind="stable")
             self._left[kind] = ([], tuple((Reason(code), int(counts[code])) for code in most.tolist() if counts[code]))
         self._left[kind][0].extend(pods.tolist())
+
+    def _put_one(self, kind: KindId, pods: Rows, order: Rows) -> int:
+        """The same as `_put_some` for a single pod, for which its own copies mean nothing: half as dear."""
+        fits = feasible(self._picture, kind).feasible[order]
+        at = int(fits.argmax()) if len(fits) else 0
+        if not len(fits) or not fits[at]:
+            return 0
+        row = int(order[at])
+        if self._picture.of(kind).asks.claims:
+            assume_volumes(self._picture, kind, Row(row))
+        self._picture.place(kind, row)
+        self.at[pods] = row
+        self._placed.append(pods)
+        return 1
 
     def _put_some(self, kind: KindId, pods: Rows, order: Rows) -> int:
         """Puts as many of a batch as fit, from the front on; how many."""
@@ -212,8 +226,6 @@ class _Packing:
         """Puts the pods on `rows[steps]`, one each."""
         if not len(pods):
             return
-        if self._picture.of(kind).asks.claims:
-            assume_volumes(self._picture, kind, Row(int(rows[steps[0]])))
         self.at[pods] = rows[steps]
         self._placed.append(pods)
         counts = np.bincount(steps, minlength=len(rows))
