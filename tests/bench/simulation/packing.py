@@ -42,7 +42,7 @@ def _resized(pending: Pending, count: int) -> Pending:
     return replace(pending, count=count)
 
 
-#: Name, input, and Cluster Autoscaler's seconds (wall) and nodes without limits; and our goal in seconds.
+#: Name, input, Cluster Autoscaler's seconds (wall; None: stopped) and nodes without limits, and our goal in seconds.
 _SHAPES: Final[tuple[tuple[str, Pending, float | None, int | None, float | None], ...]] = (
     ("one kind", Pending(count=18_000, groups=1, size=_TWO), 0.71, 1125, 0.3),
     ("one kind", Pending(count=22_000, groups=1, size=_TWO), 0.91, 1375, 0.3),
@@ -69,7 +69,16 @@ def _case(name: str, pending: Pending, seconds: float | None, nodes: int | None,
         used = nodes_for(pods)
         return Outcome(seconds=time.perf_counter() - began, count=used)
 
-    return Case(name=name, run=run, counted="nodes", goal_seconds=goal, their_seconds=seconds, their_count=nodes)
+    theirs = None if seconds is None else nodes  # without a time it came to no end
+    return Case(
+        name=name,
+        run=run,
+        counted="nodes",
+        want=nodes if theirs is None else None,
+        goal_seconds=goal,
+        their_seconds=seconds,
+        their_count=theirs,
+    )
 
 
 def nodes_for(pods: list[Pod]) -> int:
