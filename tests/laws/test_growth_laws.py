@@ -99,7 +99,7 @@ class GrowthMachine(RuleBasedStateMachine):
             asked = agent.use  # the first request says what is used
         agent.use = agent.use.at_most(asked)
         self.cluster.change(agent.pod, using=agent.use)
-        held = self.cluster.reserved(agent.pod)
+        held = self.held(agent)
         decided = self.cluster.decide(agent.pod, asked, last=agent.permit, load=load)
         if isinstance(decided, PermitRefusal):
             assert decided.code == "migrating"
@@ -112,6 +112,14 @@ class GrowthMachine(RuleBasedStateMachine):
             assert now[r] >= min(asked[r], last) or self.cluster.world.migrating.is_leaving(agent.pod.uid)
         agent.waiting = decided
         self.answered(agent)
+
+    def held(self, agent: Agent) -> Amounts:
+        """What is the pod's own whatever the others do: its Buffer only where there is room for everybody's."""
+        claim = self.cluster.world.claims.get(agent.pod.uid)
+        assert claim is not None
+        over = self.cluster.world.ledger.numbers(self.cluster.world.nodes.row_of[claim.node]).over
+        account = claim.account
+        return amounts_of([account.reserved[r] - (account.buffer[r] if over[r] else 0) for r in range(2)])
 
     def answered(self, agent: Agent) -> None:
         """The listener answers at once, or when the write has ended."""

@@ -114,7 +114,7 @@ class Watcher:
 
     def judge_migrations(self) -> int:
         """How many began. Each for pressure that the others would not relieve, and none while the same machine still moved."""
-        known: set[str] = set()
+        known = set(self.looks[0]["migrations"])  # these began before anybody looked
         for number, look in enumerate(self.looks):
             moves = look["migrations"]
             machines = [move["machine"] for move in moves.values()]

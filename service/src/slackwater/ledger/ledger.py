@@ -7,9 +7,10 @@ import numpy as np
 
 from slackwater.ledger.account import Account
 from slackwater.ledger.pressure import NodeNumbers
-from slackwater.model.columns import NodeColumns
+from slackwater.model.columns import Int64, NodeColumns
 from slackwater.model.ids import Row
-from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts, amounts_of
+from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
+from slackwater_protocol.units import Bytes, MilliCpu
 
 _PPM: Final = 1_000_000
 
@@ -85,18 +86,13 @@ class Ledger:
         """The six numbers of the node, and what is held there."""
         columns = self.columns
         return NodeNumbers(
-            *(
-                amounts_of((column.item(CPU, row), column.item(MEMORY, row)))
-                for column in (
-                    columns.total,
-                    columns.watermark,
-                    columns.reserved,
-                    columns.buffer,
-                    columns.capacity_pressure,
-                    columns.pressure_accounted_for,
-                    columns.held,
-                )
-            )
+            _at(columns.total, row),
+            _at(columns.watermark, row),
+            _at(columns.reserved, row),
+            _at(columns.buffer, row),
+            _at(columns.capacity_pressure, row),
+            _at(columns.pressure_accounted_for, row),
+            _at(columns.held, row),
         )
 
     def hold(self, rows: "np.typing.NDArray[np.intp]", amounts: Amounts) -> None:
@@ -118,3 +114,7 @@ class Ledger:
             amount == 0 or columns.reserved[r, row] + columns.held[r, row] + amount <= columns.total[r, row]
             for r, amount in enumerate(amounts)
         )
+
+
+def _at(column: Int64, row: Row) -> Amounts:
+    return Amounts(MilliCpu(column.item(CPU, row)), Bytes(column.item(MEMORY, row)))

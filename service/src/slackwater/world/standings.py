@@ -49,12 +49,15 @@ class Standings:
         self._annotations = annotations
         self._standings: dict[PodUid, Standing] = {}
         self._of_machine: dict[PodKey, dict[PodUid, None]] = {}
+        #: What a restart would count, as last worked out: each request asks for it several times.
+        self._restored: dict[PodUid, tuple[Vertical, str | None, str, Account]] = {}
 
     def get(self, uid: PodUid) -> Standing | None:
         return self._standings.get(uid)
 
     def forget(self, uid: PodUid) -> Standing | None:
         self._annotations.forget(uid)
+        self._restored.pop(uid, None)
         standing = self._standings.pop(uid, None)
         if standing is not None and standing.machine is not None:
             pods = self._of_machine[standing.machine]
@@ -106,7 +109,18 @@ class Standings:
         """What a process that knows only the API's objects counts for the pod."""
         vertical = pod.vertical
         assert vertical is not None
-        written = read_written(self._annotations.place_of(pod).text)
+        text = self._annotations.place_of(pod).text
+        known = self._restored.get(pod.uid)
+        if known is not None and known[0] is vertical and known[1] is text and known[2] == scheduler_name:
+            return known[3]
+        account = self._restored_account(pod, vertical, text, scheduler_name)
+        if pod.uid in self._standings:
+            self._restored[pod.uid] = (vertical, text, scheduler_name, account)
+        return account
+
+    @staticmethod
+    def _restored_account(pod: Pod, vertical: Vertical, text: str | None, scheduler_name: str) -> Account:
+        written = read_written(text)
         migration = vertical.migration
         if not vertical.scaling or (migration is not None and (migration.role == "target" or written is None)):
             return _placed_account(vertical)
