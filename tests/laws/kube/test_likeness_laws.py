@@ -172,6 +172,16 @@ def test_every_two_differences_of_a_plain_pod_are_seen(node: int) -> None:
     _agree(bodies)
 
 
+def test_rules_that_read_labels_are_found_however_they_are_written() -> None:
+    """JSON may write any letter as an escape."""
+    after_others = PodDecoder(KindInterner())
+    spread = [{"topologyKey": "zone", "labelSelector": _APP, "matchLabelKeys": ["app"]}]
+    for value in ("a", "b"):
+        body = _body({**_nearly_plain({}), "metadata.labels": {"app": value}, "spec.topologySpreadConstraints": spread}, 0)
+        raw = json.dumps(body).replace("matchLabelKeys", "matchL\\u0061belKeys").encode()
+        assert after_others.decode(raw).kind == _alone(raw)
+
+
 def test_generated_clusters_are_read_the_same() -> None:
     for index in range(30):
         _agree([item for item in generate(11, index)["items"] if item["kind"] == "Pod"])

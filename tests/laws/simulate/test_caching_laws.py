@@ -97,7 +97,7 @@ class Changing:
         return [feasible(fresh, kind).codes.tolist() for kind in self.kinds]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(number=st.integers(0, 100_000), happened=steps)
 def test_kept_answers_equal_new_ones(number: int, happened: list[tuple[str, int, int]]) -> None:
     changing = Changing(number)

@@ -101,7 +101,7 @@ def test_every_predicate_has_a_row_by_row_version() -> None:
 
 
 @pytest.mark.parametrize("predicate", [p for p in PREDICATES if p.name in ROW_BY_ROW], ids=lambda p: p.name)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(number=clusters, some=st.randoms(use_true_random=False))
 def test_a_predicate_judges_all_rows_and_some_rows_as_each_by_itself(predicate, number, some) -> None:  # type: ignore[no-untyped-def]
     number = next(n for n in count(number) if _THEMES.get(predicate.name) in (None, *Draw(_SEED, n).themes))
@@ -119,7 +119,7 @@ def test_a_predicate_judges_all_rows_and_some_rows_as_each_by_itself(predicate, 
         assert judged.tolist() == [want[row] for row in rows], pod.key
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(number=clusters)
 def test_a_pod_is_refused_as_a_whole_for_the_first_thing_that_is_wrong_with_it(number: int) -> None:
     cluster = a_cluster(number)
