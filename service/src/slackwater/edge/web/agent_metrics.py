@@ -1,10 +1,16 @@
 """Metrics of the agents' listener, next to it. Every series of the known versions exists from the start."""
 
-from typing import Final
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
+from slackwater.edge.web.spread import Spread
 from slackwater_protocol.agent_versions import ProtocolVersion, is_answered, version_name
+
+K = TypeVar("K", bound=Hashable)
 
 _SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 #: Of a request that could not be read, or that speaks a version we do not: one series, whatever the number.
@@ -13,58 +19,66 @@ OTHER: Final = "other"
 NO_NODE: Final = "<none>"
 
 
-class AgentMetrics:
-    """Requests by status and version, their time, and what agents do that they should not."""
+class AgentMetrics(Collector):
+    """Requests by status and version, their time, and what agents do that they should not. Plain numbers, told at scrape."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
-            "slackwater_agent_requests",
-            "Agent requests answered, by HTTP status and protocol version.",
-            ["code", "version"],
-            registry=registry,
-        )
-        self._seconds = Histogram(
-            "slackwater_agent_request_duration_seconds",
-            "Time from the request's head to the end of its answer; waiting that was asked for is part of it.",
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.migrating: Final = Counter(
-            "slackwater_agent_migrations_told", "Answers that told an agent of its pod's migration.", registry=registry
-        )
-        self.pending: Final = Counter(
-            "slackwater_agent_ceilings_awaited",
-            "Answers that granted less than there was room for, since the higher ceiling was not written yet.",
-            registry=registry,
-        )
-        self._by_status = Counter(
-            "slackwater_resource_requests", "All agent requests, by HTTP status.", ["code"], registry=registry
-        )
-        self._results = Counter(
-            "slackwater_resource_requests_results",
-            "Agent requests that could be read, by HTTP status, the pod's node, and whether they told a load.",
-            ["code", "node", "has_metrics"],
-            registry=registry,
-        )
-        self._by_result: dict[tuple[int, str, bool], Counter] = {}
-        self._by_code = {(200, int(v)): self._requests.labels("200", version_name(v)) for v in ProtocolVersion}
+        self._requests = {("200", version_name(v)): 0 for v in ProtocolVersion}
+        self._by_status: dict[str, int] = {}
+        self._results: dict[tuple[str, str, str], int] = {}
+        self._seconds = Spread(_SECONDS)
+        self.migrating = 0  #: answers that told an agent of its pod's migration
+        self.pending = 0  #: answers that granted less than there was room for, since the ceiling was not written yet
+        registry.register(self)
 
     def observe(self, status: int, version: int, seconds: float) -> None:
         """`version` as on the wire; 0 where it could not be read."""
-        counter = self._by_code.get((status, version))
-        if counter is None:
-            name = version_name(version) if is_answered(version) else OTHER
-            counter = self._requests.labels(str(status), name)
-            if name != OTHER:
-                self._by_code[status, version] = counter
-        counter.inc()
-        self._by_status.labels(str(status)).inc()
-        self._seconds.observe(seconds)
+        code = str(status)
+        _count(self._requests, (code, version_name(version) if is_answered(version) else OTHER))
+        _count(self._by_status, code)
+        self._seconds.add(seconds)
 
     def result(self, status: int, node: str, *, has_metrics: bool) -> None:
         """`node` is empty where the pod is on none that is known."""
-        counter = self._by_result.get((status, node, has_metrics))
-        if counter is None:
-            counter = self._results.labels(str(status), node or NO_NODE, str(has_metrics).lower())
-            self._by_result[status, node, has_metrics] = counter
-        counter.inc()
+        _count(self._results, (str(status), node or NO_NODE, "true" if has_metrics else "false"))
+
+    def collect(self) -> Iterator[Metric]:
+        yield _counter(
+            "slackwater_agent_requests",
+            "Agent requests answered, by HTTP status and protocol version.",
+            ("code", "version"),
+            self._requests.items(),
+        )
+        seconds = HistogramMetricFamily(
+            "slackwater_agent_request_duration_seconds",
+            "Time from the request's head to the end of its answer; waiting that was asked for is part of it.",
+            labels=[],
+        )
+        seconds.add_metric([], self._seconds.buckets(), self._seconds.total)
+        yield seconds
+        told = "Answers that told an agent of its pod's migration."
+        yield CounterMetricFamily("slackwater_agent_migrations_told", told, value=self.migrating)
+        yield CounterMetricFamily(
+            "slackwater_agent_ceilings_awaited",
+            "Answers that granted less than there was room for, since the higher ceiling was not written yet.",
+            value=self.pending,
+        )
+        by_status = (((code,), count) for code, count in self._by_status.items())
+        yield _counter("slackwater_resource_requests", "All agent requests, by HTTP status.", ("code",), by_status)
+        yield _counter(
+            "slackwater_resource_requests_results",
+            "Agent requests that could be read, by HTTP status, the pod's node, and whether they told a load.",
+            ("code", "node", "has_metrics"),
+            self._results.items(),
+        )
+
+
+def _count(counts: dict[K, int], key: K) -> None:
+    counts[key] = counts.get(key, 0) + 1
+
+
+def _counter(name: str, meaning: str, labels: Sequence[str], counts: Iterable[tuple[Sequence[str], int]]) -> Metric:
+    family = CounterMetricFamily(name, meaning, labels=labels)
+    for values, count in counts:
+        family.add_metric(values, count)
+    return family

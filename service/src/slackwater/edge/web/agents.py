@@ -120,32 +120,33 @@ class Agents:
         caller = None if self._gatekeeper is None else await self._gatekeeper.caller(scope)
         if isinstance(caller, PermitRefusal):
             return _refusal(caller)
-        try:
-            with anyio.fail_after(self._limits.body_seconds):
-                body = await _read_body(receive)
-        except TimeoutError:
-            late = f"body: not complete within {self._limits.body_seconds:g} s"
-            return _Answer(status=408, body=late.encode(), headers=_CLOSE)
-        if body is None:
-            return _Answer(status=_GONE, body=b"")
-        answer = await self._asked(scope, receive, body.head, caller)
-        return answer if body.whole else replace(answer, headers=(*answer.headers, *_CLOSE))
+        late = f"body: not complete within {self._limits.body_seconds:g} s"
+        limit = _Limit(_Answer(status=408, body=late.encode(), headers=_CLOSE))
+        with anyio.move_on_after(self._limits.body_seconds) as limit.scope:
+            body = await _read_body(receive)
+            if body is None:
+                return _Answer(status=_GONE, body=b"")
+            answer = await self._asked(scope, receive, body.head, caller, limit)
+            return answer if body.whole else replace(answer, headers=(*answer.headers, *_CLOSE))
+        return limit.late
 
-    async def _asked(self, scope: Scope, receive: Receive, body: bytes, caller: Caller | None) -> _Answer:
+    async def _asked(self, scope: Scope, receive: Receive, body: bytes, caller: Caller | None, limit: "_Limit") -> _Answer:
         try:
             ask = agentwire.read_ask(body)
         except agentwire.Refused as refused:
             return _Answer(status=400, body=refused.text.encode(), version=refused.version, has_metrics=refused.has_metrics)
-        answer = await self._of_desk(scope, receive, ask, caller)
+        answer = await self._of_desk(scope, receive, ask, caller, limit)
         return replace(answer, version=ask.version, has_metrics=ask.load is not None)
 
-    async def _of_desk(self, scope: Scope, receive: Receive, ask: PermitAsk, caller: Caller | None) -> _Answer:
+    async def _of_desk(self, scope: Scope, receive: Receive, ask: PermitAsk, caller: Caller | None, limit: "_Limit") -> _Answer:
         if not self._readiness.ready:
             text = f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}"
             return _Answer(status=503, body=text.encode())
         wanted = wait_seconds(scope["headers"])
         wait = min(wanted, self._limits.max_wait_seconds)
-        decided = await (self._decided_or_gone(ask, wait, caller, receive) if wait else self._decided(ask, 0, caller))
+        limit.move_on(wait + self._limits.answer_seconds, ask)
+        asked = self._desk.ask(ask, wait_seconds=wait, caller=caller)
+        decided = await (_unless_gone(asked, receive) if wait else asked)
         if decided is None:
             return _Answer(status=_GONE, body=b"")
         if isinstance(decided, PermitRefusal):
@@ -155,34 +156,45 @@ class Agents:
         written = agentwire.written(decided, ask.version)
         return _Answer(status=200, body=written, media_type=_JSON, headers=applied, node=decided.node or "")
 
-    async def _decided(self, ask: PermitAsk, wait: float, caller: Caller | None) -> PermitAnswer | PermitRefusal:
-        seconds = wait + self._limits.answer_seconds
-        with anyio.move_on_after(seconds):
-            return await self._desk.ask(ask, wait_seconds=wait, caller=caller)
-        return PermitRefusal(status=503, code="no_answer", message=f"pod {ask.key}: no decision within {seconds:g} s")
-
-    async def _decided_or_gone(
-        self, ask: PermitAsk, wait: float, caller: Caller | None, receive: Receive
-    ) -> PermitAnswer | PermitRefusal | None:
-        """None if the agent hangs up while it waits."""
-        decided = None
-
-        async def hang_up() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            group.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(hang_up)
-            decided = await self._decided(ask, wait, caller)
-            group.cancel_scope.cancel()
-        return decided
-
     def _note(self, answer: PermitAnswer) -> None:
         if answer.migrate:
-            self._metrics.migrating.inc()
+            self._metrics.migrating += 1
         if answer.ceiling_pending:
-            self._metrics.pending.inc()
+            self._metrics.pending += 1
+
+
+class _Limit:
+    """One deadline for the whole of a request, moved as it proceeds: a scope costs about as much as a decision.
+
+    `late` is what is said when it strikes.
+    """
+
+    scope: anyio.CancelScope
+
+    def __init__(self, late: _Answer) -> None:
+        self.late = late
+
+    def move_on(self, seconds: float, ask: PermitAsk) -> None:
+        """The request was read; a decision has so long."""
+        self.scope.deadline = anyio.current_time() + seconds
+        text = f"pod {ask.key}: no decision within {seconds:g} s"
+        self.late = _Answer(status=503, body=text.encode(), version=ask.version, has_metrics=ask.load is not None)
+
+
+async def _unless_gone(asked: Awaitable[PermitAnswer | PermitRefusal], receive: Receive) -> PermitAnswer | PermitRefusal | None:
+    """None if the agent hangs up while it waits."""
+    decided = None
+
+    async def hang_up() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(hang_up)
+        decided = await asked
+        group.cancel_scope.cancel()
+    return decided
 
 
 @dataclass(frozen=True, slots=True)
