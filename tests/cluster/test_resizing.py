@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 BOUNDS = '{"min": {"cpu": "500m", "mem": "1Gi"}, "max": {"cpu": "3", "mem": "8Gi"}}'
 UNIT = Resources(milli_cpu=250, memory=GIB)
-#: A type that was absent is looked for every 30 s.
-FOUND_WITHIN_SECONDS = 45.0
+#: A type that was absent is looked for every 10 s.
+FOUND_WITHIN_SECONDS = 25.0
 
 
 def sized(cpu: int, gib: int) -> Resources:

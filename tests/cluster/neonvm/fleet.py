@@ -20,6 +20,7 @@ from slackwater_protocol.agent_versions import ProtocolVersion, counts_slots
 from slackwater_protocol.units import milli_cpu
 from tests.cluster.neonvm.controller import MERGE
 from tests.cluster.neonvm.crds import GROUP_PATH
+from tests.cluster.neonvm.moves import RESOURCES, Wish
 from tests.support.vmagent import VmAgent
 
 Json = dict[str, Any]
@@ -51,8 +52,14 @@ class Running:
 
     def in_use(self) -> tuple[int, int]:
         """milliCPU and bytes."""
-        size, slots = self.agent.in_use, counts_slots(self.agent.version)
-        return size.milli_cpu, size.memory * (GIB if slots else 1)
+        return self._amounts(self.agent.in_use)
+
+    def asked(self) -> dict[str, int]:
+        """milliCPU and bytes of the last request."""
+        return dict(zip(RESOURCES, self._amounts(self.agent.asked or self.agent.in_use), strict=True))
+
+    def _amounts(self, size: Resources) -> tuple[int, int]:
+        return size.milli_cpu, size.memory * (GIB if counts_slots(self.agent.version) else 1)
 
 
 @dataclass
@@ -66,6 +73,7 @@ class Fleet:
     rng: Random
     agents: dict[str, Running] = field(default_factory=dict)  #: by Pod
     ended: list[Running] = field(default_factory=list)
+    wishes: list[Wish] = field(default_factory=list)  #: all requests, also those that nobody answered
     calm: bool = False  #: everybody wants the least
     started_at: float = 0.0
     denied: Callable[[Running], Awaitable[None]] | None = None  #: is told of each agent that was denied something
@@ -148,7 +156,11 @@ class Fleet:
 
     async def step(self, running: Running) -> None:
         """One request of this agent now."""
-        await running.agent.step(self.wanted(running.machine) * 0.9 * UNIT_CPU / 1000)
+        begun_at = anyio.current_time()
+        try:
+            await running.agent.step(self.wanted(running.machine) * 0.9 * UNIT_CPU / 1000)
+        finally:
+            self.wishes.append(Wish(pod=running.pod, asked=running.asked(), begun_at=begun_at, ended_at=anyio.current_time()))
 
     async def _resize(self, name: str, milli_cpu: int, slots: int) -> None:
         guest = {"cpus": {"use": f"{milli_cpu}m"}, "memorySlots": {"use": slots}}

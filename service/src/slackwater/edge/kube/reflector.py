@@ -59,7 +59,7 @@ class ReflectorConfig:
     page_seconds: float = 60.0
     watch_seconds: tuple[float, float] = (60.0, 120.0)
     grace_seconds: float = 10.0
-    absent_seconds: float = 30.0
+    absent_seconds: float = 10.0
     first_backoff_seconds: float = 0.1
     longest_backoff_seconds: float = 5.0
 
