@@ -74,7 +74,7 @@ class GrowthMachine(RuleBasedStateMachine):
         if self.cluster.world.filter(pod, rows, self.cluster.world_now()).any():
             self.cluster.deletes(pod)
             return
-        assert self.cluster.world.bind(pod.uid, pod.key, NodeName(node), self.cluster.world_now()).effect is not None
+        self.bind(pod, node)
         self.agents[name] = Agent(self.cluster.store(replace(pod, node=NodeName(node))), using)
 
     @rule(node=st.sampled_from(["a", "b"]), cpu=st.sampled_from(["100m", "1", "3"]))
@@ -86,8 +86,17 @@ class GrowthMachine(RuleBasedStateMachine):
         if self.cluster.world.filter(pod, rows, self.cluster.world_now()).any():
             self.cluster.deletes(pod)
             return
-        assert self.cluster.world.bind(pod.uid, pod.key, NodeName(node), self.cluster.world_now()).effect is not None
+        self.bind(pod, node)
         self.cluster.store(replace(pod, node=NodeName(node)))
+
+    def bind(self, pod: Pod, node: str) -> None:
+        """The request is sent when what others gave back on the node is written."""
+        assert self.cluster.world.bind(pod.uid, pod.key, NodeName(node), self.cluster.world_now()).effect is not None
+        while self.cluster.world.ceilings.still_on_record(NodeName(node), self.cluster.world_now()):
+            if self.cluster.sent:
+                self.write_ends(lost=False)
+            else:
+                self.cluster.passes(0.1)
 
     @precondition(lambda self: self.agents)
     @rule(data=st.data(), wish=wishes, load=st.integers(0, 5))

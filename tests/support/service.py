@@ -19,6 +19,7 @@ from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.model.kinds import KindInterner
 from slackwater.model.objects import Node, Pod
+from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
 from slackwater.run.ports import Outcome
 from slackwater.world.policy import Policy
@@ -59,6 +60,7 @@ class Service:
     world: World
     writer: ScriptedWriter
     dispatcher: Dispatcher
+    desk: Desk
     http: httpx.AsyncClient
     registry: CollectorRegistry
     ready: bool = True
@@ -70,6 +72,7 @@ class Service:
 
     def take(self, event: Event) -> None:
         self.dispatcher.submit_all(self.world.apply(event, self.clock()))
+        self.desk.wake()
 
     def has(self, *objects: Node | Pod) -> None:
         for item in objects:
@@ -102,9 +105,11 @@ async def a_service(
 
     dispatcher = Dispatcher(writer, take, config or DispatcherConfig(), rng=Random(7))
     holder = _Readiness()
+    desk = Desk(world, dispatcher.submit_all, lambda: Instant(service.now))
     extender = Extender(
         world=world,
         submitter=dispatcher,
+        before_bind=desk.until_on_record,
         readiness=holder,
         decode_pod=PodDecoder(KindInterner()).decode,
         clock=lambda: Instant(service.now),
@@ -114,7 +119,7 @@ async def a_service(
     with listen("extender", "127.0.0.1", 0) as sock:
         address = f"http://127.0.0.1:{sock.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=address) as http, anyio.create_task_group() as group:
-            service = holder.service = Service(world, writer, dispatcher, http, registry)
+            service = holder.service = Service(world, writer, dispatcher, desk, http, registry)
             await group.start(dispatcher.run)
             await group.start(serve_direct, extender, sock, None)
             yield service

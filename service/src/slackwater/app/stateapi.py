@@ -89,6 +89,7 @@ _PERMITS: Final = _list(
         permit=_told(_AMOUNTS_OR_NULL, "As written; null where there is no annotation that can be read."),
         ceiling=_AMOUNTS_OR_NULL,
         writing=_told({"type": ["object", "null"]}, "What a write under way says."),
+        doubted=_told({"type": ["object", "null"]}, "What a write that failed said: it may stand there all the same."),
         heardInSeconds=_told(_SECONDS_OR_NULL, "The agent's last request to this process."),
         deniedSinceSeconds=_SECONDS_OR_NULL,
         exact=_told(_YES_NO, "Counted by what is known, not by a guess after a restart."),

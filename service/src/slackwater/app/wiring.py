@@ -132,6 +132,7 @@ class Service:
         self.extender = Extender(
             world=self.world,
             submitter=self.dispatcher,
+            before_bind=self.desk.until_on_record,
             readiness=self.intake,
             decode_pod=decoder.decode,
             clock=monotonic,

@@ -1,4 +1,4 @@
-"""Answers agents: asks the world, has what must be written written first, and wakes whoever waits for room.
+"""Answers agents: asks the world, has what must be written written first, and wakes whoever waits for room or for a write.
 
 A request costs one call of the world; only growth above the ceiling waits for a write, and only `wait_seconds` for room.
 Deliberately absent: the protocol (`edge/web` reads it) and the decision (the world's).
@@ -11,7 +11,7 @@ import anyio
 import structlog
 
 from slackwater.model.effects import Effect
-from slackwater.model.ids import Instant, PodUid, Row
+from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.world.permits import Decided
 from slackwater.world.world import World
@@ -21,6 +21,8 @@ _log = structlog.get_logger(__name__)
 #: How long an answer may wait for its ceiling to be written; then the agent gets what is safe, and asks again. Agents give a
 #: request up after 2 s at the earliest.
 WRITE_SECONDS: Final = 1.5
+#: How long a bind waits for others' lower permits to be written: together with the bind itself less than kube-scheduler waits.
+RECORD_SECONDS: Final = 0.5
 #: A wait for room is cut to this.
 LONGEST_WAIT_SECONDS: Final = 60.0
 #: Between two refusals of one kind in the log.
@@ -36,6 +38,7 @@ class Desk:
         self._clock = clock
         self._for_ceiling: dict[PodUid, anyio.Event] = {}
         self._for_room: dict[Row, anyio.Event] = {}
+        self._for_record: dict[NodeName, anyio.Event] = {}
         self.waiting = 0  #: agents that wait for room now
 
     async def ask(self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None) -> PermitAnswer | PermitRefusal:
@@ -85,8 +88,14 @@ class Desk:
             self.waiting -= 1
         return latest
 
+    async def until_on_record(self, node: NodeName) -> None:
+        """Before a bind: waits, not long, until room that others gave back on the node is written as given back."""
+        with anyio.move_on_after(RECORD_SECONDS):
+            while self._world.ceilings.still_on_record(node, self._clock()):
+                await self._for_record.setdefault(node, anyio.Event()).wait()
+
     def wake(self) -> None:
-        """Wakes whose ceiling has been written, and who waits for room where some has appeared."""
+        """Wakes whose ceiling has been written, who waits for room that has appeared, and binds whose room is on record."""
         settled, freed = self._world.ceilings.settled, self._world.nodes.freed
         for uid in settled:
             if (event := self._for_ceiling.pop(uid, None)) is not None:
@@ -97,3 +106,5 @@ class Desk:
                 if (event := self._for_room.pop(Row(row), None)) is not None:
                     event.set()
         freed.clear()
+        for node in [n for n in self._for_record if not self._world.ceilings.still_on_record(n, self._clock())]:
+            self._for_record.pop(node).set()

@@ -72,15 +72,19 @@ class Ceilings:
         self.settled: list[PodUid] = []
 
     def safe(self, uid: PodUid) -> Amounts:
-        """The most that may be answered at once: what a restart would reserve."""
+        """The most that may be answered at once: what a restart would reserve, whether or not what is being written, or was
+        written with an answer that was lost, stands there by then."""
         pod = self._pods.known(uid)
         if pod is None or pod.vertical is None:
             return NOTHING
         restored = self._standings.after_restart(pod, scheduler_name=self.policy.scheduler_name)
         standing = self._standings.get(uid)
-        if standing is not None and standing.behind:
-            return restored.reserved.minus(restored.buffer)
-        return restored.reserved
+        behind = standing is not None and standing.behind
+        safe = restored.reserved.minus(restored.buffer) if behind else restored.reserved
+        for written in () if standing is None else (standing.writing, standing.doubted):
+            if written is not None:
+                safe = safe.at_most((written.permit if behind else written.ceiling).at_least(pod.vertical.using))
+        return safe
 
     def ensure(self, uid: PodUid, now: Instant) -> list[Effect]:
         """The pod's account has grown or shrunk: writes what must be written now, and remembers what may wait."""
@@ -173,11 +177,15 @@ class Ceilings:
 
     def room_taken(self, node: NodeName, now: Instant) -> None:
         """A pod was placed on the node: what others gave back there has to be written with the next tick."""
-        row = self._nodes.row_of.get(node)
-        for uid in [] if row is None else self._in_the_way(node, row, now):
+        for uid in self.still_on_record(node, now):
             standing = self._standings.get(uid)
             if standing is not None and standing.writing is None:
                 self._settle(uid, standing, now)
+
+    def still_on_record(self, node: NodeName, now: Instant) -> list[PodUid]:
+        """Whose old, higher permits would take the node over Total, were we to restart now."""
+        row = self._nodes.row_of.get(node)
+        return [] if row is None else self._in_the_way(node, row, now)
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -211,7 +219,7 @@ class Ceilings:
             self._annotations.note(pod, event.text, event.version)
         if standing is None:
             return []
-        meant, standing.writing = standing.writing, None
+        meant, standing.writing, standing.doubted = standing.writing, None, None
         if meant is None or event.text != meant.text():
             self._tally.permit_write_failures += 1
         return self._go_on(event.pod, standing, now)
@@ -222,7 +230,7 @@ class Ceilings:
         standing = self._standings.get(event.pod)
         if standing is None:
             return []
-        standing.writing, standing.attempts = None, _MAX_ATTEMPTS
+        standing.doubted, standing.writing, standing.attempts = standing.writing or standing.doubted, None, _MAX_ATTEMPTS
         standing.written_at = Instant(now + _PATIENCE_SECONDS)
         return self._go_on(event.pod, standing, now)
 

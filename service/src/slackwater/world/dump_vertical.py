@@ -97,6 +97,7 @@ def _permit(dump: VerticalDump, uid: PodUid, standing: Standing, name: PodKey | 
         "permit": None if written is None else _amounts(written.permit),
         "ceiling": None if written is None else _amounts(written.ceiling),
         "writing": None if standing.writing is None else to_builtins(standing.writing),
+        "doubted": None if standing.doubted is None else to_builtins(standing.doubted),
         "heardInSeconds": _seconds(standing.heard_at, dump.now),
         "deniedSinceSeconds": _seconds(standing.denied_since, dump.now),
         "exact": standing.exact,

@@ -132,6 +132,7 @@ class _Restoring:
             denied_since=self._at(entry["deniedSinceSeconds"]),
             odd=entry["odd"],
             writing=None if entry["writing"] is None else msgspec.convert(entry["writing"], Written),
+            doubted=None if entry["doubted"] is None else msgspec.convert(entry["doubted"], Written),
             urgent=entry["urgent"],
             behind=entry["behind"],
             attempts=entry["attempts"],

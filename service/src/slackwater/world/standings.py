@@ -32,6 +32,7 @@ class Standing:
     odd: bool = False  #: has asked for no multiple of its compute unit
     # How the annotation is kept: `ceilings.py` alone changes these.
     writing: Written | None = None
+    doubted: Written | None = None  #: of a write that failed: it may stand there all the same
     urgent: bool = False  #: an agent waits for its ceiling to be written
     behind: bool = False  #: has grown into room that is still written as others'
     attempts: int = 0

@@ -57,6 +57,7 @@ class Extender:
         *,
         world: World,
         submitter: Submitter,
+        before_bind: Callable[[NodeName], Awaitable[None]],
         readiness: Readiness,
         decode_pod: Callable[[bytes], Pod],
         clock: Callable[[], Instant],
@@ -65,6 +66,7 @@ class Extender:
     ) -> None:
         self._world = world
         self._submitter = submitter
+        self._before_bind = before_bind
         self._readiness = readiness
         self._decode_pod = decode_pod
         self._clock = clock
@@ -152,6 +154,7 @@ class Extender:
             return _bind_answer(f"{MEANINGS[answer.reason].text} (pod {key}, node {args.Node})")
         if answer.effect is None:
             return _bind_answer("")
+        await self._before_bind(NodeName(args.Node))
         outcome = await self._submitter.submit(answer.effect).ended()
         return _bind_answer("" if outcome.verdict == "done" else _why_not_bound(outcome, key, args.Node))
 

@@ -1,0 +1,87 @@
+"""Permits whose writing has not ended, or ended without a word: nobody is told more than either text would mean."""
+
+from dataclasses import replace
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from slackwater.model.effects import Bind, WritePermit
+from slackwater.model.events import PermitNotWritten, PermitWritten, Ticked
+from slackwater.model.permits import PermitAsk
+from slackwater.model.written import Written
+from slackwater.run.ports import Outcome
+from slackwater.world.permits import Decided
+from tests.support.bodies import bind_args
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.growing import UNIT, Growing
+from tests.support.service import a_service
+
+SMALL, MEDIUM, LARGE = amounts("1", "4Gi"), amounts("2", "8Gi"), amounts("4", "16Gi")
+
+
+@pytest.fixture
+def cluster() -> Growing:
+    cluster = Growing()
+    cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
+    return cluster
+
+
+def test_growth_waits_for_the_lower_permit_that_is_on_its_way(cluster: Growing) -> None:
+    """Else the write ends after the answer, and a crash then leaves more in use than is on record."""
+    pod = cluster.places("vm", on="n")
+    cluster.ask(pod, MEDIUM)
+    cluster.ask(pod, SMALL, last=MEDIUM)
+    cluster.passes(1.5)
+    assert [effect.text for effect in cluster.writes()] == [Written(permit=SMALL, ceiling=SMALL).text()]
+
+    decided = cluster.decide(pod, MEDIUM, last=SMALL)
+    assert (cluster.told(decided).permit, cluster.told(decided).ceiling_pending) == (SMALL, True)
+    cluster.write()
+    assert cluster.told(decided).permit == MEDIUM
+    cluster.restarts()
+    assert MEDIUM.within(cluster.reserved(pod))
+
+
+def test_a_lower_permit_whose_answer_was_lost_may_stand_there(cluster: Growing) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.ask(pod, MEDIUM)
+    cluster.ask(pod, SMALL, last=MEDIUM)
+    cluster.passes(1.5)
+    (effect,) = cluster.writes()
+    cluster.sent.clear()
+    cluster.annotate(effect)
+    cluster.take(PermitNotWritten(effect.pod, "the connection broke"))
+
+    decided = cluster.decide(pod, MEDIUM, last=SMALL)
+    assert cluster.told(decided).permit == SMALL
+    cluster.restarts()
+    assert cluster.reserved(pod) == SMALL
+
+
+@pytest.mark.anyio
+async def test_a_bind_waits_for_the_permit_of_whose_room_it_takes() -> None:
+    """Else a crash between the two would leave more promised on the node than it has."""
+    on_record = Written(permit=LARGE, ceiling=LARGE).text()
+    machine = replace(a_pod("vm", on="n"), vertical=a_vertical(permit=on_record))
+    other = a_pod("other", cpu="2")
+    async with a_service() as service:
+        service.has(a_node("n", cpu="4", memory="40Gi"), machine, other)
+        ask = PermitAsk(key=machine.key, version=7, asked=SMALL, last_permit=LARGE, compute_unit=UNIT, load=None, slots=False)
+        assert isinstance(service.world.ask_permit(ask, None, service.clock()), Decided)
+        now_on_record = PermitWritten(machine.uid, Written(permit=SMALL, ceiling=SMALL).text(), machine.resource_version + 1)
+        service.writer.script.append(Outcome("done", 200, event=now_on_record))
+        answers = []
+
+        async def bind() -> None:
+            answers.append(await service.ask("bind", bind_args(other, "n")))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(bind)
+            with anyio.fail_after(5):
+                while service.reserved("n")[0] < 3000:
+                    await anyio.lowlevel.checkpoint()
+            assert service.writer.asked == []
+            service.take(Ticked())
+        assert answers == [{"Error": ""}]
+        assert [type(effect) for effect in service.writer.asked] == [WritePermit, Bind]
