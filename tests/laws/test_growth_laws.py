@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, replace
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -21,6 +22,10 @@ from slackwater.world.policy import Policy, VerticalPolicy
 from slackwater.world.restore import restore
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
+
+#: Of a failure hypothesis seeks the smallest case, for five minutes at most. A timeout amid that looks to it as if the
+#: rules drew something else than before: it then tells of a flaky strategy, and not of the failure.
+pytestmark = pytest.mark.timeout(900)
 
 GIB = 1 << 30
 MAXIMUM = amounts("6", "24Gi")
