@@ -77,13 +77,16 @@ async def test_forty_machines_grow_shrink_and_move_also_while_the_service_dies(s
         controller.fails = {"vm-03", "vm-07"}
         await until_crowded(watcher)
         failed_undisturbed = failures(fleet)
+        tell_time(fleet, "undisturbed")
         for _ in range(KILLS):
             await anyio.sleep(rng.uniform(2.0, 5.0))
             await stage.service.kill()
             await stage.service.start()
         await anyio.sleep(4.0)
+        tell_time(fleet, "killed")
         fleet.calm = True
         await until_at_rest(stage, ground, fleet)
+        tell_time(fleet, "at rest")
 
     agents = [running.agent for running in fleet.everyone()]
     migrations = watcher.judge_migrations()
@@ -95,6 +98,10 @@ async def test_forty_machines_grow_shrink_and_move_also_while_the_service_dies(s
     assert [agent.rejected for agent in agents if agent.rejected] == []
     assert [text for text in failed_undisturbed if TOLD not in text] == []
     assert migrations
+
+
+def tell_time(fleet: Fleet, phase: str) -> None:
+    print(f"{phase}: {anyio.current_time() - fleet.started_at:.0f} s after the first agent")
 
 
 def failures(fleet: Fleet) -> list[str]:

@@ -46,6 +46,22 @@ def created(cluster: Growing) -> list[str]:
     return [effect.machine for effect in cluster.sent if isinstance(effect, CreateMigration)]
 
 
+def by_hand(cluster: Growing, key: PodKey, source: Pod, machine: str) -> Migration:
+    """Running, and not of our making."""
+    return Migration(
+        key=key,
+        uid=f"uid-{key.name}",
+        resource_version=cluster.version(),
+        machine=machine,
+        phase="Running",
+        ours=False,
+        deleting=False,
+        source_pod=source.key.name,
+        target_pod="",
+        landing=None,
+    )
+
+
 def finish(cluster: Growing, pod: Pod) -> Pod:
     """What the controller does, up to the end."""
     key = PodKey("default", f"schedplugin-{pod.key.name}")
@@ -339,18 +355,7 @@ def test_a_restart_finds_running_migrations_and_deletes_finished_ones(*, pods_fi
 def test_a_migration_that_somebody_else_made_counts_and_is_left_alone() -> None:
     cluster, pods = crowded()
     key = PodKey("default", "by-hand")
-    cluster.migrations[key] = Migration(
-        key=key,
-        uid="hand",
-        resource_version=cluster.version(),
-        machine="m2",
-        phase="Running",
-        ours=False,
-        deleting=False,
-        source_pod=pods[2].key.name,
-        target_pod="",
-        landing=None,
-    )
+    cluster.migrations[key] = by_hand(cluster, key, pods[2], "m2")
     cluster.take(MigrationSeen(cluster.migrations[key]))
     assert cluster.cpu("full")["PAF"] == 2000
     assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
@@ -358,6 +363,18 @@ def test_a_migration_that_somebody_else_made_counts_and_is_left_alone() -> None:
     assert [effect for effect in cluster.sent if isinstance(effect, DeleteMigration)] == []
     assert cluster.cpu("full")["PAF"] == 0
     cluster.take(MigrationGone(key))
+
+
+def test_of_two_migrations_of_one_machine_the_other_goes_on_when_one_ends() -> None:
+    cluster = a_cluster()
+    pod = movable(cluster, "m")
+    keys = [PodKey("default", name) for name in ("one", "other")]
+    for key in keys:
+        cluster.migrations[key] = by_hand(cluster, key, pod, "m")
+        cluster.take(MigrationSeen(cluster.migrations[key]))
+    for key, want in zip(keys, (2000, 0), strict=True):
+        cluster.take(MigrationGone(key))
+        assert cluster.cpu("full")["PAF"] == want
 
 
 def test_deleting_is_tried_until_the_object_is_gone() -> None:

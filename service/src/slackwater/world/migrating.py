@@ -233,9 +233,16 @@ class Migrating:
         """The move is over, however: nothing is held any more. With `relieving` its source is about to go, and what it accounts
         for goes with it; else nothing is accounted for."""
         del self.moves[move.key]
-        del self._by_machine[move.machine]
         self._holds.drop(_holder(move.key))
-        if move.pod is not None:
+        # Somebody may have asked for another migration of the same machine: then that one goes on.
+        other = next((other for other in self.moves.values() if other.machine == move.machine), None)
+        if other is not None:
+            self._by_machine[move.machine] = other.key
+        else:
+            self._by_machine.pop(move.machine, None)
+        if other is not None and other.pod is not None and other.pod == move.pod:
+            self._by_source[other.pod] = other.key
+        elif move.pod is not None:
             self._by_source.pop(move.pod, None)
             claim = self._claims.get(move.pod)
             if claim is not None and not relieving:
