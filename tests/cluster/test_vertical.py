@@ -110,14 +110,14 @@ def failures(fleet: Fleet) -> list[str]:
 
 
 async def until_crowded(watcher: Watcher) -> None:
-    """Loads have risen and fallen, nodes were full, machines have moved; and all was looked at often."""
+    """Loads have risen and fallen, nodes were full, machines have moved; and all was looked at often. Or something is wrong."""
 
     async def seen() -> dict[str, int]:
         moved = sum(len(moves) for _, _, moves in began(watcher.looks))
         return {"looks": len(watcher.looks), "denied on a full node": watcher.full_seen, "migrations": moved}
 
     def enough(numbers: dict[str, int]) -> bool:
-        return numbers["looks"] >= LOOKS and min(numbers.values()) > 0
+        return bool(watcher.faults) or (numbers["looks"] >= LOOKS and min(numbers.values()) > 0)
 
     await anyio.sleep(UNDISTURBED_SECONDS)
     await eventually(seen, enough, within_seconds=20, wanted=f"{LOOKS} looks, and each of these", every_seconds=0.5)
