@@ -58,7 +58,17 @@ class Watcher:
             for resource in RESOURCES:
                 numbers = node[resource]
                 if numbers["reserved"] - numbers["buffer"] > numbers["total"]:
-                    yield f"{name} is over its Total: {resource} {numbers}"
+                    yield f"{name} is over its Total: {resource} {numbers}; {self._told_of(name, resource, look)}"
+
+    def _told_of(self, node: str, resource: str, look: Look) -> str:
+        """How long this process has been seen, and of each pod there what it counts for and what is on record."""
+        first = next(known for known in self.looks if known.process == look.process)
+        pods = [
+            (pod["name"], pod[resource]["reserved"], look.written.get(uid, {}).get("permit"))
+            for uid, pod in look.pods.items()
+            if pod["node"] == node
+        ]
+        return f"{look.ended_at - first.ended_at:.1f} s after the first look at this process; {pods}"
 
     def _in_use_over_total(self) -> Iterator[str]:
         if not self.looks:
