@@ -1,7 +1,9 @@
-"""Forty virtual machines on four real Nodes, their agents and their controller; and, if asked for, the service dies now and then.
+"""Forty virtual machines on four real Nodes, their agents and their controller; if asked for, the service dies now and then.
 
 SLACKWATER_TEST_KILLS says how often (`make cluster-kills`: three times). `make test` asks for none: one run in ten or so still
-finds, for a second or two after a restart, a node over its Total. Each run has a seed, which it prints: of the loads, of how long migrations take, of when the service dies. The environment
+finds, for a second or two after a restart, a node over its Total.
+
+Each run has a seed, which it prints: of the loads, of how long migrations take, of when the service dies. The environment
 variable SLACKWATER_TEST_SEED gives one, to repeat a run as far as real processes repeat themselves.
 """
 
