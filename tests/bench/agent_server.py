@@ -103,7 +103,7 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
         await group.start(dispatcher.run)
         group.start_soon(intake.run)
         socks = {name: listen(name, "127.0.0.1", 0) for name in ("agents", "extender", "echo")}
-        await group.start(serve_app, listener, socks["agents"], None)
+        await group.start(serve_direct, listener, socks["agents"], None)
         await group.start(serve_direct, extender, socks["extender"], None)
         await group.start(serve_app, echo, socks["echo"], None)
         ports = {name: sock.getsockname()[1] for name, sock in socks.items()}

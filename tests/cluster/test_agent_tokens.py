@@ -62,7 +62,7 @@ def gate(ground: Ground, reviewer: KubeTokenReviewer) -> Gate:
 
 
 async def admitted(gate: Gate, token: str) -> Caller | PermitRefusal:
-    return await gate.caller({"headers": [(b"authorization", f"Bearer {token}".encode())]})
+    return await gate.caller([(b"authorization", f"Bearer {token}".encode())], None)
 
 
 async def test_a_bound_token_opens_the_listener_for_pods_of_its_own_node(ground: Ground, reviewer: KubeTokenReviewer) -> None:

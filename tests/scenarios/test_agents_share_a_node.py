@@ -24,7 +24,7 @@ def an_agent(service: AgentService, number: int) -> VmAgent:
     key = service.desk.has_pod(f"vm-{number}", on="big", reserved=amounts(1000, 4 * GIB))
     unit = Resources(milli_cpu=250, memory=1 if slots else GIB)
     client = AgentClient(
-        service.http, "http://agents/", pod=PodName(namespace=key.namespace, name=key.name), compute_unit=unit, version=version
+        service.http, service.url, pod=PodName(namespace=key.namespace, name=key.name), compute_unit=unit, version=version
     )
     in_use = Resources(milli_cpu=1000, memory=4 if slots else 4 * GIB)
     return VmAgent(client=client, unit=unit, in_use=in_use, bounds=(1, LARGEST), version=version)

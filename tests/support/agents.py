@@ -1,15 +1,21 @@
 """The agents' listener over a desk of the tests, in the same process."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import anyio
+import anyio.lowlevel
 import httpx
+import uvicorn
 from prometheus_client import CollectorRegistry
+from uvicorn.server import ServerState
 
 from slackwater.edge.web.agent_metrics import AgentMetrics
 from slackwater.edge.web.agents import AgentLimits, Agents, Gatekeeper
+from slackwater.edge.web.direct import DirectProtocol
 from slackwater.run.ports import PermitDesk
 from tests.support.desk import FormulaDesk, amounts
 
@@ -32,6 +38,7 @@ class AgentService:
     http: httpx.AsyncClient
     registry: CollectorRegistry
     readiness: Ready
+    url: str
 
     async def post(self, body: Any, **headers: str) -> httpx.Response:
         """`body`: bytes as they are, anything else as JSON."""
@@ -75,6 +82,24 @@ async def an_agent_service(
         gatekeeper=gatekeeper,
         limits=limits or AgentLimits(),
     )
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://agents") as http:
-        yield AgentService(app, own, http, registry, readiness)
+    async with _listening(app) as url, httpx.AsyncClient(base_url=url, verify=False, trust_env=False) as http:
+        yield AgentService(app, own, http, registry, readiness, url)
+
+
+@asynccontextmanager
+async def _listening(app: Agents) -> AsyncIterator[str]:
+    """The listener's own protocol on a socket. Without the server around it, that a test need not wait for its end."""
+    config, state = uvicorn.Config(cast("Any", app), log_config=None, timeout_keep_alive=600), ServerState()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: DirectProtocol(config, state, {}), "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    finally:
+        server.close()
+        for task in list(state.tasks):
+            task.cancel()
+        for connection in list(state.connections):
+            connection.shutdown()
+        with anyio.CancelScope(shield=True), anyio.fail_after(10):
+            while state.connections:
+                await anyio.lowlevel.checkpoint()

@@ -46,6 +46,7 @@ class FormulaDesk:
     pending: bool = False
     _reserved: dict[NodeName, Amounts] = field(default_factory=dict)
     _changed: anyio.Event = field(default_factory=anyio.Event)
+    _waited_for: anyio.Event = field(default_factory=anyio.Event)
 
     def has_node(self, name: str, *, milli_cpu: int, memory: int) -> None:
         self.totals[NodeName(name)] = amounts(milli_cpu, memory)
@@ -70,9 +71,14 @@ class FormulaDesk:
             return answer
         with anyio.move_on_after(wait_seconds):
             while isinstance(answer, PermitAnswer) and not self._wanted(ask).within(answer.permit):
+                self._waited_for.set()
                 await self._changed.wait()
                 answer = self._decide(ask, caller)
         return answer
+
+    async def is_waited_for(self) -> None:
+        """Returns once somebody waits, or has waited, for room."""
+        await self._waited_for.wait()
 
     def _decide(self, ask: PermitAsk, caller: Caller | None) -> PermitAnswer | PermitRefusal:
         pod = self.pods.get(ask.key)

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from slackwater.edge.web.agents import Gatekeeper
+from slackwater.edge.web.direct import Headers
 from slackwater.model.effects import Effect
 from slackwater.model.events import Synced
 from slackwater.model.ids import Instant, NodeName, PodKey
@@ -72,6 +73,9 @@ async def a_real_desk(*, caller: Caller | PermitRefusal | None = None) -> AsyncI
 class _Knows:
     who: Caller | PermitRefusal
 
-    async def caller(self, scope: object) -> Caller | PermitRefusal:
-        del scope
+    def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
+        del headers, peer
         return self.who
+
+    async def caller(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
+        return self.at_once(headers, peer)

@@ -24,7 +24,7 @@ def cus(count: int) -> Resources:
 
 
 def a_client(service: AgentService, pod: PodName = VM) -> AgentClient:
-    return AgentClient(service.http, "http://agents/", pod=pod, compute_unit=UNIT)
+    return AgentClient(service.http, service.url, pod=pod, compute_unit=UNIT)
 
 
 async def test_a_vm_grows_shrinks_and_tells_its_last_permit() -> None:
@@ -46,7 +46,7 @@ async def test_every_version_has_the_same_conversation_in_its_own_units(version:
     kind = SlotResources if slots else Resources
     async with an_agent_service() as service:
         unit = Resources(milli_cpu=250, memory=size)
-        client = AgentClient(service.http, "http://agents/", pod=VM, compute_unit=unit, version=version)
+        client = AgentClient(service.http, service.url, pod=VM, compute_unit=unit, version=version)
         for count in (4, 9, 3):
             wanted = Resources(milli_cpu=250 * count, memory=size * count)
             permit = await client.ask(wanted, in_use=Resources(milli_cpu=250, memory=size))

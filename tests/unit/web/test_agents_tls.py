@@ -12,7 +12,7 @@ import trustme
 import uvloop
 
 from slackwater.edge.web.gate import Gate, GateConfig
-from slackwater.edge.web.serving import Tls, listen, serve_app
+from slackwater.edge.web.serving import Tls, listen, serve_direct
 from slackwater.model.ids import Instant
 from tests.support.agents import a_request, an_agent_service
 
@@ -53,7 +53,7 @@ async def served(ca: trustme.CA, folder: Path, *, optional: bool) -> AsyncIterat
     gate = Gate(GateConfig(certificate_prefix="system:node:"), None, clock=lambda: Instant(0.0), unix_seconds=lambda: 0.0)
     with listen("agents", "127.0.0.1", 0) as sock:
         async with an_agent_service(gatekeeper=gate) as service, anyio.create_task_group() as group:
-            await group.start(serve_app, service.app, sock, tls_files(ca, folder, optional=optional))
+            await group.start(serve_direct, service.app, sock, tls_files(ca, folder, optional=optional))
             yield f"https://127.0.0.1:{sock.getsockname()[1]}"
             group.cancel_scope.cancel()
 

@@ -1,10 +1,11 @@
 """The agents' listener over time: waiting for room, bounds, faults."""
 
 import json
-from collections.abc import Awaitable, MutableMapping
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import anyio
+import anyio.abc
 import anyio.lowlevel
 import httpx
 import pytest
@@ -12,7 +13,7 @@ from structlog.testing import capture_logs
 
 from slackwater.edge.web.agents import AgentLimits
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
-from tests.support.agents import a_request, an_agent_service
+from tests.support.agents import AgentService, a_request, an_agent_service
 from tests.support.desk import GIB, amounts
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +30,7 @@ async def test_with_prefer_wait_denied_growth_is_answered_as_soon_as_there_is_ro
         with anyio.fail_after(5):
             async with anyio.create_task_group() as group:
                 group.start_soon(ask)
-                await anyio.wait_all_tasks_blocked()
+                await service.desk.is_waited_for()
                 assert answers == []
                 service.desk.drop_pod(other)
         assert answers[0].json()["permit"]["vCPUs"] == 4
@@ -67,25 +68,17 @@ async def test_only_the_wait_of_the_rfc_is_one(prefer: str, want: int) -> None:
         assert service.desk.waits == [want]
 
 
-async def test_an_agent_that_hangs_up_ends_its_wait() -> None:
-    async with an_agent_service() as service:
-        service.desk.has_pod("other", on="n", reserved=amounts(9000, 4 * GIB))
-        sent: list[Any] = []
-        messages: list[MutableMapping[str, Any]] = [
-            {"type": "http.request", "body": json.dumps(a_request(cpu=4)).encode()},
-            {"type": "http.disconnect"},
-        ]
-
-        async def receive() -> MutableMapping[str, Any]:
-            return messages.pop(0)
-
-        async def send(message: MutableMapping[str, Any]) -> None:
-            sent.append(message)
-
+@pytest.mark.parametrize("prefer", ["wait=20", "wait=0"])
+async def test_an_agent_that_hangs_up_ends_its_wait(prefer: str) -> None:
+    """Whether it waits for room, or for the desk to write."""
+    desk = _Stuck()
+    async with an_agent_service(desk=desk) as service, anyio.create_task_group() as group:
         with anyio.fail_after(5):
-            scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"prefer", b"wait=20")]}
-            await service.app(scope, receive, send)
-        assert sent == []
+            group.start_soon(lambda: service.post(a_request(cpu=4), prefer=prefer))
+            await desk.was_asked(1)
+            group.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await desk.given_up.wait()
         assert service.counted("slackwater_agent_requests_total", code="499", version="v5.0") == 1
 
 
@@ -94,12 +87,29 @@ class _Stuck:
 
     def __init__(self, fault: Exception | None = None) -> None:
         self.fault = fault
+        self.given_up = anyio.Event()
+        self._asked = anyio.Semaphore(0)
+
+    async def was_asked(self, times: int) -> None:
+        for _ in range(times):
+            await self._asked.acquire()
 
     async def ask(self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None) -> PermitAnswer | PermitRefusal:
+        self._asked.release()
         if self.fault is not None:
             raise self.fault
-        await anyio.sleep_forever()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.given_up.set()
         raise AssertionError
+
+
+class _Broken:
+    """A desk that fails before there is anything to wait for."""
+
+    def ask(self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None) -> PermitAnswer:
+        raise RuntimeError("broken")
 
 
 async def test_an_answer_that_does_not_come_in_time_is_503() -> None:
@@ -118,14 +128,22 @@ async def test_a_fault_is_500_and_the_next_request_is_answered() -> None:
         assert (await service.post(a_request())).status_code == 503
 
 
+async def test_a_fault_at_once_is_500_too() -> None:
+    async with an_agent_service(desk=_Broken()) as service:
+        with capture_logs() as logs:
+            answer = await service.post(a_request())
+        assert (answer.status_code, answer.text) == (500, "request handler panicked")
+        assert [log["event"] for log in logs] == ["agent request failed"]
+
+
 async def test_more_requests_than_allowed_are_told_to_come_again() -> None:
-    few = AgentLimits(max_requests=2)
-    async with an_agent_service(desk=_Stuck(), limits=few) as service, anyio.create_task_group() as group:
+    few, desk = AgentLimits(max_requests=2), _Stuck()
+    async with an_agent_service(desk=desk, limits=few) as service, anyio.create_task_group() as group:
         for _ in range(2):
             group.start_soon(service.post, a_request())
-        await anyio.wait_all_tasks_blocked()
+        await desk.was_asked(2)
         answer = await service.post(a_request())
-        assert answer.status_code == 503
+        assert (answer.status_code, answer.text) == (503, "3 requests in flight, want at most 2")
         assert answer.headers["retry-after"] == "1"
         group.cancel_scope.cancel()
 
@@ -138,42 +156,81 @@ async def test_before_everything_is_listed_a_good_request_waits_its_turn() -> No
         assert service.desk.asked == []
 
 
-async def _raw(service: Any, *messages: MutableMapping[str, Any]) -> list[MutableMapping[str, Any]]:
-    waiting, sent = list(messages), []
-
-    async def receive() -> MutableMapping[str, Any]:
-        if not waiting:
-            await anyio.sleep_forever()
-        return waiting.pop(0)
-
-    def send(message: MutableMapping[str, Any]) -> Awaitable[None]:
-        sent.append(message)
-        return anyio.lowlevel.checkpoint()
-
+@asynccontextmanager
+async def connected(service: AgentService) -> AsyncIterator[anyio.abc.SocketStream]:
+    url = httpx.URL(service.url)
     with anyio.fail_after(5):
-        await service.app({"type": "http", "method": "POST", "path": "/", "headers": []}, receive, send)
-    return sent
+        async with await anyio.connect_tcp(url.host, url.port or 0) as stream:
+            yield stream
+
+
+async def read_until(stream: anyio.abc.SocketStream, end: bytes) -> bytes:
+    found = b""
+    while not found.endswith(end):
+        found += await stream.receive()
+    return found
+
+
+def head(length: int, more: str = "") -> bytes:
+    return f"POST / HTTP/1.1\r\nhost: agents\r\ncontent-length: {length}\r\n{more}\r\n".encode()
+
+
+ANSWER = b'{"permit":{"vCPUs":1,"mem":"4Gi"}}'
 
 
 async def test_a_body_that_never_ends_is_given_up() -> None:
-    async with an_agent_service(limits=AgentLimits(body_seconds=0.02)) as service:
-        start, body = await _raw(service, {"type": "http.request", "body": b"{", "more_body": True})
-        assert (start["status"], body["body"]) == (408, b"body: not complete within 0.02 s")
-        assert (b"connection", b"close") in start["headers"]
+    async with an_agent_service(limits=AgentLimits(body_seconds=0.02)) as service, connected(service) as stream:
+        await stream.send(head(100) + b"{")
+        answer = await read_until(stream, b"body: not complete within 0.02 s")
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"content-type: text/plain\r\n" in answer
+        assert b"connection: close\r\n" in answer
+        assert service.counted("slackwater_agent_requests_total", code="408", version="other") == 1
 
 
 async def test_a_body_in_pieces_is_put_together() -> None:
     text = json.dumps(a_request()).encode()
-    pieces = [{"type": "http.request", "body": text[i : i + 7], "more_body": i + 7 < len(text)} for i in range(0, len(text), 7)]
-    async with an_agent_service() as service:
-        start, _ = await _raw(service, *pieces)
-        assert start["status"] == 200
+    async with an_agent_service() as service, connected(service) as stream:
+        await stream.send(head(len(text)))
+        for i in range(0, len(text), 7):
+            await stream.send(text[i : i + 7])
+            await anyio.lowlevel.checkpoint()
+        assert (await read_until(stream, ANSWER)).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_a_huge_body_is_answered_by_its_beginning_and_the_connection_closed() -> None:
     text = json.dumps(a_request()).encode()
-    pieces = [{"type": "http.request", "body": text + b" " * 70_000, "more_body": True}]
-    async with an_agent_service() as service:
-        start, _ = await _raw(service, *pieces)
-        assert start["status"] == 200
-        assert (b"connection", b"close") in start["headers"]
+    async with an_agent_service() as service, connected(service) as stream:
+        await stream.send(head(1_000_000) + text + b" " * 70_000)
+        answer = await read_until(stream, ANSWER)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b"connection: close\r\n" in answer
+        assert len(service.desk.asked) == 1
+
+
+async def test_a_body_within_what_is_skipped_leaves_the_connection_for_the_next() -> None:
+    text = json.dumps(a_request()).encode()
+    async with an_agent_service() as service, connected(service) as stream:
+        for _ in range(2):
+            await stream.send(head(65_536) + text.ljust(65_536))
+            assert b"connection: close" not in await read_until(stream, ANSWER)
+
+
+async def test_a_question_that_comes_while_another_waits_has_its_turn() -> None:
+    async with an_agent_service() as service, connected(service) as stream:
+        other = service.desk.has_pod("other", on="n", reserved=amounts(9000, 4 * GIB))
+        for cpu, more in ((4, "prefer: wait=20\r\n"), (1, "")):
+            text = json.dumps(a_request(cpu=cpu)).encode()
+            await stream.send(head(len(text), more) + text)
+            await service.desk.is_waited_for()
+        service.desk.drop_pod(other)
+        answers = await read_until(stream, ANSWER)
+        assert answers.index(b'"vCPUs":4') < answers.index(b'"vCPUs":1')
+
+
+async def test_what_is_no_http_is_told_so_in_plain_text() -> None:
+    async with an_agent_service() as service, connected(service) as stream:
+        await stream.send(b"\x16\x03\x01 not http at all\r\n\r\n")
+        answer = await stream.receive()
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"content-type: text/plain\r\n" in answer

@@ -11,7 +11,7 @@ import trustme
 import uvloop
 
 from slackwater.edge.web import direct
-from slackwater.edge.web.direct import Answer
+from slackwater.edge.web.direct import Answer, Request, Terms
 from slackwater.edge.web.serving import Tls, listen, serve_direct
 
 pytestmark = pytest.mark.anyio
@@ -32,25 +32,35 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 class App:
     """Answers with what it was asked; paths that begin with /later wait for `release`."""
 
-    max_body_bytes = 10_000
-
-    def __init__(self) -> None:
+    def __init__(self, terms: Terms | None = None) -> None:
+        self.terms = terms or Terms(max_body_bytes=10_000)
         self.release = anyio.Event()
         self.asked: list[str] = []
+        self.requests: list[Request] = []
+        self.ended = anyio.Event()
+        self.cancelled = False
         self.was_asked = anyio.Event()
 
-    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
+    def answer(self, request: Request) -> Answer | Awaitable[Answer]:
+        method, path, body = request.method, request.path, request.body
         self.asked.append(path)
+        self.requests.append(request)
         self.was_asked.set()
         answer = (
-            Answer(405, b"", "POST")
+            Answer(405, b"", headers=((b"allow", b"POST"),))
             if method == "DELETE"
             else Answer(200, b"%b %b %d" % (method.encode(), path.encode(), len(body)))
         )
         return self._later(answer) if path.startswith("/later") else answer
 
     async def _later(self, answer: Answer) -> Answer:
-        await self.release.wait()
+        try:
+            await self.release.wait()
+        except anyio.get_cancelled_exc_class():
+            self.cancelled = True
+            raise
+        finally:
+            self.ended.set()
         return answer
 
     def refusal(self, status: int, _path: str, message: str) -> Answer:
@@ -214,11 +224,68 @@ async def test_a_wrong_method_is_told_the_right_one() -> None:
         assert (status, headers["allow"]) == (405, "POST")
 
 
-async def test_a_request_that_does_not_arrive_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "_ARRIVE_SECONDS", 0.2)
-    async with called(App()) as caller:
-        await caller.sends(b"POST /x HTTP/1.1\r\ncontent-length: 100\r\n\r\nhalf")
+async def test_a_request_that_does_not_arrive_ends_its_connection() -> None:
+    async with called(App(Terms(max_body_bytes=10_000, arrive_seconds=0.05))) as caller:
+        await caller.sends(b"POST /x HTTP/1.1\r\ncontent-length: 100\r\n")
         assert await caller.is_hung_up_on()
+
+
+async def test_half_a_body_is_told_that_it_is_late() -> None:
+    async with called(App(Terms(max_body_bytes=10_000, arrive_seconds=0.05))) as caller:
+        await caller.sends(b"POST /x HTTP/1.1\r\ncontent-length: 100\r\n\r\nhalf")
+        status, headers, body = await caller.hears()
+        assert (status, headers["connection"], body) == (408, "close", b"body: not complete within 0.05 s")
+        assert await caller.is_hung_up_on()
+
+
+async def test_the_next_request_has_its_own_time_to_arrive() -> None:
+    app = App(Terms(max_body_bytes=10_000, arrive_seconds=0.3))
+    async with called(app) as caller:
+        for _ in range(2):
+            await caller.sends(b"POST /x HTTP/1.1\r\ncontent-length: 1\r\n\r\n")
+            await anyio.lowlevel.checkpoint()
+            await caller.sends(b"x")
+            assert (await caller.hears())[0] == 200
+        await caller.sends(b"POST /x HTTP/1.1\r\n")
+        assert await caller.is_hung_up_on()
+    assert app.asked == ["/x", "/x"]
+
+
+async def test_only_the_headers_that_are_wanted_are_given_on() -> None:
+    app = App(Terms(max_body_bytes=10_000, headers=frozenset({b"prefer"})))
+    async with called(app) as caller:
+        await caller.posts("/x", extra="Prefer: a\r\nX-Other: b\r\nPREFER: c\r\n")
+        await caller.hears()
+        await caller.posts("/x")
+        await caller.hears()
+    assert [list(request.headers) for request in app.requests] == [[(b"prefer", b"a"), (b"prefer", b"c")], []]
+
+
+async def test_where_only_the_beginning_of_a_body_is_read_the_rest_is_skipped() -> None:
+    app = App(Terms(max_body_bytes=10_000, read_body_bytes=10))
+    async with called(app) as caller:
+        for size in (9, 10, 11, 10_000):
+            await caller.posts("/x", b"x" * size)
+            assert (await caller.hears())[2] == b"POST /x %d" % min(size, 10)
+        await caller.sends(b"POST /x HTTP/1.1\r\ncontent-length: 20000\r\n\r\n" + b"x" * 10_001)
+        status, headers, body = await caller.hears()
+        assert (status, headers["connection"], body) == (200, "close", b"POST /x 10")
+        await caller.sends(b"x" * 9_999 + b"POST /never HTTP/1.1\r\ncontent-length: 0\r\n\r\n")
+        assert await caller.is_hung_up_on()
+    assert [request.whole for request in app.requests] == [True] * 4 + [False]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_what_is_awaited_ends_with_the_caller_only_where_that_is_wanted(ends: bool) -> None:
+    app = App(Terms(max_body_bytes=10_000, ends_with_caller=ends))
+    async with served(app) as port:
+        async with await anyio.connect_tcp("127.0.0.1", port) as gone:
+            await Caller(gone).posts("/later/gone")
+            await app.was_asked.wait()
+        if not ends:
+            app.release.set()
+        await app.ended.wait()
+    assert app.cancelled is ends
 
 
 async def test_a_caller_that_goes_away_disturbs_nobody() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from slackwater.edge.kube.client import open_client
 from slackwater.edge.kube.tokens import KubeTokenReviewer
+from slackwater.edge.web.direct import Headers
 from slackwater.edge.web.gate import Gate, GateConfig
-from slackwater.edge.web.peer import PEER, common_name
+from slackwater.edge.web.peer import common_name
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.permits import Caller, PermitRefusal
 from tests.support.agents import a_request, an_agent_service
@@ -48,10 +49,9 @@ async def ground(tmp_path: Path) -> AsyncIterator[Ground]:
         yield Ground(api, KubeTokenReviewer(client))
 
 
-def scope(*, token: str | None = None, peer: str | None = None) -> dict[str, Any]:
-    headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-    extensions = {} if peer is None else {"extensions": {PEER: {"common_name": peer}}}
-    return {"type": "http", "headers": headers, **extensions}
+def shown(*, token: str | None = None, peer: str | None = None) -> tuple[Headers, str | None]:
+    """What a caller shows of itself, as the gate is told it."""
+    return ([] if token is None else [(b"authorization", f"Bearer {token}".encode())]), peer
 
 
 def refused(found: Caller | PermitRefusal) -> tuple[int, str]:
@@ -67,19 +67,19 @@ def refused(found: Caller | PermitRefusal) -> tuple[int, str]:
     [("system:node:", "system:node:n1", "n1"), ("", "n1", "n1"), ("agent of ", "agent of n.1", "n.1")],
 )
 async def test_the_certificates_name_tells_the_node(ground: Ground, prefix: str, name: str, want: str) -> None:
-    found = await ground.gate(certificate_prefix=prefix).caller(scope(peer=name))
+    found = await ground.gate(certificate_prefix=prefix).caller(*shown(peer=name))
     assert found == Caller(node=NodeName(want), name=name)
     assert ground.api.asked == []
 
 
 @pytest.mark.parametrize("name", ["", "system:node:", "system:nodes:n1", "admin", "System:node:n1"])
 async def test_a_certificate_of_somebody_else_is_forbidden(ground: Ground, name: str) -> None:
-    found = refused(await ground.gate(certificate_prefix="system:node:").caller(scope(peer=name)))
+    found = refused(await ground.gate(certificate_prefix="system:node:").caller(*shown(peer=name)))
     assert found == (403, f"certificate of {name!r} names no node: want CN system:node:<node>")
 
 
 async def test_a_certificate_counts_for_nothing_where_only_tokens_do(ground: Ground) -> None:
-    assert refused(await ground.gate().caller(scope(peer="system:node:n"))) == (401, "who are you? want a bearer token")
+    assert refused(await ground.gate().caller(*shown(peer="system:node:n"))) == (401, "who are you? want a bearer token")
 
 
 def test_the_last_common_name_is_the_name() -> None:
@@ -94,46 +94,46 @@ def test_the_last_common_name_is_the_name() -> None:
 
 async def test_a_bound_token_of_the_agents_account_is_let_in_for_its_node(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, reviewed(node="node-7"))
-    assert await ground.gate().caller(scope(token=a_token())) == Caller(node=NodeName("node-7"), name=AGENT)
+    assert await ground.gate().caller(*shown(token=a_token())) == Caller(node=NodeName("node-7"), name=AGENT)
 
 
 async def test_a_token_will_do_where_the_certificate_does_not(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, reviewed(node="node-7"))
     gate = ground.gate(certificate_prefix="system:node:")
-    assert isinstance(await gate.caller(scope(token=a_token(), peer="admin")), Caller)
+    assert isinstance(await gate.caller(*shown(token=a_token(), peer="admin")), Caller)
     want = "who are you? want a client certificate or a bearer token"
-    assert refused(await gate.caller(scope())) == (401, want)
+    assert refused(await gate.caller(*shown())) == (401, want)
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic abc", "Token abc"])
 async def test_without_a_bearer_token_nobody_is_let_in(ground: Ground, header: str) -> None:
-    found = await ground.gate().caller({"headers": [(b"authorization", header.encode())]})
+    found = await ground.gate().caller([(b"authorization", header.encode())], None)
     assert refused(found) == (401, "who are you? want a bearer token")
     assert ground.api.asked == []
 
 
 async def test_the_word_bearer_is_read_in_any_case(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, reviewed())
-    assert isinstance(await ground.gate().caller({"headers": [(b"authorization", b"bEARER  abc ")]}), Caller)
+    assert isinstance(await ground.gate().caller([(b"authorization", b"bEARER  abc ")], None), Caller)
 
 
 @pytest.mark.parametrize("user", ["admin", "system:serviceaccount:default:autoscaler-agent", "system:node:n", ""])
 async def test_tokens_of_other_accounts_are_forbidden(ground: Ground, user: str) -> None:
     ground.api.reply("POST", REVIEWS, reviewed(user=user))
-    found = refused(await ground.gate().caller(scope(token=a_token())))
+    found = refused(await ground.gate().caller(*shown(token=a_token())))
     assert found == (403, f"{user}: want the ServiceAccount kube-system/autoscaler-agent")
 
 
 async def test_a_token_that_is_bound_to_no_node_is_forbidden(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, reviewed(node=None))
-    status, text = refused(await ground.gate().caller(scope(token=a_token())))
+    status, text = refused(await ground.gate().caller(*shown(token=a_token())))
     assert status == 403
     assert text.startswith(f"{AGENT}: the token is bound to no node")
 
 
 @pytest.mark.parametrize("token", ["x" * 16_385, "\xff"])
 async def test_what_can_be_no_token_is_refused_without_asking(ground: Ground, token: str) -> None:
-    found = await ground.gate().caller({"headers": [(b"authorization", b"Bearer " + token.encode("latin-1"))]})
+    found = await ground.gate().caller([(b"authorization", b"Bearer " + token.encode("latin-1"))], None)
     assert refused(found)[0] == 401
     assert ground.api.asked == []
 
@@ -145,43 +145,43 @@ async def test_a_known_token_is_reviewed_once_in_its_time(ground: Ground) -> Non
     ground.api.reply("POST", REVIEWS, reviewed(), reviewed(), not_reviewed())
     gate = ground.gate(keep_seconds=60)
     for ground.seconds, want_reviews in ((0.0, 1), (59.0, 1), (60.0, 2), (119.0, 2)):
-        assert isinstance(await gate.caller(scope(token=a_token())), Caller)
+        assert isinstance(await gate.caller(*shown(token=a_token())), Caller)
         assert len(ground.api.asked) == want_reviews
     ground.seconds = 121.0
-    assert refused(await gate.caller(scope(token=a_token()))) == (401, "bearer token: invalid bearer token")
+    assert refused(await gate.caller(*shown(token=a_token()))) == (401, "bearer token: invalid bearer token")
 
 
 async def test_nothing_is_kept_beyond_the_tokens_own_end(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, reviewed(), not_reviewed())
     gate, token = ground.gate(keep_seconds=60), a_token(exp=UNIX + 30)
     ground.seconds = 29.0
-    assert isinstance(await gate.caller(scope(token=token)), Caller)
+    assert isinstance(await gate.caller(*shown(token=token)), Caller)
     ground.seconds = 30.5
-    assert refused(await gate.caller(scope(token=token)))[0] == 401
+    assert refused(await gate.caller(*shown(token=token)))[0] == 401
 
 
 async def test_an_unknown_token_is_asked_about_again_soon(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, not_reviewed(), reviewed())
     gate = ground.gate(refuse_seconds=5)
     for ground.seconds, want in ((0.0, 401), (4.9, 401)):
-        assert refused(await gate.caller(scope(token=a_token())))[0] == want
+        assert refused(await gate.caller(*shown(token=a_token())))[0] == want
     ground.seconds = 5.0
-    assert isinstance(await gate.caller(scope(token=a_token())), Caller)
+    assert isinstance(await gate.caller(*shown(token=a_token())), Caller)
 
 
 async def test_a_silent_api_server_is_no_refusal_of_the_token(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, Reply(status=500), reviewed())
     gate = ground.gate()
-    status, text = refused(await gate.caller(scope(token=a_token())))
+    status, text = refused(await gate.caller(*shown(token=a_token())))
     assert (status, text[:38]) == (503, "bearer token: could not be reviewed: T")
     ground.seconds = 1.0
-    assert isinstance(await gate.caller(scope(token=a_token())), Caller)
+    assert isinstance(await gate.caller(*shown(token=a_token())), Caller)
 
 
 async def test_a_review_that_hangs_is_given_up(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, Reply(hang=True))
     with anyio.fail_after(5):
-        assert refused(await ground.gate(review_seconds=0.05).caller(scope(token=a_token())))[0] == 503
+        assert refused(await ground.gate(review_seconds=0.05).caller(*shown(token=a_token())))[0] == 503
 
 
 async def test_many_requests_with_one_token_make_one_review(ground: Ground) -> None:
@@ -189,7 +189,7 @@ async def test_many_requests_with_one_token_make_one_review(ground: Ground) -> N
     gate, found = ground.gate(), []
 
     async def ask() -> None:
-        found.append(await gate.caller(scope(token=a_token())))
+        found.append(await gate.caller(*shown(token=a_token())))
 
     async with anyio.create_task_group() as group:
         for _ in range(20):
@@ -203,7 +203,7 @@ async def test_the_asker_that_goes_away_leaves_the_others_their_review(ground: G
     gate, found = ground.gate(), []
 
     async def ask() -> None:
-        found.append(await gate.caller(scope(token=a_token())))
+        found.append(await gate.caller(*shown(token=a_token())))
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
@@ -211,7 +211,7 @@ async def test_the_asker_that_goes_away_leaves_the_others_their_review(ground: G
 
             async def leaves() -> None:
                 with first:
-                    await gate.caller(scope(token=a_token()))
+                    await gate.caller(*shown(token=a_token()))
 
             group.start_soon(leaves)
             await ground.api.was_asked(1)
@@ -225,7 +225,7 @@ async def test_the_tokens_kept_are_bounded_and_the_longest_unused_goes_first(gro
     ground.api.reply("POST", REVIEWS, *(reviewed() for _ in range(4)))
     gate = ground.gate(max_tokens=2)
     for note, want_reviews in (("a", 1), ("b", 2), ("a", 2), ("c", 3), ("a", 3), ("b", 4)):
-        await gate.caller(scope(token=a_token(note=note)))
+        await gate.caller(*shown(token=a_token(note=note)))
         assert len(ground.api.asked) == want_reviews
 
 
@@ -234,7 +234,7 @@ async def test_a_token_that_tells_no_end_is_kept_like_any(ground: Ground, token:
     ground.api.reply("POST", REVIEWS, reviewed())
     gate = ground.gate()
     for _ in range(2):
-        assert isinstance(await gate.caller(scope(token=token)), Caller)
+        assert isinstance(await gate.caller(*shown(token=token)), Caller)
 
 
 # --- with the listener --------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
+from slackwater.edge.web.direct import Terms
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import SettingsView, ops_app
@@ -91,7 +92,7 @@ async def serve(
             root.start_soon(service.intake.run, name="intake")
             await root.start(serve_direct, service.extender, *extender, name="extender listener")
             connections = max_connections(settings.listeners.agents)
-            await root.start(serve_app, service.agents, *agents, connections, name="agents listener")
+            await root.start(serve_direct, service.agents, *agents, connections, name="agents listener")
             if config_path is not None:
                 root.start_soon(service.watch_settings, Path(config_path), name="settings")
             await service.intake.synced()
@@ -194,7 +195,7 @@ class Service:
         change = live(self._settings, new)
         self._settings = change.settings
         self.world.adopt_policy(policy_of(change.settings))
-        self.extender.max_body_bytes = change.settings.extender.max_body_bytes
+        self.extender.terms = Terms(max_body_bytes=change.settings.extender.max_body_bytes)
         self._view.in_force = as_file(change.settings)
         waits = ", ".join(change.restart)
         self._view.problem = f"these changes wait for a restart: {waits}" if waits else None

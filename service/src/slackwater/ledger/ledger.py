@@ -95,6 +95,12 @@ class Ledger:
             _at(columns.held, row),
         )
 
+    def room(self, row: Row) -> tuple[Amounts, Amounts]:
+        """`free` and `over` of the node's numbers: each request of an agent needs these two and no others."""
+        columns = self.columns
+        total, promised = _at(columns.total, row), _at(columns.reserved, row).plus(_at(columns.held, row))
+        return total.minus(promised).not_below_zero(), promised.minus(total).not_below_zero()
+
     def hold(self, rows: "np.typing.NDArray[np.intp]", amounts: Amounts) -> None:
         """Keeps room on each of the rows for one pod (rows: distinct)."""
         for resource in (CPU, MEMORY):

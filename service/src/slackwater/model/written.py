@@ -12,7 +12,7 @@ from typing import Final
 from slackwater.model.resources import Amounts
 from slackwater_protocol.units import byte_count, format_bytes, format_milli_cpu, milli_cpu
 
-#: Distinct texts that are kept read: each counted pod's is read with every request.
+#: Distinct texts that are kept, read and written: each counted pod's is read with every request.
 _CACHED_TEXTS: Final = 32_768
 
 
@@ -24,7 +24,12 @@ class Written:
     ceiling: Amounts
 
     def text(self) -> str:
-        return json.dumps({"permit": _quantities(self.permit), "ceiling": _quantities(self.ceiling)}, separators=(",", ":"))
+        return _text(self.permit, self.ceiling)
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _text(permit: Amounts, ceiling: Amounts) -> str:
+    return json.dumps({"permit": _quantities(permit), "ceiling": _quantities(ceiling)}, separators=(",", ":"))
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)

@@ -4,7 +4,7 @@ A request costs one call of the world; only growth above the ceiling waits for a
 Deliberately absent: the protocol (`edge/web` reads it) and the decision (the world's).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import anyio
@@ -41,20 +41,35 @@ class Desk:
         self._for_record: dict[NodeName, anyio.Event] = {}
         self.waiting = 0  #: agents that wait for room now
 
-    async def ask(self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None) -> PermitAnswer | PermitRefusal:
+    def ask(
+        self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None
+    ) -> PermitAnswer | PermitRefusal | Awaitable[PermitAnswer | PermitRefusal]:
         decided = self._decide(ask, caller)
         if isinstance(decided, PermitRefusal):
             return decided
         if wait_seconds > 0 and decided.denied:
-            decided = await self._until_room(ask, caller, decided, min(wait_seconds, LONGEST_WAIT_SECONDS))
-            if isinstance(decided, PermitRefusal):
-                return decided
+            return self._answer_with_room(ask, caller, decided, min(wait_seconds, LONGEST_WAIT_SECONDS))
         answer = self._world.permit_answer(decided)
         if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
-            await self._until_written(decided.uid)
-            answer = self._world.permit_answer(decided)
-            if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
-                _log.warning("permit not written in time", pod=str(ask.key), answered="what was written before")
+            return self._answer_when_written(ask, decided)
+        return answer
+
+    async def _answer_with_room(
+        self, ask: PermitAsk, caller: Caller | None, decided: Decided, seconds: float
+    ) -> PermitAnswer | PermitRefusal:
+        found = await self._until_room(ask, caller, decided, seconds)
+        if isinstance(found, PermitRefusal):
+            return found
+        answer = self._world.permit_answer(found)
+        if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
+            return await self._answer_when_written(ask, found)
+        return answer
+
+    async def _answer_when_written(self, ask: PermitAsk, decided: Decided) -> PermitAnswer | PermitRefusal:
+        await self._until_written(decided.uid)
+        answer = self._world.permit_answer(decided)
+        if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
+            _log.warning("permit not written in time", pod=str(ask.key), answered="what was written before")
         return answer
 
     def _decide(self, ask: PermitAsk, caller: Caller | None) -> Decided | PermitRefusal:

@@ -1,6 +1,6 @@
 """The outside world as the loops need it. The consumer owns the Protocol; `edge` implements it (kube, sandbox)."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -55,11 +55,13 @@ class Batch:
 class PermitDesk(Protocol):
     """Answers agents. With `wait_seconds` an increase that has no room yet is answered when room appears, or at the end of the
     wait with what there is. A `caller` that is not None is refused (403) for pods of other nodes. Never raises over a question.
+
+    Answers at once where nothing has to be waited for.
     """
 
-    async def ask(
+    def ask(
         self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None
-    ) -> PermitAnswer | PermitRefusal: ...
+    ) -> PermitAnswer | PermitRefusal | Awaitable[PermitAnswer | PermitRefusal]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

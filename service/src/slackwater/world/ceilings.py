@@ -159,7 +159,8 @@ class Ceilings:
         stale = [uid for uid in self._stale.get(node, ()) if self._may_be_written(uid, now)]
         if not stale:
             return []
-        total, reserved = self._ledger.numbers(row).total, self._ledger.numbers(row).reserved
+        numbers = self._ledger.numbers(row)
+        total, reserved = numbers.total, numbers.reserved
         for uid in stale:
             reserved = reserved.plus(self._excess(uid))
         return [] if reserved.within(total) else stale
@@ -208,7 +209,7 @@ class Ceilings:
         """A few steps above the permit, within Max and within the room that is there."""
         assert pod.vertical is not None
         row, unit = self._nodes.row_of.get(node), self.policy.vertical.unit
-        free = NOTHING if row is None else self._ledger.numbers(row).free
+        free = NOTHING if row is None else self._ledger.room(row)[0]
         step = amounts_of([min(room // u, _STEP_UNITS) * u for room, u in zip(free, unit, strict=True)])
         return permit.plus(step).at_most(pod.vertical.max).at_least(permit)
 

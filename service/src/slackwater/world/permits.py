@@ -164,8 +164,8 @@ class Permits:
             question = replace(question, withhold=True, max_step_units=0)
         if put_off:  # nobody uses what the node has never given, whatever was permitted
             question = replace(question, last_permit=NOTHING)
-        numbers = self._ledger.numbers(case.row)
-        after = settled(before, NOTHING if put_off else numbers.free, question, over=numbers.over)
+        free, over = self._ledger.room(case.row)
+        after = settled(before, NOTHING if put_off else free, question, over=over)
         effects: list[Effect] = []
         if resizing is not None:
             case.standing.permitted = after.reserved

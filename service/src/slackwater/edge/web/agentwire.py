@@ -33,6 +33,8 @@ _MICRO: Final = 1_000_000
 _BAD_JSON: Final = "bad JSON"
 #: Distinct permits whose JSON is kept: agents move in compute units.
 _CACHED_PERMITS: Final = 4096
+#: Distinct pairs of quantities that are kept read, for the same reason.
+_CACHED_AMOUNTS: Final = 4096
 
 
 class Refused(Exception):
@@ -101,7 +103,12 @@ def _read_quickly(body: bytes) -> PermitAsk:
 
 
 def _amounts(wire: _Resources) -> Amounts:
-    return Amounts(wire_cpu(wire.vCPUs), wire_memory(wire.mem))
+    return _amounts_in(wire.vCPUs, wire.mem)
+
+
+@lru_cache(maxsize=_CACHED_AMOUNTS, typed=True)
+def _amounts_in(cpu: float | str, mem: float | str) -> Amounts:
+    return Amounts(wire_cpu(cpu), wire_memory(mem))
 
 
 def _read_exactly(body: bytes) -> PermitAsk:

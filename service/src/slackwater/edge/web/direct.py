@@ -4,56 +4,82 @@ uvicorn accepts, speaks TLS and stops the listener; httptools parses; here a req
 it is whole, and its answer leaves in one write, head and body together. Scheduling waits for every call, and ASGI with its
 task, its messages and uvicorn's second write cost a call more than the decision does (docs/adr/0020).
 
-Requests of one connection are answered in their order, one at a time. Bounded: the body by the application's
-`max_body_bytes`, the time in which a request must have arrived, the time a connection may be idle, the connections.
+Requests of one connection are answered in their order, one at a time. Bounded, on the application's `Terms`: the body, and the
+time in which a request must have arrived; besides, the time a connection may be idle, and the connections.
 """
 
 import asyncio
 import http
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
-#: A request that has begun must have arrived by then.
-_ARRIVE_SECONDS: Final = 30.0
+from slackwater.edge.web.peer import peer_name
+
+#: How often a connection is looked at for being idle, at most.
+_LOOK_SECONDS: Final = 30.0
 #: Of the head of one request: path and headers.
 _MAX_HEAD_BYTES: Final = 64 * 1024
 #: For a caller that is sending what nobody reads, to find its answer.
 _LINGER_SECONDS: Final = 2.0
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REASONS: Final = {status.value: status.phrase.encode() for status in http.HTTPStatus}
+_JSON: Final = b"application/json"
 _OK: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+
+#: (name, value) each; names in lower case.
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Request(NamedTuple):
+    """One request, read. `whole`: not so if its body is longer than is ever read (`Terms.read_body_bytes`)."""
+
+    method: str
+    path: str
+    body: bytes
+    keep_alive: bool = True
+    headers: Headers = ()  #: those of `Terms.headers`
+    peer: str | None = None  #: the name of the caller's certificate; None where it presented none
+    whole: bool = True
 
 
 class Answer(NamedTuple):
-    """Status and JSON body. `allow`: for 405, the method that is wanted."""
+    """What is written: `headers` besides content-type, content-length and connection."""
 
     status: int
     body: bytes
-    allow: str | None = None
+    media_type: bytes = _JSON
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On which terms an application takes requests."""
+
+    max_body_bytes: int  #: a longer one is refused with 413, but see `read_body_bytes`
+    #: Only so much of a body is given on. Then one that is too long is no fault: what was read is answered, and the connection
+    #: closed.
+    read_body_bytes: int | None = None
+    arrive_seconds: float = 30.0  #: from a request's first byte to its last; else 408, or nothing to half a head
+    headers: frozenset[bytes] = frozenset()  #: names, in lower case, of the headers that it wants to see
+    ends_with_caller: bool = False  #: what is awaited for an answer is cancelled when the caller hangs up
 
 
 class Application(Protocol):
     """What answers. Never raises."""
 
-    max_body_bytes: int
+    terms: Terms
 
-    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
-        """The answer to a whole request, or what will give it."""
+    def answer(self, request: Request) -> Answer | Awaitable[Answer]:
+        """The answer to a request, or what will give it."""
 
     def refusal(self, status: int, path: str, message: str) -> Answer:
         """The answer to one that is not read to its end, or is no HTTP."""
-
-
-class _Request(NamedTuple):
-    method: str
-    path: str
-    body: bytes
-    keep_alive: bool
 
 
 class DirectProtocol(asyncio.Protocol):
@@ -63,19 +89,22 @@ class DirectProtocol(asyncio.Protocol):
         self, config: uvicorn.Config, server_state: ServerState, app_state: Any, _loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
         self._app = cast("Application", config.app)
+        self._peer: str | None = None
         self._idle_seconds = config.timeout_keep_alive
         self._most = config.limit_concurrency
         self._state = server_state
         self._loop = _loop or asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
-        self._waiting: deque[_Request] = deque()
+        self._waiting: deque[Request] = deque()
         self._task: asyncio.Task[None] | None = None
         self._done = False  # what comes is thrown away, and the connection ends with the answer that is under way
+        self._deaf = False  # what comes is thrown away, and what has come is answered
         self._crowded = False
         self._receiving = False
         self._since = self._loop.time()
         self._check: asyncio.TimerHandle | None = None
+        self._late: asyncio.TimerHandle | None = None
         self._begin()
 
     # --- the connection -----------------------------------------------------------------------------------------------
@@ -86,14 +115,18 @@ class DirectProtocol(asyncio.Protocol):
             self._refuse(503, f"{self._most} connections are open, and no more are taken")
             return
         self._state.connections.add(self)  # type: ignore[arg-type]
-        self._check = self._loop.call_later(_ARRIVE_SECONDS, self._check_time)
+        self._peer = peer_name(transport)
+        self._check = self._loop.call_later(_LOOK_SECONDS, self._check_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._done = True
         self._waiting.clear()
         self._state.connections.discard(self)
-        if self._check is not None:
-            self._check.cancel()
+        for timer in (self._check, self._late):
+            if timer is not None:
+                timer.cancel()
+        if self._task is not None and self._terms.ends_with_caller:
+            self._task.cancel()
 
     def shutdown(self) -> None:
         """No more requests; the one that is being answered still gets its answer."""
@@ -114,35 +147,52 @@ class DirectProtocol(asyncio.Protocol):
         if self._task is None and not self._crowded and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def _check_time(self) -> None:
-        """Ends a connection on which a request does not arrive, or nothing happens for too long."""
-        limit = _ARRIVE_SECONDS if self._receiving else self._idle_seconds
-        left = self._since + limit - self._loop.time()
-        if self._task is None and left <= 0:
+    def _check_idle(self) -> None:
+        """Ends a connection on which nothing happens for too long."""
+        left = self._since + self._idle_seconds - self._loop.time()
+        if self._task is None and not self._receiving and left <= 0:
             self._transport.close()
         else:
-            self._check = self._loop.call_later(min(max(left, 1.0), _ARRIVE_SECONDS), self._check_time)
+            self._check = self._loop.call_later(min(max(left, 1.0), _LOOK_SECONDS), self._check_idle)
+
+    def _check_arrival(self) -> None:
+        """Ends a connection on which a request does not arrive; but nothing is read while an earlier one is answered."""
+        self._late = None
+        if self._task is not None:
+            self._late = self._loop.call_later(self._terms.arrive_seconds, self._check_arrival)
+        elif self._headed:
+            self._refuse(408, f"body: not complete within {self._terms.arrive_seconds:g} s")
+        else:
+            self._transport.close()
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self._done:
+        if self._done or self._deaf:
             return
+        if self._task is not None:
+            self._transport.pause_reading()  # not before something comes: who hangs up is noticed only while we read
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._done = True  # it was answered as if it had not asked; what follows is no HTTP
         except httptools.HttpParserError as error:
             self._refuse(400, f"this is no HTTP/1.1 request: {error}")
+        if self._receiving and self._late is None and not self._done:
+            self._late = self._loop.call_later(self._terms.arrive_seconds, self._check_arrival)
 
     def _begin(self) -> None:
+        self._terms = self._app.terms
         self._path = b""
         self._chunks: list[bytes] = []
         self._head_bytes = self._body_bytes = 0
         self._declared = 0
-        self._expects = False
+        self._expects = self._headed = False
+        self._headers: list[tuple[bytes, bytes]] = []
 
     def on_message_begin(self) -> None:
+        if self._deaf:
+            return
         self._begin()
         self._receiving = True
         self._since = self._loop.time()
@@ -158,31 +208,47 @@ class DirectProtocol(asyncio.Protocol):
                 self._declared = int(value)
             case b"expect":
                 self._expects = value.lower() == b"100-continue"
+            case wanted if wanted in self._terms.headers:
+                self._headers.append((wanted, value))
             case _:
                 pass
 
     def on_headers_complete(self) -> None:
-        if self._declared > self._app.max_body_bytes:
+        self._headed = True
+        if self._declared > self._terms.max_body_bytes and self._terms.read_body_bytes is None:
             self._refuse_body()
-        elif self._expects and not self._done:
+        elif self._expects and not self._done and not self._deaf:
             self._transport.write(_CONTINUE)
 
     def on_body(self, chunk: bytes) -> None:
-        if self._done:
+        if self._done or self._deaf:
             return
+        before, terms = self._body_bytes, self._terms
         self._body_bytes += len(chunk)
-        if self._body_bytes > self._app.max_body_bytes:
+        if terms.read_body_bytes is not None:
+            if before < terms.read_body_bytes:
+                self._chunks.append(chunk[: terms.read_body_bytes - before])
+            if self._body_bytes > terms.max_body_bytes:
+                self._arrived(whole=False)
+        elif self._body_bytes > terms.max_body_bytes:
             self._refuse_body()
         else:
             self._chunks.append(chunk)
 
     def on_message_complete(self) -> None:
+        if not (self._done or self._deaf):
+            self._arrived(whole=True)
         self._receiving = False
-        if self._done:
-            return
+
+    def _arrived(self, *, whole: bool) -> None:
+        self._receiving, self._deaf = False, not whole
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         method, keep_alive = self._parser.get_method().decode("latin-1"), self._parser.should_keep_alive()
-        self._waiting.append(_Request(method, self._plain_path(), body, keep_alive))
+        request = Request(method, self._plain_path(), body, keep_alive and whole, self._headers, self._peer, whole)
+        self._waiting.append(request)
         if self._task is None:
             self._answer_waiting()
 
@@ -199,31 +265,37 @@ class DirectProtocol(asyncio.Protocol):
     def _answer_waiting(self) -> None:
         while self._waiting:
             request = self._waiting.popleft()
-            answer = self._app.answer(request.method, request.path, request.body)
+            answer = self._app.answer(request)
             if not isinstance(answer, Answer):
-                self._transport.pause_reading()
                 self._task = self._loop.create_task(self._answer_later(request, answer))
                 self._state.tasks.add(self._task)
                 self._task.add_done_callback(self._state.tasks.discard)
                 return
             self._write(request, answer)
 
-    async def _answer_later(self, request: _Request, pending: Awaitable[Answer]) -> None:
+    async def _answer_later(self, request: Request, pending: Awaitable[Answer]) -> None:
         try:
             self._write(request, await pending)
+        except asyncio.CancelledError:
+            self._transport.close()
+            raise
         finally:
             self._task = None
         self._answer_waiting()
         self._read_on()
 
-    def _write(self, request: _Request, answer: Answer) -> None:
+    def _write(self, request: Request, answer: Answer) -> None:
         self._since = self._loop.time()
         if self._transport.is_closing():
             return
         keep_alive = request.keep_alive and not self._done
-        head = _OK % len(answer.body) if answer.status == 200 and keep_alive else _head(answer, keep_alive=keep_alive)
+        usual = keep_alive and answer.status == 200 and not answer.headers and answer.media_type is _JSON
+        head = _OK % len(answer.body) if usual else _head(answer, keep_alive=keep_alive)
         self._transport.write(head if request.method == "HEAD" else head + answer.body)
-        if not keep_alive:
+        if not request.whole:
+            self._done = True
+            self._linger()
+        elif not keep_alive:
             self._done = True
             self._transport.close()
 
@@ -234,11 +306,11 @@ class DirectProtocol(asyncio.Protocol):
         self._check = self._loop.call_later(_LINGER_SECONDS, self._transport.close)
 
     def _refuse_body(self) -> None:
-        self._refuse(413, f"body: more than {self._app.max_body_bytes} bytes")
+        self._refuse(413, f"body: more than {self._terms.max_body_bytes} bytes")
 
     def _refuse(self, status: int, message: str) -> None:
         """For what is not read to its end: what comes after it on this connection cannot be told apart."""
-        if self._done or self._transport.is_closing():
+        if self._done or self._deaf or self._transport.is_closing():
             return
         self._done = True
         if self._task is not None:
@@ -251,11 +323,10 @@ class DirectProtocol(asyncio.Protocol):
 def _head(answer: Answer, *, keep_alive: bool) -> bytes:
     lines = [
         b"HTTP/1.1 %d %b" % (answer.status, _REASONS[answer.status]),
-        b"content-type: application/json",
+        b"content-type: %b" % answer.media_type,
         b"content-length: %d" % len(answer.body),
+        *(b"%b: %b" % header for header in answer.headers),
     ]
-    if answer.allow is not None:
-        lines.append(b"allow: %b" % answer.allow.encode())
     if not keep_alive:
         lines.append(b"connection: close")
     return b"\r\n".join(lines) + b"\r\n\r\n"

@@ -14,7 +14,7 @@ import structlog
 
 from slackwater.edge.web import wire
 from slackwater.edge.web.asked import AskedNodes
-from slackwater.edge.web.direct import Answer
+from slackwater.edge.web.direct import Answer, Headers, Request, Terms
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
@@ -71,7 +71,7 @@ class Extender:
         self._decode_pod = decode_pod
         self._clock = clock
         self._metrics = metrics
-        self.max_body_bytes = max_body_bytes
+        self.terms = Terms(max_body_bytes=max_body_bytes)
         self._asked = AskedNodes(world.nodes)
         self._verbs: Final[Mapping[str, tuple[str, Callable[[bytes], bytes | Awaitable[bytes]]]]] = {
             f"{_PREFIX}filter": ("filter", self._filter),
@@ -80,14 +80,15 @@ class Extender:
             f"{_PREFIX}preempt": ("preempt", self._preempt),
         }
 
-    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
+    def answer(self, request: Request) -> Answer | Awaitable[Answer]:
         """The answer; a bind's is awaited, since it comes from the API server."""
         started = time.perf_counter()
+        path, body = request.path, request.body
         verb, ask = self._verbs.get(path, (_OTHER, None))
         if ask is None:
             answer = _error(404, f"{path}: want one of {', '.join(self._verbs)}")
-        elif method != "POST":
-            answer = _error(405, f"{method} {path}: want POST", allow="POST")
+        elif request.method != "POST":
+            answer = _error(405, f"{request.method} {path}: want POST", headers=((b"allow", b"POST"),))
         elif not self._readiness.ready:
             answer = _error(503, f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}")
         else:
@@ -209,8 +210,8 @@ def _version(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
-def _error(status: int, message: str, *, allow: str | None = None) -> Answer:
-    return Answer(status, wire.encode(wire.ErrorAnswer(message)), allow)
+def _error(status: int, message: str, *, headers: Headers = ()) -> Answer:
+    return Answer(status, wire.encode(wire.ErrorAnswer(message)), headers=headers)
 
 
 def _failed(verb: str, error: Exception) -> Answer:

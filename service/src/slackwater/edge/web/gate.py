@@ -8,15 +8,15 @@ its expiry is read only to forget it sooner.
 import base64
 import binascii
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import msgspec
 
-from slackwater.edge.web.peer import peer_name
+from slackwater.edge.web.direct import Headers
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.permits import Caller, PermitRefusal
 from slackwater.run.ports import Reviewed, TokenReviewer
@@ -72,28 +72,40 @@ class Gate:
         self._under_review: dict[bytes, anyio.Event] = {}
         self._limiter = anyio.Semaphore(config.max_reviews)
 
-    async def caller(self, scope: Mapping[str, Any]) -> Caller | PermitRefusal:
-        name, prefix = peer_name(scope), self._config.certificate_prefix
+    def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal | None:
+        """Who calls, as far as that is known without asking anybody; None where a token has to be reviewed.
+
+        `peer` is the name of the caller's certificate, None without one.
+        """
+        name, prefix = peer, self._config.certificate_prefix
         if name is not None and prefix is not None and len(name) > len(prefix) and name.startswith(prefix):
             return Caller(node=NodeName(name[len(prefix) :]), name=name)
-        token = _bearer(scope["headers"]) if self._reviewer is not None else None
-        if token is not None and self._reviewer is not None:
-            return await self._of_token(token, self._reviewer)
+        token = _bearer(headers) if self._reviewer is not None else None
+        if token is not None:
+            return self._known_token(token)
         if name is not None and prefix is not None:
             return _refused(403, "other_certificate", f"certificate of {name!r} names no node: want CN {prefix}<node>")
         wanted = [*(["a client certificate"] if prefix is not None else []), *(["a bearer token"] if self._reviewer else [])]
         return _refused(401, "unauthenticated", f"who are you? want {' or '.join(wanted)}")
 
-    async def _of_token(self, token: bytes, reviewer: TokenReviewer) -> Caller | PermitRefusal:
-        if len(token) > _LONGEST_TOKEN:
-            return _refused(401, "bad_token", f"bearer token: {len(token)} bytes, want at most {_LONGEST_TOKEN}")
-        digest = sha256(token).digest()
-        if (kept := self._fresh(digest)) is not None:
-            return kept.answer
+    async def caller(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
+        """Who calls, with a review if need be."""
+        known = self.at_once(headers, peer)
+        if known is not None:
+            return known
+        token = _bearer(headers)
+        assert token is not None
+        assert self._reviewer is not None
         seconds = 2 * self._config.review_seconds
         with anyio.move_on_after(seconds):
-            return await self._once(digest, token, reviewer)
+            return await self._once(sha256(token).digest(), token, self._reviewer)
         return _refused(503, "not_reviewed", f"bearer token: not reviewed within {seconds:g} s")
+
+    def _known_token(self, token: bytes) -> Caller | PermitRefusal | None:
+        if len(token) > _LONGEST_TOKEN:
+            return _refused(401, "bad_token", f"bearer token: {len(token)} bytes, want at most {_LONGEST_TOKEN}")
+        kept = self._fresh(sha256(token).digest())
+        return None if kept is None else kept.answer
 
     async def _once(self, digest: bytes, token: bytes, reviewer: TokenReviewer) -> Caller | PermitRefusal:
         """One review for a token, however many requests bring it at the same time."""
@@ -156,7 +168,7 @@ def _refused(status: int, code: str, message: str) -> PermitRefusal:
     return PermitRefusal(status=status, code=code, message=message)
 
 
-def _bearer(headers: list[tuple[bytes, bytes]]) -> bytes | None:
+def _bearer(headers: Headers) -> bytes | None:
     for name, value in headers:
         if name == b"authorization" and value[: len(_BEARER)].lower() == _BEARER:
             return value[len(_BEARER) :].strip() or None

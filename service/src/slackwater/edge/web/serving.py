@@ -13,7 +13,6 @@ import uvicorn
 from anyio.abc import TaskStatus
 
 from slackwater.edge.web.direct import Application, DirectProtocol
-from slackwater.edge.web.peer import PeerProtocol
 from slackwater.edge.web.wholeanswers import WholeAnswers
 
 #: Longer than the 90 s for which kube-scheduler keeps an idle connection: were we to close it first, a request that is just
@@ -85,23 +84,23 @@ async def serve_app(
     app: Callable[..., Any],
     sock: socket.socket,
     tls: Tls | None,
-    max_connections: int | None = None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """An ASGI application, until cancelled; what is being answered then ends, within a bound.
-
-    More connections get 503 and nothing else.
-    """
-    protocol = PeerProtocol if tls and tls.client_ca_file else WholeAnswers
-    await _serve(_config(app, protocol, tls, max_connections), sock, task_status)
+    """An ASGI application, until cancelled; what is being answered then ends, within a bound."""
+    await _serve(_config(app, WholeAnswers, tls, None), sock, task_status)
 
 
 async def serve_direct(
-    app: Application, sock: socket.socket, tls: Tls | None, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    app: Application,
+    sock: socket.socket,
+    tls: Tls | None,
+    max_connections: int = _MAX_CONNECTIONS,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """The same for one that answers whole requests, see `direct`."""
-    await _serve(_config(cast("Any", app), DirectProtocol, tls, _MAX_CONNECTIONS), sock, task_status)
+    """The same for one that answers whole requests, see `direct`. More connections get 503 and nothing else."""
+    await _serve(_config(cast("Any", app), DirectProtocol, tls, max_connections), sock, task_status)
 
 
 def _config(
