@@ -15,6 +15,7 @@ from typing import Final
 
 import anyio
 import anyio.to_thread
+import structlog
 from prometheus_client import CollectorRegistry
 
 from slackwater.edge.kube.decode import PodDecoder
@@ -117,6 +118,8 @@ def main() -> int:
     for name in ("nodes", "agents", "pods"):
         parser.add_argument(f"--{name}", type=int, required=True)
     asked = parser.parse_args()
+    # Nobody reads more of the standard output than the ports: warnings would fill the pipe, and then stop the server.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     anyio.run(_serve, asked.nodes, asked.agents, asked.pods, backend_options={"use_uvloop": True})
     return 0
 
