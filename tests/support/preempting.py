@@ -115,6 +115,18 @@ class Cluster:
                 self._delete(effect, victims, gone=gone)
         return served
 
+    def unanswered(self) -> list[Effect]:
+        """What was asked and will never be carried out."""
+        lost = list(self.asked)
+        self.asked.clear()
+        return lost
+
+    def serve_one(self) -> None:
+        """The oldest of what was asked is carried out; it is a write on a preemptor."""
+        effect = self.asked.popleft()
+        assert isinstance(effect, WritePreempting)
+        self._write(effect, True)
+
     def _write(self, effect: WritePreempting, happens: bool) -> None:
         pod = self.pods.get(PodUid(effect.uid))
         if pod is None:
