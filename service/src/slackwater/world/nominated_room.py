@@ -8,6 +8,7 @@ counts as held, under a name of its own, so that it ends by nothing but its owne
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
 from slackwater.world.holds import Hold, Holds
 from slackwater.world.nodes import NodeTable
+
+_PREFIX: Final = "nominated/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +88,8 @@ class NominatedRoom:
 
 def holder(uid: PodUid) -> PodUid:
     """Whose hold a nomination is: not the pod's own, which lives from filter to bind."""
-    return PodUid(f"nominated/{uid}")
+    return PodUid(f"{_PREFIX}{uid}")
+
+
+def is_holder(uid: PodUid) -> bool:
+    return uid.startswith(_PREFIX)
