@@ -1,6 +1,8 @@
 """Where only our accounting leaves no room, kube-scheduler finds no victims: ours make room, and the pod is woken."""
 
+import json
 import time
+from typing import Any
 
 import pytest
 
@@ -45,3 +47,33 @@ async def test_a_pod_of_higher_priority_gets_the_room_that_only_we_see_taken(sta
     pods = await ground.pods()
     assert set(pods) == {"middle", "high"}
     assert "slackwater.dev/preempting" not in pods["high"]["metadata"].get("annotations", {})
+
+
+async def test_a_machine_whose_reserved_leaves_no_room_is_evicted(stage: Stage, ground: Ground) -> None:
+    """Its pod requests half a CPU and it uses three: in-tree, another pod of two fits beside it, or instead of any other."""
+    (node,) = await ground.make_nodes(1, cpu="4")
+    high = await a_priority_class(ground)
+    service = await stage.up()
+    await ground.make_pods([a_machine("vm", cpu="500m", uses=3), a_pod("small", cpu="500m")])
+    await ground.until_bound(2, within_seconds=30)
+    assert reserved(await service.dumpstate())[node].cpu == 3500
+
+    await ground.make_pods([a_pod("high", cpu="2", priorityClassName=high)])
+    assert await ground.until_placed("high", within_seconds=20) == node
+
+    pods = await ground.pods()
+    assert set(pods) == {"small", "high"}
+    assert reserved(await service.dumpstate())[node].cpu == 2500
+    assert (await service.metrics()).value("slackwater_preemption_attempts_total") == 1
+
+
+def a_machine(name: str, *, cpu: str, uses: int) -> dict[str, Any]:
+    """The runner pod of a virtual machine that does not scale."""
+    pod = a_pod(name, cpu=cpu)
+    resources = {
+        "cpus": {"min": 1, "max": 4, "use": uses},
+        "memorySlots": {"min": 1, "max": 4, "use": 1},
+        "memorySlotSize": "256Mi",
+    }
+    pod["metadata"]["annotations"] = {"vm.neon.tech/resources": json.dumps(resources)}
+    return pod
