@@ -103,6 +103,18 @@ def test_nobody_dies_for_a_pod_that_fits_on_a_node_it_was_not_asked_for() -> Non
     assert cluster.deleted == []
 
 
+def test_nobody_dies_for_room_that_is_only_promised_for_a_moment() -> None:
+    """The first pod may go to either node, and holds room on both until it is bound."""
+    first, pod = a_pod("first", cpu="2", priority=9), a_preemptor()
+    cluster = Cluster(a_node("n"), a_node("m"), a_victim("v", cpu="1"), a_victim("w", on="m", cpu="1"), first, pod)
+    assert cluster.filter(first) == [Reason.OK, Reason.OK]
+    assert cluster.filter(pod) == [Reason.HELD_FOR_OTHERS, Reason.HELD_FOR_OTHERS]
+    assert cluster.world.bind(first.uid, first.key, N, cluster.at).reason is Reason.OK
+    assert Reason.OK in cluster.filter(pod)
+    cluster.serve()
+    assert cluster.deleted == []
+
+
 def test_who_leaves_anyway_is_waited_for_and_nobody_else_dies() -> None:
     leaving, other, pod = a_victim("leaving"), a_victim("other", on="m"), a_preemptor()
     cluster = Cluster(a_node("m"), a_node("n"), replace(leaving, deleting=True), other, pod)

@@ -14,8 +14,9 @@ import numpy as np
 
 from slackwater.ledger.ledger import Ledger
 from slackwater.model.columns import Rows
-from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
+from slackwater.model.resources import NOTHING, Amounts
 from slackwater.world.holds import Hold, Holds
 from slackwater.world.nodes import NodeTable
 
@@ -63,6 +64,15 @@ class NominatedRoom:
     def node_of(self, uid: PodUid) -> NodeName | None:
         nominee = self._nominees.get(uid)
         return None if nominee is None else nominee.node
+
+    def kept_on(self, row: Row, priority: int) -> Amounts:
+        """What is kept there for pods of that priority or a higher one."""
+        kept = NOTHING
+        for uid, nominee in self._nominees.items():
+            hold = self._holds.get(holder(uid))
+            if nominee.priority >= priority and hold is not None and row in hold.counted:
+                kept = kept.plus(hold.amounts)
+        return kept
 
     @contextmanager
     def beside(self, priority: int, number: int | None = None) -> Iterator[None]:
