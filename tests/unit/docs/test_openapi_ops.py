@@ -12,11 +12,12 @@ from prometheus_client import CollectorRegistry
 
 from slackwater.app.openapi import ops_document
 from slackwater.app.settings import Settings, as_file
+from slackwater.decide.preemption.victims import Occupant, Sacrifice
 from slackwater.edge.web.ops import SettingsView, ops_app
 from slackwater.model.events import PodSeen, Synced, Ticked
-from slackwater.model.ids import Instant, NodeName, PodKey
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.vertical import MigrationRef
-from slackwater.world.policy import Policy
+from slackwater.world.policy import Policy, PreemptionPolicy
 from slackwater.world.world import World
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
@@ -47,6 +48,9 @@ def a_world_with_everything() -> World:
     world.filter(starved, world.nodes.rows_of(["full"]), Instant(now))
     world.apply(Ticked(), Instant(now + 1))
     world.bind(denied.uid, denied.key, NodeName("full"), Instant(now + 1))
+    victim = Occupant(uid=PodUid("uid-runs"), priority=0, started_at="", reserved=amounts("1"))
+    sacrifice = Sacrifice(node=NodeName("full"), victims=(victim,), awaited=())
+    world.preemptions.begin(a_pod("preempts", priority=1), sacrifice, PreemptionPolicy(), Instant(now + 1))
     return world
 
 

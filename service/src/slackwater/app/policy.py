@@ -6,7 +6,7 @@ from slackwater.decide.placement.scores import ScoreCurve
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.resources import Amounts
 from slackwater.run.dispatcher import DispatcherConfig
-from slackwater.world.policy import Policy, VerticalPolicy
+from slackwater.world.policy import Policy, PreemptionPolicy, VerticalPolicy
 from slackwater_protocol.durations import seconds
 
 _PPM = 1_000_000
@@ -36,6 +36,7 @@ def policy_of(settings: Settings) -> Policy:
             weight_ppm=round(migration.capacity_pressure_weight * _PPM),
             sustained_seconds=seconds(migration.capacity_pressure_time),
         ),
+        preemption=PreemptionPolicy(enabled=settings.feature_gates.async_preemption),
         hold_seconds=seconds(extender.hold_timeout),
         denial_seconds=seconds(extender.denial_timeout),
     )

@@ -12,6 +12,8 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
     # Touching a pending pod, so that kube-scheduler tries it again; nominating a node for it.
     {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]},
+    # Preemption: a victim gets its condition by a patch of its status, then it is deleted.
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
     # NeonVM: machines carry the permit of their pods, so that growth is written before it is answered. Its CRDs may be absent.
     {"apiGroups": ["vm.neon.tech"], "resources": ["virtualmachines"], "verbs": ["get", "list", "watch", "patch"]},
     # Live migrations: begun where a node has too much pressure, deleted when they have ended.

@@ -167,7 +167,22 @@ STATE: Final = _told(
                 forRoom=_told(_YES_NO, "There was no room: forgotten as soon as some appears."),
             ),
         ),
-        gates=_list("Empty in this version."),
+        gates=_list(
+            "Preemptions: pending pods that others have to leave for.",
+            _object(
+                **_POD,
+                shut=_told(_YES_NO, "filter answers `gated`."),
+                phase={
+                    "enum": ["announcing", "evicting", "opened", "returned"],
+                    "description": "How far it is. opened: all are gone, the room is kept. returned: to be bound.",
+                },
+                node=_told(_TEXT, "Where room is made, and kept."),
+                priority=_WHOLE,
+                waitingFor=_list("UIDs of the pods that have to leave.", _TEXT),
+                sinceSeconds=_SECONDS,
+                endsInSeconds=_told(_SECONDS, "It is given up then."),
+            ),
+        ),
         permits=_PERMITS,
         migrationQueue=_QUEUE,
         migrations=_MIGRATIONS,

@@ -107,5 +107,28 @@ class DeleteMigration:
     key: PodKey
 
 
+@dataclass(frozen=True, slots=True)
+class WritePreempting:
+    """Sets annotation `slackwater.dev/preempting` of a pending preemptor to `text`; None takes it away.
+
+    Ends as `PreemptingWritten` or `PreemptingNotWritten`.
+    """
+
+    uid: PodUid
+    key: PodKey
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVictim:
+    """Gives a victim the condition DisruptionTarget (reason PreemptionByScheduler), then deletes it. Ends as `VictimEnded`,
+    or as `PodGone` where it was gone already."""
+
+    uid: PodUid
+    key: PodKey
+    preemptor: PodKey
+
+
+PreemptionEffect = WritePreempting | DeleteVictim
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
-Effect = Bind | Touch | Nominate | ReadPod | Announce | VerticalEffect
+Effect = Bind | Touch | Nominate | ReadPod | Announce | VerticalEffect | PreemptionEffect

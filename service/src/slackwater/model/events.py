@@ -166,6 +166,43 @@ class MigrationDeleteEnded:
     deleted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class PreemptingWritten:
+    """The preemptor's annotation is `text` now."""
+
+    pod: PodUid
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptingNotWritten:
+    """The preemptor's annotation could not be made `text`."""
+
+    pod: PodUid
+    text: str | None
+    detail: str
+
+
+#: accepted: the API server has the deletion; the watch tells when the pod is gone. refused: it will not have it.
+#: unreachable: no answer in time; it may have happened or not.
+VictimOutcome = Literal["accepted", "refused", "unreachable"]
+
+
+@dataclass(frozen=True, slots=True)
+class VictimEnded:
+    """The API calls of a `DeleteVictim` ended."""
+
+    uid: PodUid
+    outcome: VictimOutcome
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The service is about to end: nothing new begins, and no gate stays shut."""
+
+
+PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping
 VerticalEvent = (
     MachineSeen
     | MachineGone
@@ -178,7 +215,7 @@ VerticalEvent = (
     | MigrationDeleteEnded
 )
 
-Event = (
+OtherEvent = (
     NodeSeen
     | NodeGone
     | PodSeen
@@ -192,3 +229,4 @@ Event = (
     | Synced
     | VerticalEvent
 )
+Event = OtherEvent | PreemptionEvent

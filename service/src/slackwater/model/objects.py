@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.kinds import Kind
+from slackwater.model.preempting import Preempting
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.model.ties import NO_TIES, Ties
@@ -84,6 +85,8 @@ class Pod:
     ties: Ties = NO_TIES
     ready: bool = True
     overdue_at: UnixTime | None = None
+    #: Of a pending pod that preempts: see `model.preempting`.
+    preempting: Preempting | None = None
 
     @property
     def need(self) -> Amounts:

@@ -56,6 +56,7 @@ class Reason(IntEnum):
     EXISTING_ANTI_AFFINITY = 41
     RESOURCE_CLAIMS = 42
     NODE_FEATURES = 43
+    GATED = 44
 
 
 class Meaning(NamedTuple):
@@ -140,4 +141,5 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.NODE_FEATURES: Meaning(
         "node_features", "node(s) didn't match Pod's required features", False, "NodeDeclaredFeatures"
     ),
+    Reason.GATED: Meaning("gated", "Slackwater: the pod waits for the victims of its preemption to leave", False),
 }

@@ -24,13 +24,17 @@ class PlacedPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The cluster at one generation. `nodes[row]` is None where the row is free."""
+    """The cluster at one generation. `nodes[row]` is None where the row is free.
+
+    `gated` are pending pods whose room is being made by preemption: they need no new node (kubernetes/kubernetes#134428).
+    """
 
     generation: Generation
     columns: NodeColumns
     nodes: tuple[Node | None, ...]
     row_of: Mapping[NodeName, Row]
     pods: Mapping[PodUid, PlacedPod]
+    gated: frozenset[PodUid] = frozenset()
 
     def fork(self) -> "Fork":
         """A trial on top of this snapshot; dropping it leaves no trace."""

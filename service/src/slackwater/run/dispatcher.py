@@ -17,7 +17,18 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from slackwater.model.effects import Announce, Bind, CreateMigration, DeleteMigration, Effect, ReadPod, Touch, WritePermit
+from slackwater.model.effects import (
+    Announce,
+    Bind,
+    CreateMigration,
+    DeleteMigration,
+    DeleteVictim,
+    Effect,
+    ReadPod,
+    Touch,
+    WritePermit,
+    WritePreempting,
+)
 from slackwater.model.events import (
     BindEnded,
     BindOutcome,
@@ -25,7 +36,11 @@ from slackwater.model.events import (
     MigrationDeleteEnded,
     MigrationNotStarted,
     PermitNotWritten,
+    PodGone,
+    PreemptingNotWritten,
+    PreemptingWritten,
     TouchLost,
+    VictimEnded,
 )
 from slackwater.run.ports import Outcome, Writer
 
@@ -38,10 +53,14 @@ _MAX_ANNOUNCEMENTS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherConfig:
-    """`write_seconds` bounds one effect with all its attempts, `attempt_seconds` one attempt, `flush_seconds` the end."""
+    """`write_seconds` bounds one effect with all its attempts, `attempt_seconds` one attempt, `flush_seconds` the end.
+
+    Binds have a width of their own, and so have preemptions: neither waits for the other, nor for the rest.
+    """
 
     max_binds: int = 64
     max_writes: int = 16
+    max_preemptions: int = 16
     bind_seconds: float = 4.0
     write_seconds: float = 30.0
     attempt_seconds: float = 10.0
@@ -110,6 +129,7 @@ class Dispatcher:
         self._group: TaskGroup | None = None
         self._binds = anyio.CapacityLimiter(config.max_binds)
         self._writes = anyio.CapacityLimiter(config.max_writes)
+        self._preemptions = anyio.CapacityLimiter(config.max_preemptions)
         self.stats = DispatcherStats()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -135,7 +155,7 @@ class Dispatcher:
             return self._submit_announcement(effect)
         name = _lane_of(effect)
         running = self._running.get(name)
-        if running is not None and running.effect == effect and isinstance(effect, Bind | ReadPod):
+        if running is not None and running.effect == effect and isinstance(effect, Bind | ReadPod | DeleteVictim):
             return running
         lane = self._lanes.get(name)
         for ticket in lane or ():
@@ -187,7 +207,7 @@ class Dispatcher:
         """Attempts until the effect ended or its time is over. Shielded: stopping shortens the deadline instead."""
         bind = isinstance(ticket.effect, Bind)
         seconds = self._config.bind_seconds if bind else self._config.write_seconds
-        limiter = self._binds if bind else self._writes
+        limiter = self._limiter_of(ticket.effect)
         deadline = min(anyio.current_time() + seconds, self._stop_at)
         with anyio.CancelScope(shield=True, deadline=deadline) as scope:
             self._scopes[scope] = None
@@ -203,6 +223,11 @@ class Dispatcher:
             self._count(ticket.effect, ticket.latest)  # the attempt that the deadline cut short
         self.stats.waiting -= 1
         self._end(ticket)
+
+    def _limiter_of(self, effect: Effect) -> anyio.CapacityLimiter:
+        if isinstance(effect, Bind):
+            return self._binds
+        return self._preemptions if isinstance(effect, WritePreempting | DeleteVictim) else self._writes
 
     async def _attempt_until_ended(self, ticket: Ticket) -> None:
         for attempt in count():
@@ -248,6 +273,9 @@ class Dispatcher:
         # The world first: whoever waits for the ticket then finds it up to date.
         if event is not None:
             self._on_event(event)
+        told = _preemption_ended(effect, outcome)
+        if told is not None:
+            self._on_event(told)
         ticket.finish()
 
 
@@ -270,6 +298,20 @@ def _given_up(effect: Effect, outcome: Outcome) -> Event | None:
             return MigrationNotStarted(effect.uid, outcome.detail)
         case DeleteMigration(_, key):
             return MigrationDeleteEnded(key, deleted=False)
+        case _:
+            return None
+
+
+def _preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
+    """The end of a preemption's call, beside what it taught about the pod."""
+    match effect:
+        case WritePreempting(uid, _, text):
+            done = outcome.verdict == "done"
+            return PreemptingWritten(uid, text) if done else PreemptingNotWritten(uid, text, outcome.detail)
+        case DeleteVictim(uid):
+            if outcome.verdict == "done":
+                return None if isinstance(outcome.event, PodGone) else VictimEnded(uid, "accepted", "")
+            return VictimEnded(uid, "refused" if outcome.verdict == "refused" else "unreachable", outcome.detail)
         case _:
             return None
 

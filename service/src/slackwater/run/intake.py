@@ -8,7 +8,7 @@ import anyio.lowlevel
 import structlog
 
 from slackwater.model.effects import Effect
-from slackwater.model.events import Event, Synced, Ticked
+from slackwater.model.events import Event, Stopping, Synced, Ticked
 from slackwater.run.clock import Clock
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.ports import Feed
@@ -60,10 +60,14 @@ class Intake:
         self._changed()
 
     async def run(self) -> None:
-        async with anyio.create_task_group() as group:
-            for name, feed in self._feeds.items():
-                group.start_soon(self._drain, name, feed, name=f"intake of {name}")
-            group.start_soon(self._tick, name="ticker")
+        try:
+            async with anyio.create_task_group() as group:
+                for name, feed in self._feeds.items():
+                    group.start_soon(self._drain, name, feed, name=f"intake of {name}")
+                group.start_soon(self._tick, name="ticker")
+        finally:
+            # Nobody would open a gate any more; what is under way stands on the preemptors, for whoever comes after us.
+            self._world.apply(Stopping(), self._clock())
 
     async def _drain(self, name: str, feed: Feed) -> None:
         async with aclosing(feed.batches()) as batches:

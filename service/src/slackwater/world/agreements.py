@@ -61,6 +61,14 @@ class Agreements:
                 return True
         return False
 
+    def awaited(self, preemptor: PodUid, seen_on: Callable[[PodUid, NodeName], Pod | None], now: Instant) -> bool:
+        """Is a preemption of kube-scheduler's own under way for the pod: agreed to lately, or with victims on their way out?"""
+        agreed = self._agreed.get(preemptor)
+        if agreed is None or agreed.ends_at <= now:
+            return False
+        left = [pod for node, uids in agreed.victims.items() for uid in uids if (pod := seen_on(uid, node)) is not None]
+        return bool(left) and (agreed.at + _LAG_SECONDS > now or any(pod.deleting for pod in left))
+
     def forget(self, preemptor: PodUid) -> None:
         self._agreed.pop(preemptor, None)
 

@@ -16,6 +16,7 @@ from slackwater.world.claims import Claim, Claims
 from slackwater.world.denials import Denials
 from slackwater.world.holds import Holds
 from slackwater.world.nodes import NodeTable
+from slackwater.world.nominated_room import NominatedRoom
 from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
 from slackwater.world.standings import Standings
@@ -50,6 +51,7 @@ class Binding:
         holds: Holds,
         denials: Denials,
         standings: Standings,
+        room: NominatedRoom,
         tally: Tally,
     ) -> None:
         self._ledger = ledger
@@ -59,6 +61,7 @@ class Binding:
         self._holds = holds
         self._denials = denials
         self._standings = standings
+        self._room = room
         self._tally = tally
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, policy: Policy, now: Instant) -> BindAnswer:
@@ -97,7 +100,8 @@ class Binding:
         wanted = pod.need
         covered = self._holds.covers(pod.uid, row)
         self._holds.drop(pod.uid)
-        reason = self._lacking(row, wanted, beside_holds=not covered)
+        with self._room.beside(pod.priority):
+            reason = self._lacking(row, wanted, beside_holds=not covered)
         if reason is not Reason.OK:
             self._denials.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.denial_seconds))
             return reason

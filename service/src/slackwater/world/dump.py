@@ -20,6 +20,7 @@ from slackwater.model.resources import NOTHING, RESOURCES
 from slackwater.world.claims import Claim
 from slackwater.world.dump_vertical import VerticalDump, take_vertical, vertical_document
 from slackwater.world.holds import Hold
+from slackwater.world.preempting import Preemption
 from slackwater.world.starvation import Starved
 from slackwater.world.world import World
 
@@ -43,6 +44,7 @@ class Dump:
     starved: Sequence[tuple[PodUid, Starved]]
     denials: Sequence[tuple[PodUid, NodeName, float, bool]]
     budgets: Sequence[DisruptionBudget]
+    preemptions: Sequence[tuple[PodUid, Preemption]]
     vertical: VerticalDump
 
 
@@ -62,6 +64,7 @@ def take(world: World, now: Instant) -> Dump:
         starved=world.starvation.items(),
         denials=world.denials.left(now),
         budgets=list(world.budgets),
+        preemptions=[(uid, replace(found, waiting=set(found.waiting))) for uid, found in world.preemptions.items()],
         vertical=take_vertical(world, now),
     )
 
@@ -89,7 +92,10 @@ def document(dump: Dump) -> dict[str, Any]:
             {"uid": uid, "node": node, "endsInSeconds": round(seconds, 3), "forRoom": for_room}
             for uid, node, seconds, for_room in sorted(dump.denials)
         ],
-        "gates": [],
+        "gates": [
+            _gate(dump.now, uid, preemption)
+            for uid, preemption in sorted(dump.preemptions, key=lambda item: (item[1].pod.key, item[0]))
+        ],
         **vertical_document(dump.vertical, {uid: claim.key for uid, claim in dump.claims.items()}),
         "objects": _objects(dump),
     }
@@ -195,4 +201,19 @@ def _nomination(uid: PodUid, starved: Starved) -> dict[str, Any]:
         "uid": uid,
         "node": starved.nominated,
         "tried": sorted(starved.tried),
+    }
+
+
+def _gate(now: Instant, uid: PodUid, preemption: Preemption) -> dict[str, Any]:
+    return {
+        "namespace": preemption.pod.key.namespace,
+        "name": preemption.pod.key.name,
+        "uid": uid,
+        "shut": preemption.shut,
+        "phase": preemption.phase,
+        "node": preemption.node,
+        "priority": preemption.pod.priority,
+        "waitingFor": sorted(preemption.waiting),
+        "sinceSeconds": round(now - preemption.since, 3),
+        "endsInSeconds": round(preemption.deadline - now, 3),
     }

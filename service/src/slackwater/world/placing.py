@@ -6,12 +6,13 @@ import numpy as np
 
 from slackwater.decide.placement.preempt import Victim, importance, sufficient_victims
 from slackwater.decide.placement.scores import extender_scores, randomized
+from slackwater.decide.preemption.victims import fits
 from slackwater.ledger.ledger import Ledger
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
+from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts, amounts_of
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
 from slackwater.world.admitting import AdmittingRows
 from slackwater.world.agreements import Agreements
@@ -21,11 +22,15 @@ from slackwater.world.denials import Denials
 from slackwater.world.holds import Holds
 from slackwater.world.migrating import Migrating
 from slackwater.world.nodes import NO_ROW, NodeTable
+from slackwater.world.nominated_room import NominatedRoom
 from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
+from slackwater.world.preempting import Preemptions
+from slackwater.world.preemptors import Preemptors
 from slackwater.world.refusals import Refusals
 from slackwater.world.starvation import Starvation
 from slackwater.world.tally import Tally
+from slackwater.world.victim_sites import VictimSites
 from slackwater_protocol.units import Bytes, MilliCpu
 
 
@@ -47,6 +52,8 @@ class Placing:
         agreements: Agreements,
         migrating: Migrating,
         admitting: AdmittingRows,
+        room: NominatedRoom,
+        preemptions: Preemptions,
         tally: Tally,
         seed: int,
     ) -> None:
@@ -62,6 +69,27 @@ class Placing:
         self._agreements = agreements
         self._migrating = migrating
         self._admitting = admitting
+        self._room = room
+        self._preemptions = preemptions
+        sites = VictimSites(
+            nodes=nodes,
+            pods=pods,
+            claims=claims,
+            denials=denials,
+            budgets=budgets,
+            admitting=admitting,
+            free_for=self._free_for,
+            doomed=preemptions.doomed,
+            immovable=preemptions.immovable,
+        )
+        self.preemptors = Preemptors(
+            nodes=nodes,
+            pods=pods,
+            agreements=agreements,
+            sites=sites,
+            preemptions=preemptions,
+            seen_on=self._seen_on,
+        )
         self._tally = tally
         self._rng = np.random.default_rng(seed)
 
@@ -73,12 +101,23 @@ class Placing:
         self._tally.attempts += 1
         self._pods.overhear(pod, now)
         self._holds.drop(pod.uid)
+        if self._preemptions.gated(pod.uid):
+            self._tally.failures += 1
+            return np.full(len(rows), Reason.GATED, np.uint8)
+        self._preemptions.came_back(pod.uid)
+        with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
+            return self._filtered(pod, rows, policy, now)
+
+    def _filtered(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         codes = self._judge_with_landing(pod, rows, policy, now)
         feasible = rows[codes == Reason.OK]
         self._tally.verdicts += np.bincount(codes, minlength=len(Reason))
         if not len(feasible):
-            self._refused(pod, rows, codes, policy, now)
-            return codes
+            self._preemptions.judged(pod.uid, None)
+            gated = self._refused(pod, rows, codes, policy, now)
+            return np.full(len(rows), Reason.GATED, np.uint8) if gated else codes
+        self._preemptions.judged(pod.uid, lambda name: self._nodes.row_of.get(name) in feasible)
+        self.preemptors.forget(pod.uid)
         self._refusals.forget(pod.uid)
         self._starvation.passed(pod.uid)
         if self._claims.get(pod.uid) is None:  # its reservation is there already, otherwise
@@ -133,14 +172,22 @@ class Placing:
             return Reason.MISSING_REQUEST
         return Reason.OK
 
-    def _refused(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> None:
+    def _refused(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> bool:
+        """Remembers it, and what may be done about it: True where a preemption began."""
         self._tally.failures += 1
         self._refusals.note(pod, held=bool((codes == Reason.HELD_FOR_OTHERS).any()), now=now)
         if self._about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
-            return
+            return False
         if len(self.fitting_elsewhere(pod, rows, now)):
             self._tally.sample_starvations += 1
             self._starvation.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
+            return False
+        if any(self._only_promised(pod, Row(row)) for row in rows[codes == Reason.HELD_FOR_OTHERS].tolist()):
+            return False  # it is woken when the promise ends, or tries again when the other pod is bound: nobody need die
+        begun = self.preemptors.consider(pod, rows, codes, policy.preemption, now)
+        if begun:  # its gate wakes it, not any room
+            self._refusals.forget(pod.uid)
+        return begun
 
     def fitting_elsewhere(self, pod: Pod, asked: Rows, now: Instant) -> Rows:
         """Rows outside `asked` that take the pod, by our accounting and by what the nodes themselves say."""
@@ -169,8 +216,19 @@ class Placing:
         """
         if self._about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
             return {}
+        if self._preemptions.gated(pod.uid):
+            return {}
         if self._agreements.overtaken(pod.uid, proposed, self._seen_on, now):
             return {}
+        with self._room.beside(pod.priority):
+            kept = self._kept(pod, proposed, now)
+        if kept:
+            self._agreements.note(pod.uid, {name: uids for name, (uids, _) in kept.items()}, now)
+        return kept
+
+    def _kept(
+        self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant
+    ) -> dict[NodeName, tuple[tuple[PodUid, ...], int]]:
         denied = set(self._denials.nodes_denied(pod.uid, now))
         kept = {}
         for name, uids in proposed.items():
@@ -181,8 +239,6 @@ class Placing:
                 # kube-scheduler's own order is kept where nobody was added: it knows starts that we may not have seen yet.
                 ordered = sorted(victims, key=importance) if added else victims
                 kept[name] = (tuple(v.uid for v in ordered), sum(v.violates_budget for v in added))
-        if kept:
-            self._agreements.note(pod.uid, {name: uids for name, (uids, _) in kept.items()}, now)
         return kept
 
     def _victims(self, pod: Pod, name: NodeName, row: Row, uids: Sequence[PodUid]) -> tuple[Victim, ...] | None:
@@ -215,6 +271,11 @@ class Placing:
         own = self._holds.get(uid)
         held = own.amounts if own is not None and (own.counted == row).any() else NOTHING
         return Amounts(MilliCpu(int(free[CPU])), Bytes(int(free[MEMORY]))).plus(held)
+
+    def _only_promised(self, pod: Pod, row: Row) -> bool:
+        """Would it fit, were it not for pods that are about to be bound, there or elsewhere?"""
+        total, reserved = self._ledger.columns.total[:, row], self._ledger.columns.reserved[:, row]
+        return fits(pod.need, amounts_of((total - reserved).tolist()).minus(self._room.kept_on(row, pod.priority)))
 
     def _victim(self, pod: Pod, *, violates_budget: bool) -> Victim:
         claim = self._claims.get(pod.uid)

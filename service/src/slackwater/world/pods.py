@@ -1,5 +1,6 @@
 """The pods that exist, as the watch shows them, and those that a filter call told of before the watch did."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -22,6 +23,8 @@ class PodTable:
         #: When to forget that the pod is gone, and whether a read said so.
         self._gone: dict[PodUid, tuple[Instant, bool]] = {}
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
+        #: How many pods have each priority, which never changes.
+        self.priorities: Counter[int] = Counter()
 
     def put(self, pod: Pod, *, read: bool = False) -> bool:
         """Takes the pod as the newest known; False where it is older than that, or known to be gone.
@@ -34,6 +37,8 @@ class PodTable:
         if (gone is not None and (read or gone[1])) or (known is not None and known.resource_version > pod.resource_version):
             return False
         self._gone.pop(pod.uid, None)
+        self._count(known, -1)
+        self._count(pod, 1)
         self._pods[pod.uid] = pod
         self._uid_of[pod.key] = pod.uid
         self._overheard.pop(pod.uid, None)
@@ -52,7 +57,15 @@ class PodTable:
         self._overheard.pop(uid, None)
         if self._uid_of.get(key) == uid:
             del self._uid_of[key]
-        return self._pods.pop(uid, None)
+        dropped = self._pods.pop(uid, None)
+        self._count(dropped, -1)
+        return dropped
+
+    def _count(self, pod: Pod | None, change: int) -> None:
+        if pod is not None:
+            self.priorities[pod.priority] += change
+            if not self.priorities[pod.priority]:
+                del self.priorities[pod.priority]
 
     def get(self, uid: PodUid) -> Pod | None:
         """The pod as the watch has it."""

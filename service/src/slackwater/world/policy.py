@@ -19,6 +19,19 @@ class VerticalPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionPolicy:
+    """Who may be evicted for more important pods where only our accounting leaves no room.
+
+    `timeout_seconds`: how long victims may take to leave, all together. `patience_seconds`: how long a pod is refused before
+    anybody has to leave for it; meanwhile a node may appear, or room (kubernetes/kubernetes#137655).
+    """
+
+    enabled: bool = False
+    timeout_seconds: float = 300.0
+    patience_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """All durations in seconds.
 
@@ -35,6 +48,7 @@ class Policy:
     scheduler_name: str = "slackwater"
     vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
     migration: MigrationPolicy = field(default_factory=MigrationPolicy)
+    preemption: PreemptionPolicy = field(default_factory=PreemptionPolicy)
     hold_seconds: float = 10.0
     denial_seconds: float = 60.0
     confirm_seconds: float = 10.0

@@ -1,7 +1,8 @@
 """A dump read back into a world: the counterpart of `dump.document`.
 
 Everything that the dump tells is as it was; what the world remembers for seconds only (pods that filter calls told of before
-the watch did, deleted pods, refusals to be woken) is not told and begins anew. Rows may be others: nodes come back sorted.
+the watch did, deleted pods, refusals to be woken) is not told and begins anew. So do preemptions, from their annotations, as
+after a restart. Rows may be others: nodes come back sorted.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from slackwater.world.dump import VERSION
 from slackwater.world.holds import Hold
 from slackwater.world.migrating import Move
 from slackwater.world.migration_choice import Backoff
+from slackwater.world.nominated_room import is_holder
 from slackwater.world.policy import Policy
 from slackwater.world.standings import Standing
 from slackwater.world.starvation import Starved
@@ -69,7 +71,9 @@ class _Restoring:
         for entry in self._document["permits"]:
             self._standing(entry)
         for entry in self._document["holds"]:
-            self._hold(entry)
+            # Room of preemptors: the world has no preemption under way then, and no one would give it back.
+            if not is_holder(PodUid(entry["uid"])):
+                self._hold(entry)
         for entry in self._document["denials"]:
             self._denial(entry)
         for entry in self._document["nominations"]:

@@ -17,9 +17,11 @@ from slackwater.model.events import (
     Event,
     NodeGone,
     NodeSeen,
+    OtherEvent,
     PodGone,
     PodRead,
     PodSeen,
+    PreemptionEvent,
     Synced,
     Ticked,
     TouchLost,
@@ -36,15 +38,18 @@ from slackwater.world.binding import BindAnswer, Binding
 from slackwater.world.budgets import Budgets
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.claims import Claim, Claims
+from slackwater.world.conditions import Conditions
 from slackwater.world.denials import Denials
 from slackwater.world.holds import Holds
 from slackwater.world.migrating import Migrating
 from slackwater.world.nodes import NodeTable
+from slackwater.world.nominated_room import NominatedRoom
 from slackwater.world.nominating import Nominations
 from slackwater.world.permits import Decided, Permits
 from slackwater.world.placing import Placing
 from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
+from slackwater.world.preempting import Preemptions
 from slackwater.world.refusals import Refusals
 from slackwater.world.standings import Standings
 from slackwater.world.starvation import Starvation
@@ -72,6 +77,8 @@ class World:
         self.starvation = Starvation()
         self.refusals = Refusals()
         self.agreements = Agreements()
+        room = NominatedRoom(self.ledger, self.nodes, self.holds)
+        self.preemptions = Preemptions(room=room, pods=self.pods)
         admitting = AdmittingRows(self.nodes)
         self.migrating = Migrating(
             ledger=self.ledger,
@@ -120,6 +127,7 @@ class World:
             holds=self.holds,
             denials=self.denials,
             standings=self.standings,
+            room=room,
             tally=self.tally,
         )
         self._placing = Placing(
@@ -135,6 +143,8 @@ class World:
             agreements=self.agreements,
             migrating=self.migrating,
             admitting=admitting,
+            room=room,
+            preemptions=self.preemptions,
             tally=self.tally,
             seed=seed,
         )
@@ -148,16 +158,19 @@ class World:
             starvation=self.starvation,
             tally=self.tally,
         )
-        #: Pods that filter refused and whose new condition is therefore our doing, not an in-tree filter's.
-        self._refused_by_us: set[PodUid] = set()
+        self._conditions = Conditions(self.tally)
         #: What questions and settings led to; they answer no effects themselves, so the next tick hands these on.
         self._owed: list[Effect] = []
 
     # --- events -----------------------------------------------------------------------------------------------------------
 
-    def apply(self, event: Event, now: Instant) -> list[Effect]:  # noqa: C901, PLR0911  # one case for each event
+    def apply(self, event: Event, now: Instant) -> list[Effect]:
         """Takes in one event; answers what should be done about it."""
         self.generation = Generation(self.generation + 1)
+        effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
+        return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
+
+    def _applied(self, event: OtherEvent, now: Instant) -> list[Effect]:  # noqa: C901, PLR0911  # one case for each event
         match event:
             case PodSeen(pod):
                 return self._pod_seen(pod, now)
@@ -182,6 +195,7 @@ class World:
                 return self._ticked(now)
             case Synced():
                 self.synced = True
+                self._placing.preemptors.resume(self.policy.preemption, now)
             case _:
                 return self._vertical_events.apply(event, self.policy, now)
         return []
@@ -204,6 +218,7 @@ class World:
 
     def _node_gone(self, name: NodeName) -> None:
         row = self.nodes.row_of.get(name)
+        self.preemptions.node_gone(name)
         if row is not None:
             self.claims.node_closing(name)
             self.holds.node_closing(row)
@@ -218,7 +233,9 @@ class World:
         if pod.node is not None:
             return self._seen_bound(pod, pod.node, now)
         self.migrating.pod_seen(pod, now)
-        self._count_condition(before, pod, now)
+        self.preemptions.preemptor_seen(pod)
+        if self._conditions.told(before, pod):
+            self.starvation.hasten(pod.uid, now)
         return []
 
     def _seen_bound(self, pod: Pod, node: NodeName, now: Instant) -> list[Effect]:
@@ -236,10 +253,7 @@ class World:
                 self.tally.confirmed += 1
                 self.claims.settle(pod.uid, "seen", None)
         self._nominations.ended(pod.uid, node)
-        self.denials.forget(pod.uid)
-        self._refused_by_us.discard(pod.uid)
-        self.refusals.forget(pod.uid)
-        self.agreements.forget(pod.uid)
+        self._forget(pod.uid)
         self.holds.drop(pod.uid)
         if pod.vertical is None:
             return []
@@ -257,6 +271,7 @@ class World:
         self._count_over_total(node)
 
     def _claim_ended(self, uid: PodUid, claim: Claim) -> None:
+        self.preemptions.left(uid)
         if self.standings.forget(uid) is not None:
             self.ceilings.forget(uid, claim.node)
             self.migrating.pod_gone(uid)
@@ -266,18 +281,6 @@ class World:
         columns = self.ledger.columns
         if row is not None and (columns.reserved[:, row] > columns.total[:, row]).any():
             self.tally.over_total_on[node] = self.tally.over_total_on.get(node, 0) + 1
-
-    def _count_condition(self, before: Pod | None, pod: Pod, now: Instant) -> None:
-        message = pod.unschedulable_message
-        if message is None or (before is not None and before.unschedulable_message == message):
-            return
-        if pod.uid in self._refused_by_us:
-            self._refused_by_us.discard(pod.uid)
-        else:
-            self.tally.attempts += 1
-            self.tally.failures += 1
-            self.tally.failures_in_tree += 1
-        self.starvation.hasten(pod.uid, now)
 
     def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
@@ -295,26 +298,36 @@ class World:
 
     def _let_go(self, uid: PodUid, now: Instant) -> list[Effect]:
         """The pod counts no more, and waits for nothing."""
-        self.denials.forget(uid)
         self.starvation.forget(uid)
-        self.refusals.forget(uid)
-        self.agreements.forget(uid)
-        self._refused_by_us.discard(uid)
+        self._forget(uid)
         claim, hold = self.claims.drop(uid), self.holds.drop(uid)
         effects = self.refusals.wake_held() if hold is not None and len(hold.counted) else []
         return effects + (self.refusals.wake_recent(now) if claim is not None else [])
+
+    def _forget(self, uid: PodUid) -> None:
+        """The pod waits for no place any more."""
+        self.denials.forget(uid)
+        self.refusals.forget(uid)
+        self.agreements.forget(uid)
+        self.preemptions.preemptor_gone(uid)
+        self._placing.preemptors.forget(uid)
+        self._conditions.forget(uid)
 
     def _ticked(self, now: Instant) -> list[Effect]:
         effects, self._owed = self._still_owed(), []
         expired = self.holds.expire(now)
         self.tally.holds_expired += len(expired)
+        for uid in expired:
+            self.preemptions.hold_expired(uid)
+        self.preemptions.due(now)
+        self._placing.preemptors.due(now)
         if expired:
             effects += self.refusals.wake_held()
         effects += self._touched(self.denials.expire(now), "denial-ended")
         effects += self._touched(self.agreements.expire(now), "victims-awaited")
         for stranger in self.pods.expire(now):
             self.refusals.forget(stranger)
-            self._refused_by_us.discard(stranger)
+            self._conditions.forget(stranger)
         effects += self._binding.overdue(self.policy, now)
         effects += self._nominations.due(self.policy, now)
         effects += self.ceilings.due(now)
@@ -336,12 +349,10 @@ class World:
         self.generation = Generation(self.generation + 1)
         before = self.holds.get(pod.uid)
         codes = self._placing.filter(pod, rows, self.policy, now)
-        if codes.all():
-            self._refused_by_us.add(pod.uid)
-            if before is not None and len(before.counted):  # its earlier hold ended unused
-                self._owed += self.refusals.wake_held()
-        else:
-            self._refused_by_us.discard(pod.uid)
+        refused = bool(codes.all())
+        self._conditions.judged(pod.uid, refused=refused)
+        if refused and before is not None and len(before.counted):  # its earlier hold ended unused
+            self._owed += self.refusals.wake_held()
         return codes
 
     def prioritize(self, pod: Pod, rows: Rows) -> Int64:
@@ -379,4 +390,5 @@ class World:
             nodes=tuple(self.nodes.by_row),
             row_of=dict(self.nodes.row_of),
             pods=dict(self.claims.placed),
+            gated=self.preemptions.gated_pods(),
         )

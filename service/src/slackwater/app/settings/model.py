@@ -17,7 +17,8 @@ class FeatureGates(Section):
     """Parts that can be switched off on their own."""
 
     async_preemption: Switch = Field(default=True, alias="AsyncPreemption")
-    """Whether victims are deleted beside the scheduling path. true by default; false: before the answer."""
+    """Whether less important pods have to leave where only Slackwater's accounting leaves no room. true by default: their
+    deletion runs beside the scheduling path. false: such a pod waits for room."""
     parallel_drain: Switch = Field(default=True, alias="ParallelDrain")
     """Whether several nodes are drained at the same time. true by default."""
     resource_slack: Switch = Field(default=True, alias="ResourceSlack")

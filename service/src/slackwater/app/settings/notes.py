@@ -26,9 +26,14 @@ class _Later:
 
 _LATER: Final = (
     _Later(
-        path="featureGates",
-        missing="no part that a gate switches is built yet",
-        asked=lambda settings: "feature_gates" in settings.model_fields_set,
+        path="featureGates.ParallelDrain",
+        missing="no node is drained yet",
+        asked=lambda settings: "parallel_drain" in settings.feature_gates.model_fields_set,
+    ),
+    _Later(
+        path="featureGates.ResourceSlack",
+        missing="no spare room is planned yet",
+        asked=lambda settings: "resource_slack" in settings.feature_gates.model_fields_set,
     ),
     _Later(
         path="autoscaler",
@@ -57,6 +62,11 @@ def notes(settings: Settings) -> list[str]:
 
 def _ineffective(settings: Settings) -> Iterator[str]:
     extender, scale_down, migration = settings.extender, settings.autoscaler.scale_down, settings.migration
+    if not settings.feature_gates.async_preemption:
+        yield (
+            "featureGates.AsyncPreemption: with false nobody has to leave where only Slackwater's accounting leaves no room: "
+            "deleting victims before the answer is not built yet"
+        )
     if not extender.bind:
         yield (
             "extender.bind: with false kube-scheduler binds by itself; until the watch shows the bind, the pod's room "

@@ -32,6 +32,7 @@ from slackwater.edge.kube.wire import (
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kinds import Kind, KindInterner, Toleration
 from slackwater.model.objects import DisruptionBudget, Image, Labels, Node, Pod, Taint
+from slackwater.model.preempting import read_preempting
 from slackwater.model.requests import rounded_up
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
@@ -132,6 +133,7 @@ class PodDecoder:
             ties=self._ties.read(wire),
             ready=ready,
             overdue_at=overdue_at(wire),
+            preempting=read_preempting(meta.annotations.preempting) if meta.annotations is not None else None,
         )
 
     def _kind(self, namespace: str, labels: Labels, wire: PodWire) -> Kind:

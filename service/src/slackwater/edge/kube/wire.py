@@ -18,6 +18,7 @@ from slackwater_protocol.names import (
     NEON_BOUNDS,
     NEON_VM_RESOURCES,
     PERMIT,
+    PREEMPTING,
     SAFE_TO_EVICT,
     SAFE_TO_EVICT_LOCAL_VOLUMES,
 )
@@ -44,6 +45,7 @@ class AnnotationsWire(Struct, gc=False):
     daemon_set_pod: str | None = field(name=DAEMON_SET_POD, default=None)
     mirror_pod: str | None = field(name=MIRROR_POD, default=None)
     config_source: str | None = field(name=CONFIG_SOURCE, default=None)
+    preempting: str | None = field(name=PREEMPTING, default=None)
 
 
 class OwnerWire(Wire):

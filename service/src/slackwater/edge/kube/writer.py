@@ -17,6 +17,7 @@ from slackwater.edge.kube.client import KubeClient, Response
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.errors import KubeError, NoAnswer
 from slackwater.edge.kube.objectpath import object_path
+from slackwater.edge.kube.preemption_writer import PreemptionWriter
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.resource_type import PODS_PATH
 from slackwater.edge.kube.vertical_writer import MERGE_PATCH, VerticalWriter
@@ -25,17 +26,19 @@ from slackwater.model.effects import (
     Bind,
     CreateMigration,
     DeleteMigration,
+    DeleteVictim,
     Effect,
     Nominate,
     ReadPod,
     Resize,
     Touch,
     WritePermit,
+    WritePreempting,
 )
 from slackwater.model.events import BindEnded, BindOutcome, PodGone, PodRead
 from slackwater.model.ids import PodKey, PodUid
 from slackwater.run.ports import Outcome
-from slackwater_protocol.names import TOUCHED
+from slackwater_protocol.names import PREEMPTING, TOUCHED
 
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
@@ -43,7 +46,8 @@ _UNPROCESSABLE: Final = 422
 
 
 class ApiWriter:
-    """Implements `run.ports.Writer`. `stamp` makes each touch of a pod a change: it answers another text each time."""
+    """Implements `run.ports.Writer`. `stamp` answers the time as RFC 3339, another text each time: it makes each touch of a
+    pod a change."""
 
     def __init__(self, client: KubeClient, decoder: PodDecoder, recorder: Recorder, *, stamp: Callable[[], str]) -> None:
         self._client = client
@@ -51,6 +55,7 @@ class ApiWriter:
         self._recorder = recorder
         self._stamp = stamp
         self._vertical = VerticalWriter(self._send)
+        self._preemption = PreemptionWriter(self._send, self._read, now=stamp)
 
     async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
         """Never raises for what the API server answers, or does not."""
@@ -63,7 +68,7 @@ class ApiWriter:
         except KubeError as error:
             return Outcome("again", detail=str(error))
 
-    async def _carry_out(self, effect: Effect, deadline: float) -> Outcome:
+    async def _carry_out(self, effect: Effect, deadline: float) -> Outcome:  # noqa: PLR0911  # one case for each effect
         match effect:
             case Bind():
                 return await self._bind(effect, deadline)
@@ -74,6 +79,11 @@ class ApiWriter:
             case Nominate():
                 patch = {"metadata": {"uid": effect.uid}, "status": {"nominatedNodeName": effect.node}}
                 return await self._patch(effect, "/status", patch, deadline)
+            case WritePreempting():
+                patch = {"metadata": {"uid": effect.uid, "annotations": {PREEMPTING: effect.text}}}
+                return await self._patch(effect, "", patch, deadline)
+            case DeleteVictim():
+                return await self._preemption.delete_victim(effect, deadline)
             case ReadPod():
                 return await self._read(effect.uid, effect.key, deadline)
             case WritePermit() | Resize() | CreateMigration() | DeleteMigration():
@@ -113,7 +123,7 @@ class ApiWriter:
             case _:
                 return Outcome("again", found.code, found.detail, found.after_seconds)
 
-    async def _patch(self, effect: Touch | Nominate, part: str, patch: object, deadline: float) -> Outcome:
+    async def _patch(self, effect: Touch | Nominate | WritePreempting, part: str, patch: object, deadline: float) -> Outcome:
         answer = await self._send("PATCH", pod_path(effect.key) + part, patch, deadline, content_type=MERGE_PATCH)
         outcome = outcome_of(answer)
         if answer.status == _NOT_FOUND:

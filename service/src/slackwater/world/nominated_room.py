@@ -1,0 +1,105 @@
+"""Room kept on a node for a preemptor while its victims leave, and until it comes back.
+
+Pods of lower and equal priority see the room as taken; those of higher priority do not (`beside`). Of two preemptors of equal
+priority the later one has chosen its victims with the earlier one's room taken, so the earlier one need not heed the later. It
+counts as held, under a name of its own, so that it ends by nothing but its owner's doing.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from slackwater.ledger.ledger import Ledger
+from slackwater.model.columns import Rows
+from slackwater.model.ids import Instant, NodeName, PodUid, Row
+from slackwater.model.objects import Pod
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.world.holds import Hold, Holds
+from slackwater.world.nodes import NodeTable
+
+_PREFIX: Final = "nominated/"
+
+
+@dataclass(frozen=True, slots=True)
+class _Nominee:
+    node: NodeName
+    priority: int
+    number: int
+
+
+class NominatedRoom:
+    """At most one node for each preemptor."""
+
+    def __init__(self, ledger: Ledger, nodes: NodeTable, holds: Holds) -> None:
+        self._ledger = ledger
+        self._nodes = nodes
+        self._holds = holds
+        self._nominees: dict[PodUid, _Nominee] = {}
+
+    def put(self, pod: Pod, node: NodeName, number: int) -> None:
+        """Keeps room for the pod on the node, in place of where it was kept before. Nothing where the node is not known.
+
+        `number` grows from one preemption to the next.
+        """
+        uid = pod.uid
+        self.drop(uid)
+        row = self._nodes.row_of.get(node)
+        if row is None:
+            return
+        rows: Rows = np.array([row], np.intp)
+        hold = Hold(key=pod.key, rows=rows, counted=rows, amounts=pod.need, deadline=Instant(float("inf")))
+        self._holds.enter(holder(uid), hold)
+        self._nominees[uid] = _Nominee(node, pod.priority, number)
+
+    def drop(self, uid: PodUid) -> bool:
+        """Gives the room back; False where none was kept."""
+        if self._nominees.pop(uid, None) is None:
+            return False
+        self._holds.drop(holder(uid))
+        return True
+
+    def node_of(self, uid: PodUid) -> NodeName | None:
+        nominee = self._nominees.get(uid)
+        return None if nominee is None else nominee.node
+
+    def kept_on(self, row: Row, priority: int) -> Amounts:
+        """What is kept there for pods of that priority or a higher one."""
+        kept = NOTHING
+        for uid, nominee in self._nominees.items():
+            hold = self._holds.get(holder(uid))
+            if nominee.priority >= priority and hold is not None and row in hold.counted:
+                kept = kept.plus(hold.amounts)
+        return kept
+
+    @contextmanager
+    def beside(self, priority: int, number: int | None = None) -> Iterator[None]:
+        """Within, the room of less important preemptors does not count as taken. `number` is that of the pod's own preemption:
+        the room of later ones of its priority does not count either."""
+        found = (
+            self._holds.get(holder(uid))
+            for uid, nominee in self._nominees.items()
+            if nominee.priority < priority or (number is not None and nominee.priority == priority and nominee.number > number)
+        )
+        lifted = [hold for hold in found if hold is not None]
+        for hold in lifted:
+            self._ledger.unhold(hold.counted, hold.amounts)
+        try:
+            yield
+        finally:
+            for hold in lifted:
+                self._ledger.hold(hold.counted, hold.amounts)
+
+    def __len__(self) -> int:
+        return len(self._nominees)
+
+
+def holder(uid: PodUid) -> PodUid:
+    """Whose hold a nomination is: not the pod's own, which lives from filter to bind."""
+    return PodUid(f"{_PREFIX}{uid}")
+
+
+def is_holder(uid: PodUid) -> bool:
+    return uid.startswith(_PREFIX)

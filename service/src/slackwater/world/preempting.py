@@ -1,0 +1,311 @@
+"""The life of a preemption, one for each preemptor: events in, effects out. Every way that it can end opens the gate.
+
+    announcing   the preemptor's annotation is being written, so that a restart can go on; nobody has been touched
+    evicting     the victims' deletions are on their way, or accepted; the gate is shut since announcing
+    opened       everybody is gone: the pod was nominated and woken, and its room is kept until it comes back
+    returned     it came back and may be bound to its node; its own hold keeps the room
+
+Between announcing and opened filter answers `gated` and the preempt verb picks nobody. Each victim is deleted by one flight,
+however many wait for it. Deliberately absent: who has to leave (`victim_sites`, `decide.preemption`) and the API calls.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal, assert_never
+
+from slackwater.decide.preemption.victims import Sacrifice
+from slackwater.model.effects import DeleteVictim, Effect, Nominate, Touch, WritePreempting
+from slackwater.model.events import PreemptingNotWritten, PreemptingWritten, PreemptionEvent, Stopping, VictimEnded
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
+from slackwater.model.objects import Pod
+from slackwater.model.preempting import Preempting
+from slackwater.model.resources import Amounts
+from slackwater.world.nominated_room import NominatedRoom
+from slackwater.world.pods import PodTable
+from slackwater.world.policy import PreemptionPolicy
+from slackwater.world.preemption_counts import PreemptionCounts, Result
+from slackwater.world.wakeups import Wakeups
+
+Phase = Literal["announcing", "evicting", "opened", "returned"]
+_SHUT: Final = ("announcing", "evicting")
+
+#: Preemptions under way at the same time; further pods wait as ordinary refused ones.
+MAX_RUNNING: Final = 1000
+#: How long room is kept for a preemptor whose victims are gone.
+KEPT_SECONDS: Final = 60.0
+#: How long a pod is not counted on to leave after the API server refused to delete it, could not be asked, or it just stayed.
+_REFUSED_SECONDS: Final = 60.0
+_UNREACHABLE_SECONDS: Final = 5.0
+_STUCK_SECONDS: Final = 600.0
+
+
+@dataclass(slots=True)
+class Preemption:
+    """`victims` are those to be deleted, as far as they are still there; `waiting` all who have to be gone."""
+
+    pod: Pod
+    node: NodeName
+    victims: dict[PodUid, PodKey]
+    waiting: set[PodUid]
+    phase: Phase
+    since: Instant
+    deadline: Instant
+    text: str  #: of its annotation
+    number: int  #: grows from one to the next
+
+    @property
+    def shut(self) -> bool:
+        return self.phase in _SHUT
+
+
+@dataclass(slots=True)
+class Flights:
+    """Deletions on their way, one for each victim, and who waits for whom to leave."""
+
+    running: set[PodUid] = field(default_factory=set)
+    awaited_by: dict[PodUid, set[PodUid]] = field(default_factory=dict)
+
+    def wait(self, preemptor: PodUid, victims: Iterable[PodUid]) -> None:
+        for victim in victims:
+            self.awaited_by.setdefault(victim, set()).add(preemptor)
+
+    def leave(self, preemptor: PodUid, victims: Iterable[PodUid]) -> None:
+        for victim in victims:
+            waiting = self.awaited_by.get(victim)
+            if waiting is not None:
+                waiting.discard(preemptor)
+                if not waiting:
+                    del self.awaited_by[victim]
+
+
+class Preemptions:
+    """All of them, by the preemptor's UID. What they ask for is collected in `owed`."""
+
+    def __init__(self, *, room: NominatedRoom, pods: PodTable) -> None:
+        self._room = room
+        self._pods = pods
+        #: Pods that did not go when they were told to, and until when nobody counts on their going.
+        self.immovable: dict[PodUid, Instant] = {}
+        self._running: dict[PodUid, Preemption] = {}
+        self._stopping = False
+        self.flights = Flights()
+        self.wakeups = Wakeups()
+        self.counts = PreemptionCounts()
+        self.owed: list[Effect] = []
+        #: The latest time that was told: some ends come without one.
+        self._now = Instant(0.0)
+
+    # --- questions --------------------------------------------------------------------------------------------------------
+
+    def gated(self, uid: PodUid) -> bool:
+        found = self._running.get(uid)
+        return found is not None and found.shut
+
+    def gated_pods(self) -> frozenset[PodUid]:
+        """Pods that need no node: their room is being made."""
+        return frozenset(uid for uid, found in self._running.items() if found.shut)
+
+    def doomed(self, victim: PodUid) -> bool:
+        """Is the pod to leave for some preemptor?"""
+        return victim in self.flights.awaited_by
+
+    def number_of(self, uid: PodUid) -> int | None:
+        found = self._running.get(uid)
+        return None if found is None else found.number
+
+    def takes_more(self) -> bool:
+        return not self._stopping and len(self._running) < MAX_RUNNING
+
+    def items(self) -> list[tuple[PodUid, Preemption]]:
+        return list(self._running.items())
+
+    # --- begin ------------------------------------------------------------------------------------------------------------
+
+    def begin(self, pod: Pod, sacrifice: Sacrifice, policy: PreemptionPolicy, now: Instant, *, announced: bool = False) -> None:
+        """Shuts the gate and keeps the room. `announced`: the annotation is there already, from before a restart."""
+        self._now = now
+        self.counts.begun(len(sacrifice.victims))
+        # Whom another preemption has doomed is a victim of this one too: the other may end before it has sent for anybody.
+        going = [*sacrifice.victims, *(one for one in sacrifice.awaited if self.doomed(one.uid))]
+        known = {one.uid: self._pods.get(one.uid) for one in going}
+        victims = {uid: victim.key for uid, victim in known.items() if victim is not None and not victim.deleting}
+        waiting = {one.uid for one in (*sacrifice.victims, *sacrifice.awaited)}
+        found = Preemption(
+            pod=pod,
+            node=sacrifice.node,
+            victims=victims,
+            waiting=waiting,
+            phase="announcing",
+            since=now,
+            deadline=Instant(now + policy.timeout_seconds),
+            text=Preempting(sacrifice.node, tuple(sorted(waiting))).text(),
+            number=self.counts.attempts,
+        )
+        self._running[pod.uid] = found
+        self.flights.wait(pod.uid, waiting)
+        self._room.put(pod, found.node, found.number)
+        self.wakeups.forget(pod.uid)
+        if announced or not victims:
+            self._evict(found)
+        else:
+            self.owed.append(WritePreempting(pod.uid, pod.key, found.text))
+
+    def _evict(self, found: Preemption) -> None:
+        found.phase = "evicting"
+        for uid, key in sorted(found.victims.items()):
+            if uid in found.waiting and uid not in self.flights.running:
+                self.flights.running.add(uid)
+                self.owed.append(DeleteVictim(uid, key, found.pod.key))
+
+    # --- events -----------------------------------------------------------------------------------------------------------
+
+    def apply(self, event: PreemptionEvent, now: Instant) -> list[Effect]:
+        """Takes in one event; what follows is owed."""
+        self._now = now
+        match event:
+            case PreemptingWritten(uid, text):
+                found = self._announcing(uid, text)
+                if found is not None:
+                    self._evict(found)
+            case PreemptingNotWritten(uid, text):
+                found = self._announcing(uid, text)
+                if found is not None:
+                    self._fail(found, "error", "preemption-failed")
+            case VictimEnded():
+                self._call_ended(event, now)
+            case Stopping():
+                self._stop()
+            case _:
+                assert_never(event)
+        return []
+
+    def _announcing(self, uid: PodUid, text: str | None) -> Preemption | None:
+        """The preemption that waits for this text to be written; the end of an earlier one's write is nobody's."""
+        found = self._running.get(uid)
+        return found if found is not None and found.phase == "announcing" and found.text == text else None
+
+    def _call_ended(self, event: VictimEnded, now: Instant) -> None:
+        self.flights.running.discard(event.uid)
+        if event.outcome == "accepted":
+            return
+        seconds = _REFUSED_SECONDS if event.outcome == "refused" else _UNREACHABLE_SECONDS
+        self.immovable[event.uid] = Instant(now + seconds)
+        for uid in sorted(self.flights.awaited_by.get(event.uid, ())):
+            self._fail(self._running[uid], "error", "preemption-failed")
+
+    def left(self, victim: PodUid) -> None:
+        """The pod counts on its node no more, however that came."""
+        self.flights.running.discard(victim)
+        for uid in sorted(self.flights.awaited_by.pop(victim, ())):
+            found = self._running[uid]
+            found.waiting.discard(victim)
+            if not found.waiting:
+                self._open(found)
+
+    def preemptor_gone(self, uid: PodUid) -> None:
+        """It is bound, has ended, or is gone: nobody need leave for it any more."""
+        self.wakeups.forget(uid)
+        found = self._running.get(uid)
+        if found is not None:
+            self._end(found, "cancelled")
+            if found.shut and found.victims and self._pods.get(uid) is not None:
+                self.owed.append(WritePreempting(uid, found.pod.key, None))
+        self._room.drop(uid)
+
+    def preemptor_seen(self, pod: Pod) -> None:
+        """The watch shows it, not bound: what was decided was decided for a pod that asked the same."""
+        found = self._running.get(pod.uid)
+        if pod.deleting:
+            self.preemptor_gone(pod.uid)
+        elif found is not None and _asks(found.pod) != _asks(pod):
+            self._fail(found, "cancelled", "preemptor-changed")
+
+    def node_gone(self, node: NodeName) -> None:
+        for found in [found for found in self._running.values() if found.node == node]:
+            self._fail(found, "error" if found.shut else "success", "node-gone")
+
+    def due(self, now: Instant) -> None:
+        """Time passed: what took too long ends, and who did not come back is woken again."""
+        self._now = now
+        for found in [found for found in self._running.values() if found.deadline <= now]:
+            if found.shut:
+                for uid in found.waiting:
+                    self.immovable[uid] = Instant(now + _STUCK_SECONDS)
+                self._fail(found, "error", "victims-stayed")
+            else:
+                self._end(found, "success")
+                self.wakeups.expect(found.pod, now)
+                self.owed.append(Touch(found.pod.uid, found.pod.key, "nomination-ended"))
+        for pod in self.wakeups.due(now):
+            self.counts.touched_again += 1
+            self.owed.append(Touch(pod.uid, pod.key, "victims-gone"))
+
+    # --- end --------------------------------------------------------------------------------------------------------------
+
+    def _open(self, found: Preemption) -> None:
+        """All victims are gone. kube-scheduler clears nominations when it fails, so it is told only now (facts, call 3)."""
+        if not found.shut:
+            return
+        uid, key, announced = found.pod.uid, found.pod.key, bool(found.victims)
+        found.phase, found.deadline = "opened", Instant(self._now + KEPT_SECONDS)
+        self.counts.ended("success", self._now - found.since)
+        self.owed.append(Nominate(uid, key, found.node))
+        self._wake(found, "victims-gone", announced=announced)
+
+    def _fail(self, found: Preemption, result: Result, why: str) -> None:
+        """The nomination is taken back and the pod tried again."""
+        shut, announced = found.shut, bool(found.victims)
+        self._end(found, result)
+        self._wake(found, why, announced=shut and announced)
+
+    def _end(self, found: Preemption, result: Result) -> None:
+        del self._running[found.pod.uid]
+        self.flights.leave(found.pod.uid, found.waiting)
+        self._room.drop(found.pod.uid)
+        if found.shut:
+            self.counts.ended(result, self._now - found.since)
+
+    def _wake(self, found: Preemption, why: str, *, announced: bool) -> None:
+        pod = found.pod
+        if announced:
+            self.owed.append(WritePreempting(pod.uid, pod.key, None))
+        self.owed.append(Touch(pod.uid, pod.key, why))
+        self.wakeups.expect(pod, self._now)
+
+    def _stop(self) -> None:
+        """Gates open in memory alone: the annotations stay, and with them whoever comes after us goes on."""
+        self._stopping = True
+        for found in list(self._running.values()):
+            self._end(found, "cancelled")
+
+    # --- the preemptor comes back -----------------------------------------------------------------------------------------
+
+    def came_back(self, uid: PodUid) -> None:
+        """kube-scheduler asks about the pod, whose gate is open: its room is its own while it is judged."""
+        self.wakeups.forget(uid)
+        self._room.drop(uid)
+
+    def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None) -> None:
+        """What came of that: None where the pod fits nowhere. Where it may go elsewhere alone, its nomination is over."""
+        found = self._running.get(uid)
+        if found is None or found.shut:
+            return
+        if passing is None or not passing(found.node):
+            self._end(found, "success")
+        else:
+            found.phase = "returned"
+
+    def hold_expired(self, uid: PodUid) -> None:
+        """It was let pass and not bound: the room stays its own until its time is over."""
+        found = self._running.get(uid)
+        if found is not None and found.phase == "returned":
+            self._room.put(found.pod, found.node, found.number)
+
+    def drain(self) -> list[Effect]:
+        """What is owed, once."""
+        owed, self.owed = self.owed, []
+        return owed
+
+
+def _asks(pod: Pod) -> tuple[Amounts, int, object]:
+    return pod.need, pod.priority, pod.kind

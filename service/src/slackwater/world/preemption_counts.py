@@ -1,0 +1,50 @@
+"""What became of preemptions, as plain numbers that only grow; the metrics endpoint reads them.
+
+Every series is there from the start. A preemption that its preemptor's end cut short is neither a success nor an error.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+Result = Literal["success", "error", "cancelled"]
+RESULTS: Final[tuple[Result, ...]] = ("success", "error", "cancelled")
+
+#: Upper bounds of the buckets; one more without bound. Seconds: kube-scheduler's goroutines_duration_seconds, 0.005 * 2^n.
+SECONDS: Final = tuple(0.005 * 2**power for power in range(17))
+#: kube-scheduler's preemption_victims.
+VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+
+
+@dataclass(slots=True)
+class Spread:
+    """A histogram: `counts[i]` values were at most `bounds[i]` and above the bound before it."""
+
+    bounds: tuple[float, ...]
+    counts: list[int] = field(default_factory=list)
+    total: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = self.counts or [0] * (len(self.bounds) + 1)
+
+    def note(self, value: float) -> None:
+        self.counts[next((at for at, bound in enumerate(self.bounds) if value <= bound), len(self.bounds))] += 1
+        self.total += value
+
+
+@dataclass(slots=True)
+class PreemptionCounts:
+    """`attempts`: preemptions begun. `ends`: by result. `touched_again`: preemptors that did not come back when woken."""
+
+    attempts: int = 0
+    ends: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
+    seconds: Spread = field(default_factory=lambda: Spread(SECONDS))
+    victims: Spread = field(default_factory=lambda: Spread(VICTIMS))
+    touched_again: int = 0
+
+    def begun(self, victims: int) -> None:
+        self.attempts += 1
+        self.victims.note(victims)
+
+    def ended(self, result: Result, seconds: float) -> None:
+        self.ends[result] += 1
+        self.seconds.note(seconds)

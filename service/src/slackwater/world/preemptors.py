@@ -1,0 +1,114 @@
+"""Which refused pods preempt, decided on the scheduling path; and which go on after a restart.
+
+    filter refuses everywhere -> may the pod preempt? -> sites -> the cheapest sacrifice -> its preemption begins
+
+Nobody dies for a pod that may not preempt, that fits elsewhere, whose own preemption is under way (ours, or kube-scheduler's
+after the preempt verb), or that has not been refused for as long as the policy asks.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slackwater.decide.preemption.choose import choose
+from slackwater.decide.preemption.victims import needed_victims
+from slackwater.model.columns import Codes, Rows
+from slackwater.model.effects import Touch, WritePreempting
+from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.objects import Pod
+from slackwater.world.agreements import Agreements
+from slackwater.world.nodes import NodeTable
+from slackwater.world.pods import PodTable
+from slackwater.world.policy import PreemptionPolicy
+from slackwater.world.preempting import Preemptions
+from slackwater.world.victim_sites import VictimSites
+
+
+@dataclass(slots=True)
+class _Patient:
+    pod: Pod
+    until: Instant
+    told: bool = False
+
+
+class Preemptors:
+    """`seen_on` finds a pod that the watch shows on a node."""
+
+    def __init__(
+        self,
+        *,
+        nodes: NodeTable,
+        pods: PodTable,
+        agreements: Agreements,
+        sites: VictimSites,
+        preemptions: Preemptions,
+        seen_on: Callable[[PodUid, NodeName], Pod | None],
+    ) -> None:
+        self._nodes = nodes
+        self._pods = pods
+        self._agreements = agreements
+        self._sites = sites
+        self._preemptions = preemptions
+        self._seen_on = seen_on
+        self._patient: dict[PodUid, _Patient] = {}
+
+    def consider(self, pod: Pod, rows: Rows, codes: Codes, policy: PreemptionPolicy, now: Instant) -> bool:
+        """Begins a preemption for a pod that fits on none of the rows; False where none begins."""
+        if not policy.enabled or not self._may_preempt(pod, now) or not self._waited(pod, policy, now):
+            return False
+        found = choose(pod.need, self._sites.of(pod, rows, codes, now))
+        if found is None or not (found.victims or found.awaited):
+            return False
+        self.forget(pod.uid)
+        self._preemptions.begin(pod, found, policy, now)
+        return True
+
+    def _may_preempt(self, pod: Pod, now: Instant) -> bool:
+        return (
+            pod.kind.preempts
+            and not pod.deleting
+            and self._preemptions.takes_more()
+            and self._sites.anybody_below(pod.priority)
+            and not self._agreements.awaited(pod.uid, self._seen_on, now)
+        )
+
+    def _waited(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
+        if not policy.patience_seconds:
+            return True
+        patient = self._patient.setdefault(pod.uid, _Patient(pod, Instant(now + policy.patience_seconds)))
+        return patient.until <= now
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod was let pass, is bound or gone, or preempts."""
+        self._patient.pop(uid, None)
+
+    def due(self, now: Instant) -> None:
+        """Wakes those who have waited long enough: kube-scheduler would not."""
+        self._sites.expire(now)
+        for patient in self._patient.values():
+            if patient.until <= now and not patient.told:
+                patient.told = True
+                self._preemptions.owed.append(Touch(patient.pod.uid, patient.pod.key, "patience-ended"))
+
+    def resume(self, policy: PreemptionPolicy, now: Instant) -> None:
+        """Everything is listed: goes on with what an earlier process began, as far as it is still needed.
+
+        What the annotation names is checked like a choice of our own: whoever may write it can make nobody leave who is
+        not less important, or need not.
+        """
+        for pod in list(self._pods):
+            if pod.preempting is None or pod.node is not None or pod.ended or pod.deleting:
+                continue
+            if not (policy.enabled and self._resumed(pod, policy, now)):
+                touch = Touch(pod.uid, pod.key, "preemption-over")
+                self._preemptions.owed += [WritePreempting(pod.uid, pod.key, None), touch]
+
+    def _resumed(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
+        assert pod.preempting is not None
+        row = self._nodes.row_of.get(pod.preempting.node)
+        if row is None or not pod.kind.preempts or not self._preemptions.takes_more():
+            return False
+        found = needed_victims(pod.need, self._sites.site(pod, pod.preempting.node, row, pod.preempting.victims, now))
+        if found is None or not (found.victims or found.awaited):
+            return False
+        self._preemptions.begin(pod, found, policy, now, announced=True)
+        return True

@@ -1,0 +1,167 @@
+"""Whatever goes wrong in whatever order: no gate stays shut, no room stays kept, no victim is sent for twice at a time."""
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from slackwater.model.effects import DeleteVictim, WritePreempting
+from slackwater.model.events import BudgetSeen, PreemptingNotWritten, Stopping, VictimEnded, VictimOutcome
+from slackwater.model.ids import NodeName
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from tests.support.builders import a_budget, a_node, a_pod
+from tests.support.preempting import Cluster
+
+NODES = ["n0", "n1"]
+nodes = st.sampled_from(NODES)
+sizes = st.sampled_from(["500m", "1", "2", "3"])
+
+
+class PreemptionMachine(RuleBasedStateMachine):
+    """kube-scheduler asks, the API server answers one effect at a time or never, and things change meanwhile."""
+
+    @initialize()
+    def start(self) -> None:
+        self.serial = 0
+        self.flying: set[str] = set()
+        self.seen = 0
+        full = (a_pod(f"v{node}{number}", on=node, cpu="1", priority=number) for node in NODES for number in range(3))
+        waiting = (a_pod(f"w{priority}", cpu="2", priority=priority) for priority in (2, 3))
+        self.cluster = Cluster(*(a_node(name) for name in NODES), *full, *waiting)
+
+    def pick(self, data: st.DataObject, *, bound: bool) -> Pod | None:
+        found = sorted(uid for uid, pod in self.cluster.pods.items() if (pod.node is not None) == bound and not pod.ended)
+        return self.cluster.pods[data.draw(st.sampled_from(found))] if found else None
+
+    @rule(cpu=sizes, priority=st.integers(0, 3), node=st.none() | nodes, label=st.sampled_from(["a", "b"]))
+    def create(self, cpu: str, priority: int, node: str | None, label: str) -> None:
+        self.serial += 1
+        pod = a_pod(f"p{self.serial}", cpu=cpu, priority=priority, on=node, labels={"app": label})
+        if node is None or NodeName(node) in self.cluster.world.nodes.row_of:
+            self.cluster.has(pod)
+
+    @rule(data=st.data(), asked=st.lists(nodes, min_size=1, unique=True))
+    def schedule(self, data: st.DataObject, asked: list[str]) -> None:
+        """A cycle of kube-scheduler: filter, and bind where it may."""
+        pod = self.pick(data, bound=False)
+        if pod is None:
+            return
+        shut = self.cluster.gated(pod)
+        codes = self.cluster.filter(pod, *asked)
+        assert (codes == [Reason.GATED] * len(asked)) == self.cluster.gated(pod)
+        assert not (shut and not self.cluster.gated(pod))
+        if Reason.OK in codes and data.draw(st.booleans()):
+            node = NodeName(asked[codes.index(Reason.OK)])
+            if self.cluster.world.bind(pod.uid, pod.key, node, self.cluster.at).reason is Reason.OK:
+                self.cluster.change(pod, node=node)
+
+    @rule(data=st.data(), node=nodes)
+    def preempt_verb(self, data: st.DataObject, node: str) -> None:
+        pod = self.pick(data, bound=False)
+        victims = [p for p in self.cluster.pods.values() if p.node == node and pod is not None and p.priority < pod.priority]
+        if pod is not None and victims:
+            shut = self.cluster.gated(pod)
+            kept = self.cluster.preempt(pod, **{node: victims})
+            assert not (shut and kept)
+
+    @precondition(lambda self: self.cluster.asked)
+    @rule(data=st.data(), outcome=st.sampled_from(["accepted", "refused", "unreachable"]), happens=st.booleans())
+    def one_call_ends(self, data: st.DataObject, outcome: VictimOutcome, happens: bool) -> None:
+        effect = self.cluster.asked.popleft()
+        if isinstance(effect, DeleteVictim):
+            self.check_victim(effect)
+            self.flying.discard(effect.key.name)
+            pod = self.cluster.pods.get(effect.uid)
+            self.cluster.take(VictimEnded(effect.uid, outcome, "test"))
+            if pod is not None and happens:
+                self.cluster.change(pod, deleting=True)
+        elif isinstance(effect, WritePreempting):
+            if happens:
+                self.cluster.asked.appendleft(effect)
+                self.cluster.serve_one()
+            else:
+                self.cluster.take(PreemptingNotWritten(effect.uid, effect.text, "test"))
+
+    def check_victim(self, effect: DeleteVictim) -> None:
+        victim = self.cluster.pods.get(effect.uid)
+        preemptor = next((pod for pod in self.cluster.pods.values() if pod.key == effect.preemptor), None)
+        if victim is not None and preemptor is not None:
+            assert victim.priority < preemptor.priority
+            assert victim.node is not None
+
+    @rule(data=st.data(), ended=st.booleans())
+    def goes(self, data: st.DataObject, ended: bool) -> None:
+        pod = self.pick(data, bound=data.draw(st.booleans()))
+        if pod is not None and ended:
+            self.cluster.change(pod, ended=True)
+        elif pod is not None:
+            self.cluster.goes(pod)
+
+    @rule(name=nodes, there=st.booleans())
+    def node_changes(self, name: str, there: bool) -> None:
+        if there:
+            self.cluster.has(a_node(name))
+        else:
+            self.cluster.node_goes(name)
+
+    @rule(allowed=st.integers(0, 2))
+    def budget(self, allowed: int) -> None:
+        self.cluster.take(BudgetSeen(a_budget("b", allowed=allowed, app="a")))
+
+    @rule(seconds=st.sampled_from([0.1, 4.0, 11.0, 61.0, 301.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.cluster.after(seconds)
+
+    @rule(stopped=st.booleans())
+    def restart(self, stopped: bool) -> None:
+        if stopped:
+            self.cluster.take(Stopping())
+            assert not self.cluster.world.preemptions.items()
+        self.cluster = self.cluster.restarted()
+        self.flying.clear()
+        self.seen = 0
+
+    @invariant()
+    def nobody_is_awaited_for_nobody(self) -> None:
+        if not hasattr(self, "cluster"):
+            return
+        preemptions = self.cluster.world.preemptions
+        shut = {uid: found for uid, found in preemptions.items() if found.shut}
+        for victim, waiting in preemptions.flights.awaited_by.items():
+            assert waiting
+            assert waiting <= shut.keys()
+            assert all(victim in shut[uid].waiting for uid in waiting)
+        for uid, found in shut.items():
+            assert found.waiting, "a gate is shut, and nobody is awaited"
+            for victim in found.waiting:
+                claim = self.cluster.world.claims.get(victim)
+                assert claim is not None
+                assert claim.node == found.node
+            assert self.cluster.world.pods.get(uid) is not None
+            assert found.node in self.cluster.world.nodes.row_of
+
+    @invariant()
+    def one_flight_for_each_victim(self) -> None:
+        if not hasattr(self, "cluster"):
+            return
+        self.flying &= {claim.key.name for claim in self.cluster.world.claims.copy().values()}
+        for name in self.cluster.deleted[self.seen :]:
+            assert name not in self.flying
+            self.flying.add(name)
+        self.seen = len(self.cluster.deleted)
+
+    def teardown(self) -> None:
+        """kube-scheduler is silent, and the API server cannot be asked any more: in the end everything is open all the same."""
+        if not hasattr(self, "cluster"):
+            return
+        for _ in range(12):
+            for effect in self.cluster.unanswered():
+                if isinstance(effect, DeleteVictim):
+                    self.cluster.take(VictimEnded(effect.uid, "unreachable", "test"))
+            self.cluster.after(150.0)
+        assert self.cluster.at_rest()
+        assert not self.cluster.world.ledger.columns.held.any()
+
+
+TestPreemption = PreemptionMachine.TestCase
+TestPreemption.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)

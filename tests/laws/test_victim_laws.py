@@ -1,0 +1,127 @@
+"""The victims are those that brute force finds: enough, none too many, and the cheapest of all nodes."""
+
+from itertools import combinations
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from slackwater.decide.preemption.choose import choose
+from slackwater.decide.preemption.victims import Occupant, Sacrifice, Site, needed_victims
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater_protocol.units import Bytes, MilliCpu
+
+
+def of(cpu: int, memory: int) -> Amounts:
+    return Amounts(MilliCpu(cpu), Bytes(memory))
+
+
+few = st.integers(0, 4)
+sizes = st.builds(of, few, few)
+rooms = st.builds(of, st.integers(-3, 4), st.integers(-3, 4))
+starts = st.sampled_from(["", "2026-01-01", "2026-01-02"])
+traits = st.tuples(st.integers(-2, 2), starts, sizes, st.booleans(), st.booleans())
+#: Alike but for their start: so that the last criterion decides.
+twins = st.tuples(st.just(1), starts, st.just(of(1, 1)), st.just(False), st.just(False))
+
+
+def a_site(number: int, free: Amounts, pods: list[tuple[int, str, Amounts, bool, bool]]) -> Site:
+    occupants = [
+        Occupant(
+            uid=PodUid(f"{number}-{at}"),
+            priority=priority,
+            started_at=started,
+            reserved=reserved,
+            leaving=leaving,
+            violates_budget=violates and not leaving,
+        )
+        for at, (priority, started, reserved, leaving, violates) in enumerate(pods)
+    ]
+    return Site(node=NodeName(f"n{number}"), free=free, occupants=occupants)
+
+
+sites = st.lists(st.tuples(rooms, st.lists(traits, max_size=5) | st.lists(twins, max_size=3)), min_size=1, max_size=3).map(
+    lambda drawn: [a_site(number, *one) for number, one in enumerate(drawn)]
+)
+
+
+def is_enough(wanted: Amounts, free: Amounts, gone: list[Occupant]) -> bool:
+    room = [free[r] + sum(occupant.reserved[r] for occupant in gone) for r in range(2)]
+    return all(not wanted[r] or wanted[r] <= room[r] for r in range(2))
+
+
+def by_brute_force(wanted: Amounts, site: Site) -> list[Occupant] | None:
+    """Of all sets of victims that suffice, beside those who leave anyway, the one that spares the most important ones, the
+    violators of budgets before all."""
+    leaving = [o for o in site.occupants if o.leaving]
+    staying = sorted(
+        (o for o in site.occupants if not o.leaving),
+        key=lambda o: (not o.violates_budget, -o.priority, o.started_at or "9", o.uid),
+    )
+    enough = [
+        [occupant in dying for occupant in staying]
+        for count in range(len(staying) + 1)
+        for dying in map(list, combinations(staying, count))
+        if is_enough(wanted, site.free, [*leaving, *dying])
+    ]
+    if not enough:
+        return None
+    return [occupant for occupant, dies in zip(staying, min(enough), strict=True) if dies]
+
+
+def kubernetes_order(site: Site, victims: list[Occupant]) -> tuple[object, ...]:
+    """pickOneNodeForPreemption, criterion by criterion, as one would say it."""
+    highest = max((v.priority for v in victims), default=-(1 << 31))
+    starts = [v.started_at or "now" for v in victims if v.priority == highest]
+    latest = ["now", "2026-01-02", "2026-01-01"]
+    return (
+        sum(v.violates_budget for v in victims),
+        highest,
+        sum(v.priority + (1 << 31) for v in victims),
+        len(victims),
+        latest.index(min(starts)),
+    )
+
+
+@given(wanted=sizes, site=sites.map(lambda found: found[0]))
+def test_the_victims_of_a_node_are_those_of_brute_force(wanted: Amounts, site: Site) -> None:
+    found, want = needed_victims(wanted, site), by_brute_force(wanted, site)
+    assert (found is None) == (want is None)
+    if found is not None and want is not None:
+        assert {v.uid for v in found.victims} == {v.uid for v in want}
+        assert [-v.priority for v in found.victims] == sorted(-v.priority for v in found.victims)
+
+
+@given(wanted=sizes, site=sites.map(lambda found: found[0]))
+def test_victims_and_awaited_suffice_and_none_could_stay(wanted: Amounts, site: Site) -> None:
+    found = needed_victims(wanted, site)
+    if found is None:
+        return
+    going = [*found.victims, *found.awaited]
+    assert is_enough(wanted, site.free, going)
+    assert all(occupant.leaving for occupant in found.awaited)
+    assert not any(occupant.leaving or occupant.reserved == NOTHING for occupant in found.victims)
+    for occupant in found.awaited:
+        assert not is_enough(wanted, site.free, [other for other in going if other is not occupant])
+    everybody_leaving = [*found.victims, *(o for o in site.occupants if o.leaving)]
+    for victim in found.victims:
+        assert not is_enough(wanted, site.free, [other for other in everybody_leaving if other is not victim])
+
+
+@given(wanted=sizes, nodes=sites)
+def test_no_other_node_is_cheaper_by_kubernetes_order(wanted: Amounts, nodes: list[Site]) -> None:
+    found = choose(wanted, nodes)
+    costs = {site.node: (site, victims) for site in nodes if (victims := by_brute_force(wanted, site)) is not None}
+    assert (found is None) == (not costs)
+    if found is None:
+        return
+    assert isinstance(found, Sacrifice)
+    site, victims = costs[found.node]
+    best = min(kubernetes_order(s, v) if v else () for s, v in costs.values())
+    assert (kubernetes_order(site, victims) if victims else ()) == best
+
+
+@given(wanted=sizes, nodes=sites)
+def test_the_choice_does_not_depend_on_the_order_of_anything(wanted: Amounts, nodes: list[Site]) -> None:
+    backwards = [Site(node=s.node, free=s.free, occupants=list(reversed(s.occupants))) for s in reversed(nodes)]
+    assert choose(wanted, nodes) == choose(wanted, backwards)

@@ -1,0 +1,123 @@
+"""Bugs of kube-scheduler's own asynchronous preemption and its neighbours (field notes 2.6), each as it would look with us."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.model.events import NodeSeen, TouchLost, VictimEnded
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater.world.policy import PreemptionPolicy
+from tests.support.builders import a_node, a_pod
+from tests.support.preempting import POLICY, Cluster
+
+
+def a_cluster() -> tuple[Cluster, Pod, Pod]:
+    victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9)
+    return Cluster(a_node("n"), victim, pod), victim, pod
+
+
+@pytest.mark.parametrize("told", ["before", "after", "never"])
+def test_141694_a_victim_gone_before_its_deletion_was_answered_opens_the_gate(told: str) -> None:
+    """The watch may be faster than the answer, which may even be lost."""
+    cluster, victim, pod = a_cluster()
+    cluster.filter(pod)
+    cluster.serve(victims=None)
+    if told == "before":
+        cluster.take(VictimEnded(victim.uid, "accepted", ""))
+    cluster.goes(victim)
+    assert not cluster.gated(pod)
+    assert cluster.touched(pod) == ["victims-gone"]
+    if told == "after":
+        cluster.take(VictimEnded(victim.uid, "unreachable", "lost"))
+    assert cluster.touched(pod) == ["victims-gone"], "once"
+    assert cluster.filter(pod) == [Reason.OK]
+
+
+def test_140082_a_victim_gone_before_anything_was_sent_opens_the_gate() -> None:
+    cluster, victim, pod = a_cluster()
+    cluster.filter(pod)
+    cluster.goes(victim)
+    assert not cluster.gated(pod)
+    assert cluster.nominated(pod) == ["n"]
+    cluster.serve()
+    assert cluster.deleted == []
+
+
+def test_140082_a_victim_that_is_found_gone_when_it_is_to_be_deleted_is_success() -> None:
+    cluster, victim, pod = a_cluster()
+    cluster.filter(pod)
+    del cluster.pods[victim.uid]  # gone at the API server; the watch has not told
+    cluster.serve()
+    assert not cluster.gated(pod)
+    assert cluster.world.preemptions.counts.ends["success"] == 1
+    assert cluster.filter(pod) == [Reason.OK]
+
+
+def test_139162_a_lost_wake_up_is_repeated() -> None:
+    cluster, _, pod = a_cluster()
+    cluster.filter(pod)
+    cluster.serve()
+    cluster.take(TouchLost(pod.uid, pod.key, "victims-gone"))
+    cluster.after(0.1)
+    assert cluster.touched(pod) == ["victims-gone"]
+    cluster.serve()
+    cluster.after(5)
+    assert cluster.touched(pod) == ["victims-gone"], "and again, as it did not come back"
+
+
+def test_139162_a_victim_that_has_ended_counts_as_gone() -> None:
+    cluster, victim, pod = a_cluster()
+    cluster.filter(pod)
+    cluster.serve(gone=False)
+    cluster.change(victim, ended=True)
+    assert not cluster.gated(pod)
+    assert cluster.filter(pod) == [Reason.OK]
+
+
+def test_134249_no_second_preemption_while_the_first_is_running() -> None:
+    cluster, _, pod = a_cluster()
+    cluster.has(a_node("m"))
+    cluster.has(a_pod("w", on="m", cpu="3", priority=1))
+    for _ in range(20):
+        cluster.filter(pod)
+        cluster.change(pod)  # as our own annotation does
+        cluster.serve(gone=False)
+        cluster.after(0.5)
+    assert cluster.deleted == ["v"]
+    assert cluster.world.preemptions.counts.attempts == 1
+
+
+def test_137655_preemption_waits_for_new_nodes_as_long_as_it_is_told_to() -> None:
+    victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9)
+    patient = replace(POLICY, preemption=PreemptionPolicy(enabled=True, patience_seconds=30.0))
+    cluster = Cluster(a_node("n"), victim, pod, policy=patient)
+    assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU]
+    cluster.after(20)
+    assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU]
+    cluster.after(10)
+    assert cluster.touched(pod) == ["patience-ended"], "kube-scheduler would not come back by itself"
+    assert cluster.filter(pod) == [Reason.GATED]
+
+
+def test_137655_a_node_that_came_in_time_saves_the_victim() -> None:
+    victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9)
+    patient = replace(POLICY, preemption=PreemptionPolicy(enabled=True, patience_seconds=30.0))
+    cluster = Cluster(a_node("n"), victim, pod, policy=patient)
+    cluster.filter(pod)
+    cluster.after(20)
+    cluster.take(NodeSeen(a_node("new")))
+    assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU, Reason.OK]
+    cluster.after(60)
+    assert cluster.touched(pod) == []
+    cluster.serve()
+    assert cluster.deleted == []
+
+
+def test_134428_a_pod_whose_room_is_being_made_needs_no_new_node() -> None:
+    cluster, _, pod = a_cluster()
+    assert cluster.world.snapshot().gated == frozenset()
+    cluster.filter(pod)
+    assert cluster.world.snapshot().gated == {pod.uid}
+    cluster.serve(victims="refused")
+    assert cluster.world.snapshot().gated == frozenset(), "now it may"
