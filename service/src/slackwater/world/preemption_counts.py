@@ -6,6 +6,8 @@ Every series is there from the start. A preemption that its preemptor's end cut 
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from slackwater.model.spread import Spread
+
 Result = Literal["success", "error", "cancelled"]
 RESULTS: Final[tuple[Result, ...]] = ("success", "error", "cancelled")
 
@@ -13,22 +15,6 @@ RESULTS: Final[tuple[Result, ...]] = ("success", "error", "cancelled")
 SECONDS: Final = tuple(0.005 * 2**power for power in range(17))
 #: kube-scheduler's preemption_victims.
 VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-
-
-@dataclass(slots=True)
-class Spread:
-    """A histogram: `counts[i]` values were at most `bounds[i]` and above the bound before it."""
-
-    bounds: tuple[float, ...]
-    counts: list[int] = field(default_factory=list)
-    total: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.counts = self.counts or [0] * (len(self.bounds) + 1)
-
-    def note(self, value: float) -> None:
-        self.counts[next((at for at, bound in enumerate(self.bounds) if value <= bound), len(self.bounds))] += 1
-        self.total += value
 
 
 @dataclass(slots=True)

@@ -4,10 +4,11 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from slackwater.edge.web.spread import Spread
+from slackwater.edge.web.histograms import histogram
+from slackwater.model.spread import Spread
 from slackwater_protocol.agent_versions import ProtocolVersion, is_answered, version_name
 
 K = TypeVar("K", bound=Hashable)
@@ -36,7 +37,7 @@ class AgentMetrics(Collector):
         code = str(status)
         _count(self._requests, (code, version_name(version) if is_answered(version) else OTHER))
         _count(self._by_status, code)
-        self._seconds.add(seconds)
+        self._seconds.note(seconds)
 
     def result(self, status: int, node: str, *, has_metrics: bool) -> None:
         """`node` is empty where the pod is on none that is known."""
@@ -49,13 +50,11 @@ class AgentMetrics(Collector):
             ("code", "version"),
             self._requests.items(),
         )
-        seconds = HistogramMetricFamily(
+        yield histogram(
             "slackwater_agent_request_duration_seconds",
             "Time from the request's head to the end of its answer; waiting that was asked for is part of it.",
-            labels=[],
+            [((), self._seconds)],
         )
-        seconds.add_metric([], self._seconds.buckets(), self._seconds.total)
-        yield seconds
         told = "Answers that told an agent of its pod's migration."
         yield CounterMetricFamily("slackwater_agent_migrations_told", told, value=self.migrating)
         yield CounterMetricFamily(

@@ -3,14 +3,15 @@
 Counted in plain numbers and told at scrape: the library's own counters take a lock for each, three times a call.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from slackwater.edge.web.spread import Spread
+from slackwater.edge.web.histograms import histogram
+from slackwater.model.spread import Spread
 
 VERBS: Final = ("filter", "prioritize", "bind", "preempt")
 _SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -29,8 +30,8 @@ class ExtenderMetrics(Collector):
 
     def observe(self, verb: str, status: int, size: int, seconds: float) -> None:
         self._requests[verb, status] = self._requests.get((verb, status), 0) + 1
-        self._seconds[verb].add(seconds)
-        self._sizes[verb].add(size)
+        self._seconds[verb].note(seconds)
+        self._sizes[verb].note(size)
 
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
@@ -41,16 +42,15 @@ class ExtenderMetrics(Collector):
         for (verb, status), count in self._requests.items():
             requests.add_metric([verb, str(status)], count)
         yield requests
-        yield _histogram(
+        yield histogram(
             "slackwater_extender_request_duration_seconds",
             "Time from the whole request to its answer.",
-            self._seconds.items(),
+            _by_verb(self._seconds),
+            labels=["verb"],
         )
-        yield _histogram("slackwater_extender_request_size_bytes", "Size of request bodies.", self._sizes.items())
+        sizes = _by_verb(self._sizes)
+        yield histogram("slackwater_extender_request_size_bytes", "Size of request bodies.", sizes, labels=["verb"])
 
 
-def _histogram(name: str, meaning: str, spreads: Iterable[tuple[str, Spread]]) -> Metric:
-    family = HistogramMetricFamily(name, meaning, labels=["verb"])
-    for verb, spread in spreads:
-        family.add_metric([verb], spread.buckets(), spread.total)
-    return family
+def _by_verb(spreads: dict[str, Spread]) -> Iterator[tuple[Sequence[str], Spread]]:
+    return (((verb,), spread) for verb, spread in spreads.items())

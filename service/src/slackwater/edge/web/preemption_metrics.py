@@ -4,13 +4,12 @@ The objective, errors / all < 0.01, is readable from `goroutines_execution_total
 """
 
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.utils import floatToGoString
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from slackwater.world.preemption_counts import RESULTS, Spread
+from slackwater.edge.web.histograms import histogram
+from slackwater.world.preemption_counts import RESULTS
 from slackwater.world.world import World
 
 _OPERATION: Final = "preemption"
@@ -20,16 +19,13 @@ def preemption_families(world: World) -> Iterator[Metric]:
     """Read from the world's state, so that they can never differ from it."""
     counts = world.preemptions.counts
     yield CounterMetricFamily("slackwater_preemption_attempts", "Preemptions begun.", value=counts.attempts)
-    victims = HistogramMetricFamily("slackwater_preemption_victims", "Victims of a preemption.")
-    victims.add_metric([], *_series(counts.victims))
-    yield victims
-    seconds = HistogramMetricFamily(
+    yield histogram("slackwater_preemption_victims", "Victims of a preemption.", [((), counts.victims)])
+    yield histogram(
         "slackwater_goroutines_duration_seconds",
         "From the decision until the victims are gone, or it has failed.",
+        [((_OPERATION,), counts.seconds)],
         labels=["operation"],
     )
-    seconds.add_metric([_OPERATION], *_series(counts.seconds))
-    yield seconds
     ends = CounterMetricFamily(
         "slackwater_goroutines_execution", "Preemptions that have ended, by result.", labels=["operation", "result"]
     )
@@ -42,9 +38,3 @@ def preemption_families(world: World) -> Iterator[Metric]:
         value=counts.touched_again,
     )
     yield GaugeMetricFamily("slackwater_gates_shut", "Pods whose gate is shut now.", value=len(world.preemptions.gated_pods()))
-
-
-def _series(spread: Spread) -> tuple[list[tuple[str, float]], float]:
-    """Cumulative buckets, and the sum."""
-    bounds = [*(floatToGoString(bound) for bound in spread.bounds), "+Inf"]  # type: ignore[no-untyped-call]
-    return list(zip(bounds, map(float, accumulate(spread.counts)), strict=True)), spread.total

@@ -1,0 +1,20 @@
+"""A `Spread` as a metric family."""
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.utils import floatToGoString
+
+from slackwater.model.spread import Spread
+
+
+def histogram(
+    name: str, meaning: str, spreads: Iterable[tuple[Sequence[str], Spread]], *, labels: Sequence[str] = ()
+) -> Metric:
+    """One series for each spread, by the values of its labels."""
+    family = HistogramMetricFamily(name, meaning, labels=labels)
+    for values, spread in spreads:
+        bounds = (*map(floatToGoString, spread.bounds), "+Inf")
+        family.add_metric(values, list(zip(bounds, map(float, accumulate(spread.counts)), strict=True)), spread.total)
+    return family
