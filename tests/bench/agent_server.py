@@ -23,7 +23,7 @@ from slackwater.edge.web.agent_metrics import AgentMetrics
 from slackwater.edge.web.agents import Agents
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
-from slackwater.edge.web.serving import listen, serve_app, serve_direct
+from slackwater.edge.web.serving import listen, serve_direct
 from slackwater.model.effects import Effect, WritePermit
 from slackwater.model.events import Event, MachineSeen, NodeSeen, PermitWritten, PodSeen, Synced
 from slackwater.model.ids import Instant, PodKey
@@ -37,7 +37,7 @@ from slackwater.run.intake import Intake
 from slackwater.run.ports import Outcome
 from slackwater.world.policy import Policy
 from slackwater.world.world import World
-from tests.bench.echo_server import echo
+from tests.bench.echo_server import Echo
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 
 #: VMs of one node: 1 CPU and 4 GiB each of 32 and 128.
@@ -106,7 +106,7 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
         socks = {name: listen(name, "127.0.0.1", 0) for name in ("agents", "extender", "echo")}
         await group.start(serve_direct, listener, socks["agents"], None)
         await group.start(serve_direct, extender, socks["extender"], None)
-        await group.start(serve_app, echo, socks["echo"], None)
+        await group.start(serve_direct, Echo(), socks["echo"], None)
         ports = {name: sock.getsockname()[1] for name, sock in socks.items()}
         print(json.dumps(ports), flush=True)
         await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)

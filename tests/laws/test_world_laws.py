@@ -1,6 +1,7 @@
 """Whatever happens, in whatever order, the picture adds up and our own promises never exceed a node."""
 
 from dataclasses import replace
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -51,9 +52,9 @@ class WorldMachine(RuleBasedStateMachine):
     def pod(self, data: st.DataObject) -> Pod:
         return self.pods[data.draw(st.sampled_from(sorted(self.pods)))]
 
-    def store(self, pod: Pod, **changes: object) -> Pod:
+    def store(self, pod: Pod, **changes: Any) -> Pod:
         self.serial += 1
-        self.pods[pod.key.name] = replace(pod, resource_version=self.serial, **changes)  # type: ignore[arg-type]
+        self.pods[pod.key.name] = replace(pod, resource_version=self.serial, **changes)
         return self.pods[pod.key.name]
 
     @rule(cpu=sizes, memory=st.sampled_from(["0", "1Gi", "7Gi"]), node=st.none() | nodes)

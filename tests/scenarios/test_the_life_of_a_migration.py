@@ -1,6 +1,7 @@
 """A crowded node, and machines that leave it: which, where to, how many, and that nothing of it stays behind."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,9 @@ from tests.support.growing import Growing
 TWO = amounts("2", "4Gi")
 
 
-def a_cluster(**migration: object) -> Growing:
+def a_cluster(**migration: Any) -> Growing:
     """`full` is above its watermark by 1 CPU: 9 + 1 of 10; `empty` has room."""
-    cluster = Growing(Policy(migration=MigrationPolicy(**migration)))  # type: ignore[arg-type]
+    cluster = Growing(Policy(migration=MigrationPolicy(**migration)))
     for name in ("full", "empty"):
         cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
     return cluster

@@ -6,6 +6,7 @@ What a write does is decided when `write` is called, not before: until then it i
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any
 
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect, Resize, WritePermit
 from slackwater.model.events import (
@@ -72,8 +73,8 @@ class Growing:
         self.take(MachineSeen(self.machines[PodKey("default", name)]))
         return self.has_pod(f"{name}-pod", on=on, vertical=vertical, **parts)
 
-    def has_pod(self, name: str, *, on: str | None, vertical: Vertical | None, **parts: str) -> Pod:
-        return self.store(replace(a_pod(name, on=on, cpu="100m", memory="1Gi", **parts), vertical=vertical))  # type: ignore[arg-type]
+    def has_pod(self, name: str, *, on: str | None, vertical: Vertical | None, **parts: Any) -> Pod:
+        return self.store(replace(a_pod(name, on=on, cpu="100m", memory="1Gi", **parts), vertical=vertical))
 
     def places(self, name: str, *, on: str, vertical: Vertical | None = None) -> Pod:
         """A machine that comes pending, is let pass by filter, and bound by us."""
@@ -90,11 +91,11 @@ class Growing:
         self.take(PodSeen(pod))
         return pod
 
-    def change(self, pod: Pod, **changes: object) -> Pod:
+    def change(self, pod: Pod, **changes: Any) -> Pod:
         """Changes what is vertical about the pod."""
         known = self.pods[pod.key]
         assert known.vertical is not None
-        return self.store(replace(known, vertical=replace(known.vertical, **changes)))  # type: ignore[arg-type]
+        return self.store(replace(known, vertical=replace(known.vertical, **changes)))
 
     def deletes(self, pod: Pod) -> None:
         del self.pods[pod.key]
@@ -194,8 +195,8 @@ class Growing:
         assert pod.vertical is not None
         return pod.vertical.permit, pod.resource_version
 
-    def migration(self, key: PodKey, **changes: object) -> None:
-        self.migrations[key] = replace(self.migrations[key], resource_version=self.version(), **changes)  # type: ignore[arg-type]
+    def migration(self, key: PodKey, **changes: Any) -> None:
+        self.migrations[key] = replace(self.migrations[key], resource_version=self.version(), **changes)
         self.take(MigrationSeen(self.migrations[key]))
 
     def passes(self, seconds: float) -> None:

@@ -6,6 +6,7 @@ Nodes are ones where our accounting is stricter than kube-scheduler's, as nodes 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.effects import DeleteVictim, Effect, Nominate, Touch, WritePreempting
@@ -87,10 +88,10 @@ class Cluster:
         self.now += seconds
         self.take(Ticked())
 
-    def change(self, pod: Pod, **changes: object) -> Pod:
+    def change(self, pod: Pod, **changes: Any) -> Pod:
         """The watch shows the pod changed."""
         self._version += 1
-        pod = replace(self.pods[pod.uid], resource_version=self._version, **changes)  # type: ignore[arg-type]
+        pod = replace(self.pods[pod.uid], resource_version=self._version, **changes)
         self.has(pod)
         return pod
 

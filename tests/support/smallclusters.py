@@ -124,11 +124,11 @@ def _storage(nodes: list[Node]) -> Storage:
     zonal = StorageClass(
         name="zonal", provisioner="csi", binding_mode="WaitForFirstConsumer", topologies=((("zone", ("z0", "z1")),),)
     )
-    made = {"storage_class": "late", "size": 5}
+    made: dict[str, Any] = {"storage_class": "late", "size": 5}
     claims = [
         Claim(namespace="default", name="alone", volume="v0", bound=True, access_modes=("ReadWriteOncePod",)),
         Claim(namespace="default", name="shared", uid="s", storage_class="late", size=5),
-        Claim(namespace="default", name="made", uid="m", **made),  # type: ignore[arg-type]
+        Claim(namespace="default", name="made", uid="m", **made),
         Claim(namespace="default", name="zonal", uid="z", storage_class="zonal", size=1),
     ]
     volumes = [

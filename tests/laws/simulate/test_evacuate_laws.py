@@ -137,7 +137,8 @@ class Obvious:
         for pod in in_order:
             last = self.last.get(self._like(picture, pod))
             if pod.uid not in placed:
-                self._put(picture, pod, sorted(rows, key=lambda to, last=last: to != last), placed)  # type: ignore[misc]
+                last_first = [*(to for to in rows if to == last), *(to for to in rows if to != last)]
+                self._put(picture, pod, last_first, placed)
         return next((pod for pod in in_order if pod.uid not in placed), list(placed.values()))
 
     @staticmethod

@@ -29,69 +29,70 @@ def pods() -> PodDecoder:
     return PodDecoder(KindInterner())
 
 
-def test_a_pod_is_read_whole(pods: PodDecoder) -> None:
-    requirement = {"key": "zone", "operator": "In", "values": ["a", "b"]}
-    affinity = {
-        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]},
-        "nodeAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}],
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [
-                    {"matchExpressions": [requirement], "matchFields": [{"key": "metadata.name", "operator": "Exists"}]},
-                    {},
-                ]
-            },
+REQUIREMENT = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+AFFINITY = {
+    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]},
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}],
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [REQUIREMENT], "matchFields": [{"key": "metadata.name", "operator": "Exists"}]},
+                {},
+            ]
         },
-    }
-    found = pods.decode(
-        pod_json(
-            metadata={"labels": {"b": "2", "a": "1"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
-            spec={
-                "containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}, "image": "x"}],
-                "nodeName": "n1",
-                "nodeSelector": {"z": "1", "disk": "ssd"},
-                "affinity": affinity,
-                "tolerations": [{"operator": "Exists"}, {"key": "k", "value": "v", "effect": "NoSchedule"}],
-                "schedulerName": "slackwater",
-                "preemptionPolicy": "Never",
-                "priority": -5,
-            },
-            status={
-                "phase": "Running",
-                "startTime": "2026-01-01T00:00:01Z",
-                "nominatedNodeName": "n2",
-                "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes"}],
-            },
-        )
-    )
-    want_kind = Kind(
-        namespace="ns",
-        requests=amounts(cpu="500m"),
-        node_selector=(("disk", "ssd"), ("z", "1")),
-        node_affinity=(
-            NodeSelectorTerm(
-                (Requirement("zone", "In", ("a", "b")),),
-                (Requirement("metadata.name", "Exists", ()),),
-            ),
-            NodeSelectorTerm((), ()),
+    },
+}
+A_WHOLE_POD = pod_json(
+    metadata={"labels": {"b": "2", "a": "1"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+    spec={
+        "containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}, "image": "x"}],
+        "nodeName": "n1",
+        "nodeSelector": {"z": "1", "disk": "ssd"},
+        "affinity": AFFINITY,
+        "tolerations": [{"operator": "Exists"}, {"key": "k", "value": "v", "effect": "NoSchedule"}],
+        "schedulerName": "slackwater",
+        "preemptionPolicy": "Never",
+        "priority": -5,
+    },
+    status={
+        "phase": "Running",
+        "startTime": "2026-01-01T00:00:01Z",
+        "nominatedNodeName": "n2",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes"}],
+    },
+)
+WANT_KIND = Kind(
+    namespace="ns",
+    requests=amounts(cpu="500m"),
+    node_selector=(("disk", "ssd"), ("z", "1")),
+    node_affinity=(
+        NodeSelectorTerm(
+            (Requirement("zone", "In", ("a", "b")),),
+            (Requirement("metadata.name", "Exists", ()),),
         ),
-        tolerations=(Toleration("", "Exists", "", ""), Toleration("k", "Equal", "v", "NoSchedule")),
-        scheduler_name="slackwater",
-        preempts=False,
-        missing_request="app: memory",
-        images=("x",),
-        particulars=Particulars(
-            scored=amounts(cpu="500m", memory="200Mi"),
-            anti_affinity=(PodTerm(topology_key="x", selector=None, namespaces=("ns",)),),
-            preferred_nodes=(WeightedNodeTerm(1, NodeSelectorTerm((), ())),),
-        ),
-    )
+        NodeSelectorTerm((), ()),
+    ),
+    tolerations=(Toleration("", "Exists", "", ""), Toleration("k", "Equal", "v", "NoSchedule")),
+    scheduler_name="slackwater",
+    preempts=False,
+    missing_request="app: memory",
+    images=("x",),
+    particulars=Particulars(
+        scored=amounts(cpu="500m", memory="200Mi"),
+        anti_affinity=(PodTerm(topology_key="x", selector=None, namespaces=("ns",)),),
+        preferred_nodes=(WeightedNodeTerm(1, NodeSelectorTerm((), ())),),
+    ),
+)
+
+
+def test_a_pod_is_read_whole(pods: PodDecoder) -> None:
+    found = pods.decode(A_WHOLE_POD)
     assert found == Pod(
         uid=PodUid("u"),
         key=PodKey("ns", "p"),
         resource_version=7,
         labels=(("a", "1"), ("b", "2")),
-        kind=want_kind,
+        kind=WANT_KIND,
         node=NodeName("n1"),
         ended=False,
         deleting=False,

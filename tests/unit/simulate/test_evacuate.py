@@ -1,6 +1,7 @@
 """Single nodes emptied: who goes where, who is in the way, and what the next node finds."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +22,8 @@ NOW = UnixTime(1e9)
 REPLICA = Ties(owner=Owner("apps", "ReplicaSet", "web"))
 
 
-def a_replica(name: str, on: str, cpu: str = "1", **more: object) -> Pod:
-    return replace(a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), ties=REPLICA, **more)  # type: ignore[arg-type]
+def a_replica(name: str, on: str, cpu: str = "1", **more: Any) -> Pod:
+    return replace(a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), ties=REPLICA, **more)
 
 
 def evacuations(

@@ -1,6 +1,7 @@
 """NeonVM's VirtualMachine and VirtualMachineMigration as resource types; their CRDs may be absent."""
 
-from typing import Final, cast, get_args
+from collections.abc import Callable
+from typing import Final, TypeVar, cast, get_args
 
 import msgspec
 
@@ -9,10 +10,12 @@ from slackwater.edge.kube.resource_type import Found, OnBroken, ResourceType
 from slackwater.edge.kube.vertical import MIGRATION_KIND
 from slackwater.edge.kube.wire import MetaWire, Wire
 from slackwater.model.effects import CreateMigration
-from slackwater.model.events import MachineGone, MachineSeen, MigrationGone, MigrationSeen
+from slackwater.model.events import Event, MachineGone, MachineSeen, MigrationGone, MigrationSeen
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.machines import Machine, Migration, Phase
 from slackwater_protocol.names import LANDING, NEON_CREATED_BY_SCHEDULER, NEON_VM_GROUP, NEON_VM_VERSION
+
+T = TypeVar("T", Machine, Migration)
 
 API_VERSION: Final = f"{NEON_VM_GROUP}/{NEON_VM_VERSION}"
 MACHINES_PATH: Final = f"/apis/{API_VERSION}/virtualmachines"
@@ -80,35 +83,42 @@ def decode_migration(raw: bytes | msgspec.Raw) -> Migration:
 
 def machines(on_broken: OnBroken) -> ResourceType[PodKey]:
     """VirtualMachines of all namespaces."""
-
-    def decode(raw: bytes | msgspec.Raw) -> Found[PodKey]:
-        machine = decode_machine(raw)
-        return Found(machine.key, machine.uid, machine.resource_version, MachineSeen(machine))
-
-    return ResourceType(
-        name="virtualmachines",
-        path=MACHINES_PATH,
-        decode=decode,
-        key_of=PodKey,
-        gone=lambda key, _: MachineGone(key),
-        on_broken=on_broken,
-        may_be_absent=True,
+    return _resource(
+        "virtualmachines", path=MACHINES_PATH, read=decode_machine, seen=MachineSeen, gone=MachineGone, on_broken=on_broken
     )
 
 
 def migrations(on_broken: OnBroken) -> ResourceType[PodKey]:
     """VirtualMachineMigrations of all namespaces, whoever made them: each takes pressure off a node."""
+    return _resource(
+        "virtualmachinemigrations",
+        path=MIGRATIONS_PATH,
+        read=decode_migration,
+        seen=MigrationSeen,
+        gone=MigrationGone,
+        on_broken=on_broken,
+    )
 
+
+def _resource(
+    name: str,
+    *,
+    path: str,
+    read: Callable[[bytes | msgspec.Raw], T],
+    seen: Callable[[T], Event],
+    gone: Callable[[PodKey], Event],
+    on_broken: OnBroken,
+) -> ResourceType[PodKey]:
     def decode(raw: bytes | msgspec.Raw) -> Found[PodKey]:
-        migration = decode_migration(raw)
-        return Found(migration.key, migration.uid, migration.resource_version, MigrationSeen(migration))
+        found = read(raw)
+        return Found(found.key, found.uid, found.resource_version, seen(found))
 
     return ResourceType(
-        name="virtualmachinemigrations",
-        path=MIGRATIONS_PATH,
+        name=name,
+        path=path,
         decode=decode,
         key_of=PodKey,
-        gone=lambda key, _: MigrationGone(key),
+        gone=lambda key, _: gone(key),
         on_broken=on_broken,
         may_be_absent=True,
     )

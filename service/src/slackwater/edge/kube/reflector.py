@@ -228,6 +228,10 @@ class Reflector(Generic[K]):
         self._last_cause = cause
         asked = (error.after_seconds if isinstance(error, Refused) else None) or 0.0
         pause = max(self._backoff.next_seconds(), asked)
+        if cause == "absent" and self._resource.may_be_absent:
+            if first:
+                _log.info("not installed in this cluster, looked for now and then", resource=self._resource.name)
+            return pause
         tell = _log.warning if first else _log.debug
         tell("feed broke off", resource=self._resource.name, cause=cause, error=str(error), again_in_seconds=round(pause, 3))
         return pause

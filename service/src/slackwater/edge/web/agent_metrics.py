@@ -52,7 +52,7 @@ class AgentMetrics(Collector):
         )
         yield histogram(
             "slackwater_agent_request_duration_seconds",
-            "Time from the request's head to the end of its answer; waiting that was asked for is part of it.",
+            "Time from the whole request to its answer; waiting that was asked for is part of it.",
             [((), self._seconds)],
         )
         told = "Answers that told an agent of its pod's migration."

@@ -13,7 +13,6 @@ import uvicorn
 from anyio.abc import TaskStatus
 
 from slackwater.edge.web.direct import Application, DirectProtocol
-from slackwater.edge.web.wholeanswers import WholeAnswers
 
 #: Longer than the 90 s for which kube-scheduler keeps an idle connection: were we to close it first, a request that is just
 #: being sent would be lost, since Go does not repeat a POST.
@@ -88,7 +87,7 @@ async def serve_app(
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """An ASGI application, until cancelled; what is being answered then ends, within a bound."""
-    await _serve(_config(app, WholeAnswers, tls, None), sock, task_status)
+    await _serve(_config(app, "httptools", tls, None), sock, task_status)
 
 
 async def serve_direct(
@@ -104,7 +103,10 @@ async def serve_direct(
 
 
 def _config(
-    app: Callable[..., Any], protocol: type[asyncio.Protocol], tls: Tls | None, max_connections: int | None
+    app: Callable[..., Any],
+    protocol: type[asyncio.Protocol] | Literal["httptools"],
+    tls: Tls | None,
+    max_connections: int | None,
 ) -> uvicorn.Config:
     return uvicorn.Config(
         app,
