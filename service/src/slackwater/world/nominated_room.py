@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from slackwater.ledger.ledger import Ledger
-from slackwater.model.columns import Rows
-from slackwater.model.ids import Instant, NodeName, PodUid, Row
+from slackwater.model.columns import Int64, Rows, vertical
+from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.resources import RESOURCES
 from slackwater.world.holds import Hold, Holds
 from slackwater.world.nodes import NodeTable
 
@@ -65,13 +65,13 @@ class NominatedRoom:
         nominee = self._nominees.get(uid)
         return None if nominee is None else nominee.node
 
-    def kept_on(self, row: Row, priority: int) -> Amounts:
-        """What is kept there for pods of that priority or a higher one."""
-        kept = NOTHING
+    def kept_on(self, rows: Rows, priority: int) -> Int64:
+        """What is kept on each row for pods of that priority or a higher one; shape (resources, len(rows))."""
+        kept = np.zeros((len(RESOURCES), len(rows)), np.int64)
         for uid, nominee in self._nominees.items():
             hold = self._holds.get(holder(uid))
-            if nominee.priority >= priority and hold is not None and row in hold.counted:
-                kept = kept.plus(hold.amounts)
+            if nominee.priority >= priority and hold is not None:
+                kept += vertical(hold.amounts) * np.isin(rows, hold.counted)
         return kept
 
     @contextmanager

@@ -6,13 +6,12 @@ import numpy as np
 
 from slackwater.decide.placement.preempt import Victim, importance, sufficient_victims
 from slackwater.decide.placement.scores import extender_scores, randomized
-from slackwater.decide.preemption.victims import fits
 from slackwater.ledger.ledger import Ledger
-from slackwater.model.columns import Codes, Int64, Rows
+from slackwater.model.columns import Codes, Int64, Rows, vertical
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts, amounts_of
+from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
 from slackwater.world.admitting import AdmittingRows
 from slackwater.world.agreements import Agreements
@@ -182,7 +181,7 @@ class Placing:
             self._tally.sample_starvations += 1
             self._starvation.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
             return False
-        if any(self._only_promised(pod, Row(row)) for row in rows[codes == Reason.HELD_FOR_OTHERS].tolist()):
+        if self._only_promised(pod, rows[codes == Reason.HELD_FOR_OTHERS]):
             return False  # it is woken when the promise ends, or tries again when the other pod is bound: nobody need die
         begun = self.preemptors.consider(pod, rows, codes, policy.preemption, now)
         if begun:  # its gate wakes it, not any room
@@ -272,10 +271,11 @@ class Placing:
         held = own.amounts if own is not None and (own.counted == row).any() else NOTHING
         return Amounts(MilliCpu(int(free[CPU])), Bytes(int(free[MEMORY]))).plus(held)
 
-    def _only_promised(self, pod: Pod, row: Row) -> bool:
-        """Would it fit, were it not for pods that are about to be bound, there or elsewhere?"""
-        total, reserved = self._ledger.columns.total[:, row], self._ledger.columns.reserved[:, row]
-        return fits(pod.need, amounts_of((total - reserved).tolist()).minus(self._room.kept_on(row, pod.priority)))
+    def _only_promised(self, pod: Pod, rows: Rows) -> bool:
+        """Would it fit on some row, were it not for pods that are about to be bound, there or elsewhere?"""
+        columns, wanted = self._ledger.columns, vertical(pod.need)
+        free = np.take(columns.total - columns.reserved, rows, axis=1) - self._room.kept_on(rows, pod.priority)
+        return bool(((wanted <= free) | (wanted == 0)).all(axis=0).any())
 
     def _victim(self, pod: Pod, *, violates_budget: bool) -> Victim:
         claim = self._claims.get(pod.uid)

@@ -8,6 +8,8 @@ to, one that the preemptor has to stand beside (required pod affinity).
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import numpy as np
+
 from slackwater.decide.preemption.victims import Occupant, Site
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
@@ -23,7 +25,7 @@ from slackwater.world.denials import Denials
 from slackwater.world.nodes import NodeTable
 from slackwater.world.pods import PodTable
 
-_FULL: Final = (Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY, Reason.HELD_FOR_OTHERS)
+_FULL: Final = np.array([Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY, Reason.HELD_FOR_OTHERS], np.uint8)
 #: Nodes looked at for one pod, as kube-scheduler does: a tenth of them, but no fewer than this.
 _LEAST_SITES: Final = 100
 _SHARE_OF_SITES: Final = 10
@@ -61,7 +63,7 @@ class VictimSites:
     def of(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Iterator[Site]:
         """The sites among `rows`, which were judged `codes`. Only rows where our accounting is the stricter one: elsewhere
         kube-scheduler finds victims by itself, and what seems full to us alone is about to change."""
-        wanted = rows[[code in _FULL for code in codes.tolist()]]
+        wanted = rows[np.isin(codes, _FULL)]
         wanted = wanted[self._nodes.stricter[wanted] & self._admitting.of(pod.kind)[wanted]]
         denied = set(self._denials.nodes_denied(pod.uid, now))
         most = max(_LEAST_SITES, len(wanted) // _SHARE_OF_SITES)
