@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event
+from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, NodeGroup
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 
 
@@ -82,3 +83,45 @@ class TokenReviewer(Protocol):
     """Asks the API server whose token it is, within `timeout_seconds`. Never raises for what it answers."""
 
     async def review(self, token: str, *, timeout_seconds: float) -> Reviewed: ...
+
+
+class ProviderError(Exception):
+    """A provider did not do what it was asked for.
+
+    `kind` as in `InstanceError`, or: conflict (the group is not as `seen` says; nothing happened), unknown (no answer in time; it
+    may have happened or not), gone (there is no such group or instance).
+    """
+
+    def __init__(self, kind: InstanceErrorKind | Literal["conflict", "unknown", "gone"], group: GroupName, detail: str) -> None:
+        super().__init__(kind, group, detail)
+        self.kind, self.group, self.detail = kind, group, detail
+
+    def __str__(self) -> str:
+        return f"node group {self.group}: {self.kind}: {self.detail}"
+
+
+class NodeProvider(Protocol):
+    """Creates and deletes the nodes of its groups. Every call ends within `timeout_seconds`, and raises `ProviderError` only.
+
+    Sizes are absolute, and say what was seen before: a call that is repeated, or that comes from a picture that is no longer true,
+    never makes a group grow twice. Deletion of an instance that is gone is done.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
+        """All groups as they are now, sorted by name."""
+        ...
+
+    async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        """Makes the target `to`, if it still is `seen`."""
+        ...
+
+    async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        """Gives up on nodes that do not exist yet: makes the target `to`, if it still is `seen`. Deletes nothing that exists."""
+        ...
+
+    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
+        """Deletes instances and lowers the target by their number. Nothing is drained here."""
+        ...
