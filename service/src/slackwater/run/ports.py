@@ -88,8 +88,8 @@ class TokenReviewer(Protocol):
 class ProviderError(Exception):
     """A provider did not do what it was asked for.
 
-    `kind` as in `InstanceError`, or: conflict (the group is not as `seen` says; nothing happened), unknown (no answer in time; it
-    may have happened or not), gone (there is no such group or instance).
+    `kind` as in `InstanceError`, or: conflict (the group is not as `seen` says; nothing happened), unknown (no answer in time;
+    it may have happened or not), gone (there is no such group or instance).
     """
 
     def __init__(self, kind: InstanceErrorKind | Literal["conflict", "unknown", "gone"], group: GroupName, detail: str) -> None:
@@ -103,8 +103,8 @@ class ProviderError(Exception):
 class NodeProvider(Protocol):
     """Creates and deletes the nodes of its groups. Every call ends within `timeout_seconds`, and raises `ProviderError` only.
 
-    Sizes are absolute, and say what was seen before: a call that is repeated, or that comes from a picture that is no longer true,
-    never makes a group grow twice. Deletion of an instance that is gone is done.
+    Sizes are absolute, and say what was seen before: a call that is repeated, or that comes from a picture that is no longer
+    true, never makes a group grow twice. Deletion of an instance that is gone is done.
     """
 
     @property
@@ -119,7 +119,7 @@ class NodeProvider(Protocol):
         ...
 
     async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
-        """Gives up on nodes that do not exist yet: makes the target `to`, if it still is `seen`. Deletes nothing that exists."""
+        """Gives up on nodes that do not exist yet: makes the target `to`, if it still is `seen`. Deletes nothing."""
         ...
 
     async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
