@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from slackwater.app.settings.scaleup import ScaleUp
 from slackwater.app.settings.section import Section
 from slackwater.app.settings.values import (
     Count,
@@ -90,6 +91,8 @@ class NodeGroup(Section):
     max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
     """Nodes of this group that may be on their way at the same time; 0: no limit. 100 by default: more overload the
     image registry and the provider, and nodes that fail to start are paid for."""
+    autoscaled: Switch = True
+    """Whether the group grows and shrinks. true by default; false: it is left as it is, and costs no planning."""
     template: Template = Template()
     """What a new node looks like."""
 
@@ -174,6 +177,8 @@ class Autoscaler(Section):
     by default: smallest unused share of new nodes."""
     node_groups: tuple[NodeGroup, ...] = Field(default=(), examples=[[{"name": "pool-a", "maxSize": 50}]])
     """The groups. Empty by default."""
+    scale_up: ScaleUp = ScaleUp()
+    """When and how nodes are added."""
     scale_down: ScaleDown = ScaleDown()
     """When and how nodes are removed."""
     slack: Slack = Slack()

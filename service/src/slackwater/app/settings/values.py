@@ -319,6 +319,8 @@ Fraction = Annotated[float, Number(limits=Limits(at_least=0, at_most=1))]
 Weight = Annotated[float, Number(limits=Limits(at_least=0))]
 Count = Annotated[int, Whole(limits=Limits(at_least=0, at_most=1_000_000))]
 Width = Annotated[int, Whole(limits=Limits(at_least=1, at_most=1_000_000))]
+#: What a PriorityClass may say, the system's own included.
+Priority = Annotated[int, Whole(limits=Limits(at_least=-2_147_483_648, at_most=2_000_001_000))]
 Multiplier = Annotated[int, Whole(limits=Limits(at_least=1, at_most=100))]
 Timeout = Annotated[Duration, TimeSpan(limits=Limits(above=0), example="5s")]
 CallTimeout = Annotated[Duration, TimeSpan(limits=Limits(at_least=SECOND, at_most=30 * SECOND), example="5s")]
@@ -337,6 +339,10 @@ SchedulerName = Annotated[
         longest=63,
         words="lower-case letters, digits, '-' and '.', letters or digits at both ends",
     ),
+]
+ObjectName = Annotated[
+    str,
+    Name(pattern=rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", longest=253, words="a name of lower-case letters, digits, '-' and '.'"),
 ]
 GroupName = Annotated[str, Name(pattern=_LABEL_VALUE, longest=63, words="a label value: letters, digits, '-', '_' and '.'")]
 FilePath = Annotated[str, Name(pattern=r"[^\x00-\x1f]+", longest=4096, words="the path of a file")]
