@@ -20,8 +20,7 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.preempting import Preempting
 from slackwater.model.resources import Amounts
-from slackwater.world.nominated_room import NominatedRoom
-from slackwater.world.pods import PodTable
+from slackwater.world.books import Books
 from slackwater.world.policy import PreemptionPolicy
 from slackwater.world.preemption_counts import PreemptionCounts, Result
 from slackwater.world.wakeups import Wakeups
@@ -81,9 +80,9 @@ class Flights:
 class Preemptions:
     """All of them, by the preemptor's UID. What they ask for is collected in `owed`."""
 
-    def __init__(self, *, room: NominatedRoom, pods: PodTable) -> None:
-        self._room = room
-        self._pods = pods
+    def __init__(self, books: Books) -> None:
+        self._room = books.room
+        self._pods = books.pods
         #: Pods that did not go when they were told to, and until when nobody counts on their going.
         self.immovable: dict[PodUid, Instant] = {}
         self._running: dict[PodUid, Preemption] = {}
