@@ -28,8 +28,6 @@ from slackwater.world.wakeups import Wakeups
 Phase = Literal["announcing", "evicting", "opened", "returned"]
 _SHUT: Final = ("announcing", "evicting")
 
-#: Preemptions under way at the same time; further pods wait as ordinary refused ones.
-MAX_RUNNING: Final = 1000
 #: How long room is kept for a preemptor whose victims are gone.
 KEPT_SECONDS: Final = 60.0
 #: How long a pod is not counted on to leave after the API server refused to delete it, could not be asked, or it just stayed.
@@ -112,8 +110,15 @@ class Preemptions:
         found = self._running.get(uid)
         return None if found is None else found.number
 
-    def takes_more(self) -> bool:
-        return not self._stopping and len(self._running) < MAX_RUNNING
+    def takes_more(self, policy: PreemptionPolicy) -> bool:
+        return not self._stopping and len(self._running) < policy.max_running
+
+    def sending(self, uid: PodUid) -> bool:
+        """Is somebody still to be sent for, or on the way to be, for this preemptor?"""
+        found = self._running.get(uid)
+        if found is None or not found.shut:
+            return False
+        return found.phase == "announcing" or not self.flights.running.isdisjoint(found.waiting)
 
     def items(self) -> list[tuple[PodUid, Preemption]]:
         return list(self._running.items())

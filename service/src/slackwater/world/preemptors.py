@@ -42,7 +42,7 @@ class Preemptors:
 
     def consider(self, pod: Pod, rows: Rows, codes: Codes, policy: PreemptionPolicy, now: Instant) -> bool:
         """Begins a preemption for a pod that fits on none of the rows; False where none begins."""
-        if not policy.enabled or not self._may_preempt(pod, now) or not self._waited(pod, policy, now):
+        if not policy.enabled or not self._may_preempt(pod, policy, now) or not self._waited(pod, policy, now):
             return False
         found = choose(pod.need, self._sites.of(pod, rows, codes, now))
         if found is None or not (found.victims or found.awaited):
@@ -51,11 +51,11 @@ class Preemptors:
         self._preemptions.begin(pod, found, policy, now)
         return True
 
-    def _may_preempt(self, pod: Pod, now: Instant) -> bool:
+    def _may_preempt(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         return (
             pod.kind.preempts
             and not pod.deleting
-            and self._preemptions.takes_more()
+            and self._preemptions.takes_more(policy)
             and self._sites.anybody_below(pod.priority)
             and not self._agreements.awaited(pod.uid, self._occupants.seen_on, now)
         )
@@ -93,7 +93,7 @@ class Preemptors:
 
     def _resumed(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         assert pod.preempting is not None
-        if pod.preempting.node not in self._nodes.row_of or not pod.kind.preempts or not self._preemptions.takes_more():
+        if pod.preempting.node not in self._nodes.row_of or not pod.kind.preempts or not self._preemptions.takes_more(policy):
             return False
         found = needed_victims(pod.need, self._occupants.site(pod, pod.preempting.node, pod.preempting.victims, now))
         if found is None or not (found.victims or found.awaited):
