@@ -51,6 +51,7 @@ def a_node(
     labels: dict[str, str] | None = None,
     taints: Iterable[Taint] = (),
     unschedulable: bool = False,
+    provider_id: str = "",
 ) -> Node:
     return Node(
         name=NodeName(name),
@@ -61,6 +62,7 @@ def a_node(
         taints=tuple(taints),
         unschedulable=unschedulable,
         ready=True,
+        provider_id=provider_id,
     )
 
 

@@ -214,7 +214,7 @@ def test_a_node_is_read_whole() -> None:
     found = NodeDecoder().decode(
         node_json(
             metadata={"labels": {"zone": "a"}},
-            spec={"unschedulable": True, "taints": [taint, {"key": "bare", "effect": "NoExecute"}]},
+            spec={"unschedulable": True, "providerID": "cloud://1", "taints": [taint, {"key": "bare", "effect": "NoExecute"}]},
             status={
                 "allocatable": {"cpu": "3900m", "memory": "15Gi", "pods": "110"},
                 "capacity": {"cpu": "4", "memory": "16Gi"},
@@ -232,6 +232,7 @@ def test_a_node_is_read_whole() -> None:
         unschedulable=True,
         ready=True,
         scalars=(("pods", 110),),
+        provider_id="cloud://1",
     )
 
 

@@ -39,7 +39,7 @@ class Node:
     """A node. `allocatable` falls back to capacity where the node reports none.
 
     `scalars` is the rest of it, sorted by name: the count of pods, ephemeral-storage, huge pages, extended resources.
-    `features` are those that its kubelet declares.
+    `features` are those that its kubelet declares. `provider_id` is what its provider calls the machine; may be empty.
     """
 
     name: NodeName
@@ -53,6 +53,7 @@ class Node:
     scalars: tuple[tuple[str, int], ...] = ()
     images: tuple[Image, ...] = ()
     features: tuple[str, ...] = ()
+    provider_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

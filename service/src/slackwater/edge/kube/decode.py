@@ -91,6 +91,7 @@ class NodeDecoder:
             scalars=_allocatable(status)[1],
             images=tuple(Image(tuple(map(share, i.names or ())), i.size_bytes) for i in status.images or ()),
             features=tuple(map(share, status.declared_features or ())),
+            provider_id=wire.spec.provider_id,
         )
 
 

@@ -128,6 +128,7 @@ class TaintWire(Wire):
 class NodeSpecWire(Wire):
     unschedulable: bool = False
     taints: list[TaintWire] | None = None
+    provider_id: str = field(name="providerID", default="")
 
 
 class ImageWire(Wire):
