@@ -1,7 +1,7 @@
 """The `autoscaler` section: the loop, its node groups, scale-down and slack.
 
-Under each key: its unit, why its default is what it is. Deliberately absent: providers' own settings, which come with
-the providers; and anything that acts (see `notes.py` for what this build does with the section).
+Under each key: its unit, why its default is what it is. Deliberately absent: providers' own settings (`providers.py`),
+and anything that acts (see `notes.py` for what this build does with the section).
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from slackwater.app.settings.providers import KwokWeather, Providers
 from slackwater.app.settings.scaleup import ScaleUp
 from slackwater.app.settings.section import Section
 from slackwater.app.settings.values import (
@@ -17,6 +18,7 @@ from slackwater.app.settings.values import (
     Fraction,
     GroupName,
     LabelText,
+    ProviderGroup,
     QualifiedName,
     Quantity,
     Switch,
@@ -84,10 +86,15 @@ class NodeGroup(Section):
     """The group's name, unique; the value of the label. No default."""
     provider: Provider = Field(default="kwok", examples=["kwok", "clusterapi", "externalgrpc"])
     """Who creates and deletes the nodes. kwok by default: Node objects alone, for trials and tests."""
+    id: ProviderGroup | None = Field(default=None, examples=["MachineDeployment/default/md-0"])
+    """What the provider calls the group, where that differs from `name`. Unset by default: the same. kwok's groups have
+    no other name."""
     min_size: Count = Field(default=0, examples=[0])
-    """Nodes that are never removed. 0 by default: an unused group may vanish."""
+    """Nodes that are never removed. 0 by default: an unused group may vanish. A provider that has a higher minimum keeps
+    it."""
     max_size: Count = Field(default=5000, examples=[5000])
-    """Nodes that the group may have. 5000 by default, the size Slackwater is measured at."""
+    """Nodes that the group may have. 5000 by default, the size Slackwater is measured at. A provider that has a lower
+    maximum keeps it."""
     max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
     """Nodes of this group that may be on their way at the same time; 0: no limit. 100 by default: more overload the
     image registry and the provider, and nodes that fail to start are paid for."""
@@ -95,6 +102,8 @@ class NodeGroup(Section):
     """Whether the group grows and shrinks. true by default; false: it is left as it is, and costs no planning."""
     template: Template = Template()
     """What a new node looks like."""
+    kwok: KwokWeather = KwokWeather()
+    """How a group of the kwok provider behaves."""
 
 
 class ScaleDown(Section):
@@ -179,6 +188,8 @@ class Autoscaler(Section):
     """The groups. Empty by default."""
     scale_up: ScaleUp = ScaleUp()
     """When and how nodes are added."""
+    providers: Providers = Providers()
+    """Who creates and deletes nodes."""
     scale_down: ScaleDown = ScaleDown()
     """When and how nodes are removed."""
     slack: Slack = Slack()
