@@ -15,6 +15,7 @@ _PPM = 1_000_000
 def policy_of(settings: Settings) -> Policy:
     """What the world does."""
     nodes, extender, vertical, migration = settings.nodes, settings.extender, settings.vertical, settings.migration
+    preemption = settings.preemption
     return Policy(
         nodes=NodePolicy(
             watermark_cpu_ppm=round(nodes.watermark.cpu * _PPM),
@@ -36,7 +37,13 @@ def policy_of(settings: Settings) -> Policy:
             weight_ppm=round(migration.capacity_pressure_weight * _PPM),
             sustained_seconds=seconds(migration.capacity_pressure_time),
         ),
-        preemption=PreemptionPolicy(enabled=settings.feature_gates.async_preemption),
+        preemption=PreemptionPolicy(
+            enabled=preemption.enabled,
+            asynchronous=settings.feature_gates.async_preemption,
+            timeout_seconds=seconds(preemption.timeout),
+            patience_seconds=seconds(preemption.patience),
+            max_running=preemption.max_concurrent,
+        ),
         hold_seconds=seconds(extender.hold_timeout),
         denial_seconds=seconds(extender.denial_timeout),
     )
@@ -47,6 +54,12 @@ def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
     return DispatcherConfig(
         max_binds=settings.kube.max_concurrent_binds,
         max_writes=settings.kube.max_concurrent_writes,
-        bind_seconds=0.8 * seconds(settings.extender.http_timeout),
+        max_preemptions=settings.kube.max_concurrent_preemption_writes,
+        bind_seconds=answer_seconds_of(settings),
         write_seconds=seconds(settings.kube.write_deadline),
     )
+
+
+def answer_seconds_of(settings: Settings) -> float:
+    """How long an answer that waits for the API server may take."""
+    return 0.8 * seconds(settings.extender.http_timeout)

@@ -31,10 +31,10 @@ class Intake:
         self._unlisted = set(feeds)
         self._synced = anyio.Event()
         self._dispatcher: Dispatcher | None = None
-        self._changed: Callable[[], None] = lambda: None
+        self._changed: tuple[Callable[[], None], ...] = ()
 
-    def connect(self, dispatcher: Dispatcher, changed: Callable[[], None] = lambda: None) -> None:
-        """Effects go there from now on; the dispatcher in turn needs `take`. `changed` is called after each event."""
+    def connect(self, dispatcher: Dispatcher, *changed: Callable[[], None]) -> None:
+        """Effects go there from now on; the dispatcher in turn needs `take`. Each of `changed` is called after each event."""
         self._dispatcher = dispatcher
         self._changed = changed
 
@@ -57,7 +57,8 @@ class Intake:
     def _hand_on(self, effects: Iterable[Effect]) -> None:
         assert self._dispatcher is not None
         self._dispatcher.submit_all(effects)
-        self._changed()
+        for changed in self._changed:
+            changed()
 
     async def run(self) -> None:
         try:

@@ -109,6 +109,12 @@ files = st.fixed_dictionaries(
             maxConcurrent=widths,
             capacityPressureWeight=st.floats(min_value=0, allow_infinity=False, allow_nan=False),
         ),
+        "preemption": some_of(
+            enabled=st.booleans(),
+            timeout=durations(some_nanoseconds),
+            patience=durations(nanoseconds),
+            maxConcurrent=widths,
+        ),
         "autoscaler": some_of(
             enabled=st.booleans(),
             scanInterval=durations(some_nanoseconds),
