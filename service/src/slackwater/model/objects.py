@@ -54,6 +54,7 @@ class Node:
     images: tuple[Image, ...] = ()
     features: tuple[str, ...] = ()
     provider_id: str = ""
+    created_at: UnixTime | None = None  #: None where the object does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

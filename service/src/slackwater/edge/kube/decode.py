@@ -17,7 +17,7 @@ from slackwater.edge.kube.ask import Ask, missing_request
 from slackwater.edge.kube.particulars import images, particulars
 from slackwater.edge.kube.plain import plain_likeness
 from slackwater.edge.kube.shared import Shared
-from slackwater.edge.kube.ties import TiesReader, overdue_at
+from slackwater.edge.kube.ties import TiesReader, instant_of, overdue_at
 from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
     BudgetWire,
@@ -93,6 +93,7 @@ class NodeDecoder:
             images=tuple(Image(tuple(map(share, i.names or ())), i.size_bytes) for i in status.images or ()),
             features=tuple(map(share, status.declared_features or ())),
             provider_id=wire.spec.provider_id,
+            created_at=None if meta.creation_timestamp is None else instant_of(meta.creation_timestamp),
         )
 
 
