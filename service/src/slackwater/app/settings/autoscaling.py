@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from slackwater.app.settings.creation import Creation
 from slackwater.app.settings.providers import KwokWeather, Providers
 from slackwater.app.settings.scaleup import ScaleUp
 from slackwater.app.settings.section import Section
@@ -18,6 +19,7 @@ from slackwater.app.settings.values import (
     Fraction,
     GroupName,
     LabelText,
+    ObjectName,
     ProviderGroup,
     QualifiedName,
     Quantity,
@@ -95,11 +97,11 @@ class NodeGroup(Section):
     max_size: Count = Field(default=5000, examples=[5000])
     """Nodes that the group may have. 5000 by default, the size Slackwater is measured at. A provider that has a lower
     maximum keeps it."""
+    enabled: Switch = True
+    """Whether the autoscaler may change the group. true by default; groups that need not follow demand cost planning time."""
     max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
     """Nodes of this group that may be on their way at the same time; 0: no limit. 100 by default: more overload the
     image registry and the provider, and nodes that fail to start are paid for."""
-    autoscaled: Switch = True
-    """Whether the group grows and shrinks. true by default; false: it is left as it is, and costs no planning."""
     template: Template = Template()
     """What a new node looks like."""
     kwok: KwokWeather = KwokWeather()
@@ -186,10 +188,15 @@ class Autoscaler(Section):
     by default: smallest unused share of new nodes."""
     node_groups: tuple[NodeGroup, ...] = Field(default=(), examples=[[{"name": "pool-a", "maxSize": 50}]])
     """The groups. Empty by default."""
-    scale_up: ScaleUp = ScaleUp()
-    """When and how nodes are added."""
     providers: Providers = Providers()
     """Who creates and deletes nodes."""
+    scale_up: ScaleUp = ScaleUp()
+    """For which pods nodes are added, and how many."""
+    creation: Creation = Creation()
+    """How long nodes may take to come, and what follows where they do not."""
+    status_config_map: ObjectName = Field(default="slackwater-autoscaler-status", examples=["cluster-autoscaler-status"])
+    """Name of the ConfigMap in namespace kube-system that says how the last loop went, in the words of Cluster Autoscaler's.
+    slackwater-autoscaler-status by default: another name than theirs, so that both may run for a while."""
     scale_down: ScaleDown = ScaleDown()
     """When and how nodes are removed."""
     slack: Slack = Slack()
