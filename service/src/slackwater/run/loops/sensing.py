@@ -64,8 +64,8 @@ def _node_of(instance: Instance, world: World, by_id: Mapping[str, Node]) -> Nod
 
 def _sight(node: Node, promised: Collection[str], world: World, *, now: Instant, wall: UnixTime) -> NodeSight:
     started = is_started(node, promised)
-    born = now if node.created_at is None else Instant(now - max(0.0, wall - node.created_at))
-    return NodeSight(node.name, started, born, used=not started and _is_used(node.name, world))
+    born = None if node.created_at is None else Instant(now - max(0.0, wall - node.created_at))
+    return NodeSight(node.name, started, born, ready=node.ready, used=not started and _is_used(node.name, world))
 
 
 def is_started(node: Node, promised: Collection[str]) -> bool:
@@ -84,7 +84,7 @@ def _is_startup(key: str) -> bool:
 
 
 def _is_used(name: NodeName, world: World) -> bool:
-    """Pods stand there that did not come with the node: it has been ready before."""
+    """Pods stand there that did not come with the node."""
     standing = (world.pods.known(uid) for uid in world.claims.on_node(name))
     return any(pod is not None and not pod.ties.daemon and not _is_daemon(pod.ties.owner) for pod in standing)
 
