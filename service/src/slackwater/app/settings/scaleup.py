@@ -25,7 +25,7 @@ class Quota(Section):
     """What the quota is called where it keeps a group from growing. No default."""
     node_labels: Mapping[QualifiedName, LabelText] = Field(default={}, examples=[{"team": "batch"}])
     """The quota counts nodes that carry all these labels. Empty by default: every node."""
-    limits: Limits = {}
+    limits: Limits = Field(default={})
     """Quantity of each resource, as in `autoscaler.scaleUp.limits`. Empty by default."""
 
 
@@ -49,7 +49,7 @@ class ScaleUp(Section):
     max_pods: Count = Field(default=50_000, examples=[50_000, 0])
     """Pods that one loop looks at, the most important and oldest first; 0: no limit. 50000 by default, about two seconds of
     planning."""
-    limits: Limits = {}
+    limits: Limits = Field(default={})
     """The most that all nodes may have together: `nodes`, `cpu`, `memory`, and any other resource by its name; of what
     nodes have allocatable. Empty by default: no limit but the groups' own."""
     quotas: tuple[Quota, ...] = Field(default=(), examples=[[{"name": "batch", "limits": {"nodes": "100"}}]])

@@ -74,7 +74,7 @@ def surroundings(kinds: KindInterner, on_broken: OnBroken) -> tuple[ResourceType
         ("csidrivers", f"{_STORAGE_GROUP}/csidrivers", decoding.decode_driver),
         ("csistoragecapacities", f"{_STORAGE_GROUP}/csistoragecapacities", decoding.decode_capacity),
         ("volumeattachments", f"{_STORAGE_GROUP}/volumeattachments", decoding.decode_attachment),
-        ("daemonsets", "/apis/apps/v1/daemonsets", lambda raw: DaemonSet(_daemon(daemons, raw))),
+        ("daemonsets", "/apis/apps/v1/daemonsets", lambda raw: DaemonSet(decode_daemon_set(daemons, raw))),
     )
     return tuple(_resource(kind, path, read, on_broken) for kind, path, read in reads)
 
@@ -99,8 +99,11 @@ def _namespace(raw: bytes | msgspec.Raw) -> NamespaceLabels:
     return NamespaceLabels(decoding.decode_namespace(raw)[1])
 
 
-def _daemon(decoder: PodDecoder, raw: bytes | msgspec.Raw) -> Pod:
-    """The pod that the controller would make, but for its node. Its template is defaulted by the API server as a pod is."""
+def decode_daemon_set(decoder: PodDecoder, raw: bytes | msgspec.Raw) -> Pod:
+    """The pod that the controller would make, but for its node. Its template is defaulted by the API server as a pod is.
+
+    Raises ValueError.
+    """
     meta, template = read_meta(raw), _DAEMON_SET.decode(raw).spec.template
     spec = dict(template.spec)
     more = [*_DAEMON_TOLERATIONS, *([_HOST_NETWORK_TOLERATION] if spec.get("hostNetwork") else ())]

@@ -8,6 +8,7 @@ is configured, all options stay.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from slackwater.decide.scaleup.estimate import Option
 from slackwater.model.nodegroups import GroupName
@@ -26,6 +27,9 @@ class Priorities:
     def of(self, group: GroupName) -> int | None:
         """The group's rank; None where nothing matches."""
         return next((rank for rank, patterns in self.ranks if any(each.search(group) for each in patterns)), None)
+
+
+NO_PRIORITIES: Final = Priorities()
 
 
 def read_priorities(document: object) -> Priorities:
