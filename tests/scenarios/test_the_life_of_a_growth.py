@@ -113,7 +113,7 @@ async def test_a_call_beyond_the_quota_closes_the_group_and_another_one_grows() 
     has(scene, "b", cpu="5")
     scene.wants_many(6)
     first = await scene.loop()
-    assert [problem for _, problem in first.asked] == ["node group a: quota: got 6 nodes, quota is 3"]
+    assert [str(problem) for _, problem in first.asked] == ["node group a: quota: got 6 nodes, quota is 3"]
     await scene.pass_time(120)
     assert (scene.pending(), scene.sizes()) == (0, {"a": 0, "b": 6})
 

@@ -16,6 +16,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import Amounts
 from slackwater.run.loops.autoscaler import Autoscaler, Clocks, LoopConfig
+from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.growth import GrowthPlanner
 from slackwater.run.loops.planning import Planning
 from slackwater.run.loops.record import LoopRecord
@@ -87,6 +88,7 @@ class Scene:
             submit=self.effects.extend,
             write_status=_write_nothing,
             clocks=Clocks(clock=self.time.clock, wall=self.time.wall),
+            counts=LoopCounts(),
             config=LoopConfig(),
         )
 

@@ -1,5 +1,6 @@
 """What a loop asks of providers: every call with a deadline, every end back into the fleet."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -22,9 +23,10 @@ _WIDTH: Final = 8
 class Done:
     """What came of a loop's calls."""
 
-    asked: list[tuple[Grow, str | None]] = field(default_factory=list)
+    asked: list[tuple[Grow, ProviderError | None]] = field(default_factory=list)
     deleted: dict[GroupName, int] = field(default_factory=dict)
     lowered: dict[GroupName, int] = field(default_factory=dict)
+    failed: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
 
@@ -62,6 +64,7 @@ class Actor:
                     lost = [problem.instance for problem in chore.lost]
                     await provider.delete(chore.group, lost, timeout_seconds=self._timeout)
                     done.deleted[chore.group] = len(lost)
+                    done.failed.update(problem.code for problem in chore.lost)
                 case Lower():
                     await provider.lower(chore.group, seen=chore.seen, to=chore.to, timeout_seconds=self._timeout)
                     done.lowered[chore.group] = chore.seen - chore.to
@@ -77,7 +80,7 @@ class Actor:
             )
         except ProviderError as error:
             fleet.grow_ended(growth, error.kind, error.detail, self._clock())
-            done.asked.append((growth, str(error)))
+            done.asked.append((growth, error))
             done.problems.append(str(error))
         else:
             fleet.grow_ended(growth, None, "", self._clock())

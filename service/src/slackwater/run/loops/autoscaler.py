@@ -22,10 +22,10 @@ from slackwater.decide.scaleup.outcome import Growth, ScaleUpPlan
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.effects import Effect
 from slackwater.model.ids import Instant, UnixTime
-from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.run.loops.acting import Actor, Done
 from slackwater.run.loops.announcing import Announcer, not_triggered, triggered
+from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.planning import Inquiry, Planning, Plans
 from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent
 from slackwater.run.loops.sensing import ask_providers, sights
@@ -66,6 +66,10 @@ class Clocks:
 StatusWriter = Callable[[LoopRecord], Awaitable[None]]
 
 
+async def _nothing() -> Sequence[str]:
+    return ()
+
+
 @dataclass(slots=True)
 class _Watch:
     """Seconds that the serving loop was not free, piece by piece."""
@@ -99,8 +103,10 @@ class Autoscaler:
         submit: Callable[[Iterable[Effect]], None],
         write_status: StatusWriter,
         clocks: Clocks,
+        counts: LoopCounts,
         config: LoopConfig,
         leading: Callable[[], bool] = lambda: True,
+        prepare: Callable[[], Awaitable[Sequence[str]]] = _nothing,
     ) -> None:
         self._world = world
         self._collector = collector
@@ -113,6 +119,7 @@ class Autoscaler:
         self._clocks = clocks
         self.config = config
         self._leading = leading
+        self._prepare = prepare
         self._announcer = Announcer()
         self._actor = Actor(
             {provider.name: provider for provider in providers},
@@ -126,9 +133,9 @@ class Autoscaler:
         self._seen_stuck = self._seen_ready = 0
         #: The last loop that came to its end, None before the first.
         self.last: LoopRecord | None = None
-        self.loops = 0
-        self.failures = 0
-        self.failures_in_a_row = 0
+        self.counts = counts
+        self._loops = 0
+        self._failures_in_a_row = 0
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -148,18 +155,19 @@ class Autoscaler:
         try:
             record = await self.run_once()
         except Exception:  # whatever went wrong: the cluster needs the next loop
-            self.failures += 1
-            self.failures_in_a_row += 1
-            _log.exception("autoscaler loop failed", in_a_row=self.failures_in_a_row)
+            self.counts.failed()
+            self._failures_in_a_row += 1
+            _log.exception("autoscaler loop failed", in_a_row=self._failures_in_a_row)
             return
-        self.failures_in_a_row = 0
+        self._failures_in_a_row = 0
+        self.counts.ended(record)
         _tell(record)
         await self._write_status(record)
 
     async def _until_due(self) -> None:
         """After a failure nothing wakes us before the time."""
-        if self.failures_in_a_row:
-            await anyio.sleep(self.config.interval_seconds * min(2**self.failures_in_a_row, _LONGEST_BACKOFF))
+        if self._failures_in_a_row:
+            await anyio.sleep(self.config.interval_seconds * min(2**self._failures_in_a_row, _LONGEST_BACKOFF))
             return
         with anyio.move_on_after(self.config.interval_seconds):
             await self._woken.wait()
@@ -179,15 +187,17 @@ class Autoscaler:
 
     async def run_once(self) -> LoopRecord:
         """One loop, whoever leads. Raises what went wrong, but for what providers answer."""
-        self.loops += 1
+        self._loops += 1
         self._seen_stuck, self._seen_ready = self._world.pods.became_stuck, self._world.nodes.became_ready
         self._woken = anyio.Event()
         watch, clock = _Watch(self._clocks.clock), self._clocks.clock
         began, at = clock(), self._clocks.wall()
+        self.counts.begun(at)
         done = Done()
         silent = await self._sense_fleet(done, watch)
         changes = await self._collect(watch)
         sensed = clock()
+        notes = await self._prepare()
         inquiry = Inquiry(
             changes=changes,
             census=dict(self.fleet.census),
@@ -200,7 +210,7 @@ class Autoscaler:
         left_out = await self._grow(plans.scale_up, done, watch)
         plan = plans.scale_up
         self.last = LoopRecord(
-            number=self.loops,
+            number=self._loops,
             at=at,
             instant=clock(),
             generation=changes.generation,
@@ -211,9 +221,10 @@ class Autoscaler:
             queued=self.fleet.queued,
             deleted=done.deleted,
             lowered=done.lowered,
+            failed=done.failed,
             silent=tuple(sorted(silent)),
             problems=(*silent.values(), *done.problems),
-            notes=plan.notes,
+            notes=(*notes, *plan.notes),
             events_left_out=left_out,
             spent=Spent(
                 sense=sensed - began,
@@ -314,7 +325,7 @@ def _counts(plan: ScaleUpPlan) -> PendingCounts:
 def _tell(record: LoopRecord) -> None:
     """The one line."""
     pending = record.pending
-    asked: dict[GroupName, str] = {call.group: problem or f"{call.seen}->{call.to}" for call, problem in record.asked}
+    asked = {call.group: f"{call.seen}->{call.to}" if problem is None else str(problem) for call, problem in record.asked}
     _log.info(
         "autoscaler loop",
         generation=record.generation,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
+from slackwater.run.ports import ProviderError
 from slackwater.world.fleet.census import Census, Grow, Queued
 
 #: Cluster Autoscaler's: more unready nodes than both are an outage, not a reason to change the cluster's size.
@@ -54,10 +55,12 @@ class LoopRecord:
     census: Mapping[GroupName, Census] = field(default_factory=dict)
     pending: PendingCounts = field(default_factory=PendingCounts)
     planned: Mapping[GroupName, int] = field(default_factory=dict)
-    asked: tuple[tuple[Grow, str | None], ...] = ()
+    asked: tuple[tuple[Grow, ProviderError | None], ...] = ()
     queued: tuple[Queued, ...] = ()
     deleted: Mapping[GroupName, int] = field(default_factory=dict)
     lowered: Mapping[GroupName, int] = field(default_factory=dict)
+    #: Of the deleted: how many for which code.
+    failed: Mapping[str, int] = field(default_factory=dict)
     silent: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
