@@ -338,6 +338,8 @@ SchedulerName = Annotated[
         words="lower-case letters, digits, '-' and '.', letters or digits at both ends",
     ),
 ]
+Namespace = Annotated[str, Name(pattern=_DNS_LABEL, longest=63, words="a namespace: lower-case letters, digits and '-'")]
+ProviderGroup = Annotated[str, Name(pattern=r"[^\x00-\x20]+", longest=512, words="a provider's name of a group")]
 GroupName = Annotated[str, Name(pattern=_LABEL_VALUE, longest=63, words="a label value: letters, digits, '-', '_' and '.'")]
 FilePath = Annotated[str, Name(pattern=r"[^\x00-\x1f]+", longest=4096, words="the path of a file")]
 ServerName = Annotated[str, Name(pattern=r"[A-Za-z0-9.:-]+", longest=253, words="a DNS name or IP address")]
