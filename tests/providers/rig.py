@@ -26,6 +26,11 @@ class Rig(Protocol):
     @property
     def other(self) -> GroupName: ...
 
+    @property
+    def guards_processes(self) -> bool:
+        """Whether two processes that grow a group at the same time cannot both do it. Within one process nobody can."""
+        ...
+
     async def settle(self) -> None:
         """Machines that are on their way arrive, their Nodes register; those being deleted are gone."""
         ...

@@ -95,8 +95,11 @@ async def test_to_grow_again_is_a_conflict_and_not_a_second_growth(rig: Rig) -> 
     assert (group.target, len(there(group))) == (FIRST_SIZE + 1, FIRST_SIZE + 1)
 
 
-async def test_of_two_processes_that_grow_at_once_one_does(rig: Rig) -> None:
-    providers = (rig.provider, rig.another())
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_of_two_growths_at_once_one_is_done(rig: Rig, processes: int) -> None:
+    if processes > 1 and not rig.guards_processes:
+        pytest.skip("the protocol has no precondition: only a leader acts")
+    providers = (rig.provider, rig.provider if processes == 1 else rig.another())
     kinds: list[str] = []
 
     async def try_it(index: int) -> None:

@@ -10,7 +10,8 @@ from typing import Final
 import anyio
 import structlog
 
-from slackwater.edge.cloud.apiserver import ApiServer, bounded, each
+from slackwater.edge.cloud.apiserver import ApiServer
+from slackwater.edge.cloud.bounded import bounded, each
 from slackwater.edge.cloud.kwok import nodes
 from slackwater.edge.cloud.kwok.fates import course
 from slackwater.edge.cloud.kwok.nodes import KwokGroup, Members
