@@ -24,6 +24,9 @@ class DoubleRig:
     other: GroupName = OTHER
     guards_processes: bool = True
 
+    async def noticed(self) -> None:
+        """At once."""
+
     async def settle(self) -> None:
         while (next_at := self.provider.next_at()) is not None:
             self.clock[0] = next_at

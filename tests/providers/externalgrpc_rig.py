@@ -26,6 +26,9 @@ class ExternalGrpcRig:
     other: GroupName = OTHER
     guards_processes: bool = False
 
+    async def noticed(self) -> None:
+        """At once."""
+
     async def settle(self) -> None:
         self.server.settle()
 

@@ -45,6 +45,9 @@ class KwokRig:
     other: GroupName = OTHER
     guards_processes: bool = True
 
+    async def noticed(self) -> None:
+        """At once."""
+
     async def settle(self) -> None:
         while (due_at := await self.provider.arrivals.settle()) is not None:
             self.clock[0] = due_at

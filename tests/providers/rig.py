@@ -31,6 +31,10 @@ class Rig(Protocol):
         """Whether two processes that grow a group at the same time cannot both do it. Within one process nobody can."""
         ...
 
+    async def noticed(self) -> None:
+        """The cloud has seen what was asked last, and has begun with it; nothing has arrived yet."""
+        ...
+
     async def settle(self) -> None:
         """Machines that are on their way arrive, their Nodes register; those being deleted are gone."""
         ...

@@ -22,6 +22,7 @@ async def look(rig: Rig, name: GroupName | None = None) -> NodeGroup:
 
 async def grow(rig: Rig, seen: int, to: int) -> None:
     await rig.provider.grow(rig.group, seen=seen, to=to, timeout_seconds=SECONDS)
+    await rig.noticed()
 
 
 async def lower(rig: Rig, seen: int, to: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import msgspec
@@ -12,6 +12,10 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.run.ports import ProviderError
 
 T = TypeVar("T")
+
+#: Pause before a second attempt; doubled each time.
+_FIRST_PAUSE_SECONDS: Final = 0.01
+_LONGEST_PAUSE_SECONDS: Final = 1.0
 
 
 @contextmanager
@@ -55,3 +59,12 @@ async def each(group: GroupName | None, items: Iterable[T], do: Callable[[T], Aw
             tasks.start_soon(one, item)
     if problems:
         raise problems[0]
+
+
+async def repeated(attempt: Callable[[], Awaitable[T | None]]) -> T:
+    """What `attempt` answers as soon as that is not None: somebody else wrote at the same time, so it looks again."""
+    pause = _FIRST_PAUSE_SECONDS
+    while (answer := await attempt()) is None:
+        await anyio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+    return answer
