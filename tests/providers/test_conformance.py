@@ -9,7 +9,7 @@ from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, 
 from slackwater.run.ports import ProviderError
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio]
 
 #: A call that takes longer hangs.
 SECONDS = 20.0

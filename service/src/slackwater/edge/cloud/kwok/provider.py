@@ -23,6 +23,8 @@ from slackwater.run.ports import ProviderError
 
 _OUT_OF_STOCK: Final = InstanceError(kind="out-of-resources", code="OUT_OF_STOCK", message="no more machines are to be had")
 _BOOT_FAILED: Final = InstanceError(kind="other", code="BOOT_FAILED", message="the machine did not start")
+#: Holds the record (see `record`).
+CONFIG_MAP: Final = "slackwater-kwok"
 #: Nodes that one call deletes at the same time.
 _WIDTH: Final = 16
 
@@ -67,11 +69,10 @@ class KwokProvider:
         now: Callable[[], float],
         seed: int,
         namespace: str,
-        config_map: str = "slackwater-kwok",
     ) -> None:
         self._api = api
         self._groups: Mapping[GroupName, KwokGroup] = {group.name: group for group in groups}
-        self._record = Record(api, namespace=namespace, name=config_map)
+        self._record = Record(api, namespace=namespace, name=CONFIG_MAP)
         self._now = now
         self._seed = seed
         # While machines arrive none is given up: whether one has come would change between the look and the write.
