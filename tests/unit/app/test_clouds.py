@@ -167,12 +167,6 @@ def test_a_provider_has_its_rights_only_where_it_is_used(text: str, want: set[tu
     assert granted("") <= granted(text)
 
 
-def test_a_management_cluster_grants_the_same_rights() -> None:
-    rules = rbac.management_role()["rules"]
-    found = {(verb, resource) for rule in rules for verb in rule["verbs"] for resource in rule["resources"]}
-    assert found >= CLUSTER_API_RIGHTS
-
-
 def test_the_rights_of_a_file_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "slackwater.yaml"
     file.write_text(HEADER + ALL)

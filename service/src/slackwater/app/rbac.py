@@ -63,11 +63,6 @@ def cluster_role(settings: Settings | None = None) -> dict[str, Any]:
     return _role("ClusterRole", {"name": "slackwater"}, (*_RULES, *_provider_rules(settings or Settings())))
 
 
-def management_role() -> dict[str, Any]:
-    """What the account of `autoscaler.providers.clusterapi.kubeconfig` needs in its cluster."""
-    return _role("ClusterRole", {"name": "slackwater-clusterapi"}, _CLUSTER_API)
-
-
 def record_role(settings: Settings) -> dict[str, Any] | None:
     """Beside the ClusterRole, in one namespace; None where nothing is recorded."""
     if not (settings.autoscaler.enabled and uses_kwok(settings)):
