@@ -47,7 +47,8 @@ class ChangeCollector:
             self._old_pods.extend(self._pods)
             self._pods.clear()
         part, self._old_pods[-most:] = self._old_pods[-most:], []
-        nodes, _ = sorted(self._nodes), self._nodes.clear()
+        nodes = sorted(self._nodes)
+        self._nodes.clear()
         return [NodeChange(name, self._node(name)) for name in nodes], self._told(part)
 
     def _told(self, uids: Iterable[PodUid]) -> list[PodChange]:
