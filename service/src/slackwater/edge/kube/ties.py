@@ -14,7 +14,7 @@ from slackwater.model.ties import NO_TIES, Owner, SafeToEvict, Ties
 #: Sets of ties that are kept at hand.
 _KEPT: Final = 16_384
 #: What the API assumes where a pod does not say how long it may take to end.
-_DEFAULT_GRACE_SECONDS: Final = 30
+DEFAULT_GRACE_SECONDS: Final = 30
 _SAFE_TO_EVICT: Final[dict[str, SafeToEvict]] = {"true": "true", "false": "false", "on-completion": "on-completion"}
 #: Of a pod that the API server itself was given; every other source is a kubelet's.
 _FROM_API: Final = "api"
@@ -48,7 +48,7 @@ def overdue_at(wire: PodWire) -> UnixTime | None:
     at = datetime.fromisoformat(deletion)
     if at.tzinfo is None:  # the API always writes one; people's files may lack it
         at = at.replace(tzinfo=UTC)
-    return UnixTime(at.timestamp() + (_DEFAULT_GRACE_SECONDS if grace is None else grace))
+    return UnixTime(at.timestamp() + (DEFAULT_GRACE_SECONDS if grace is None else grace))
 
 
 def _owner_texts(meta: MetaWire) -> tuple[str, str, str] | None:
@@ -67,6 +67,7 @@ def _texts(annotations: AnnotationsWire | None) -> tuple[str | None, ...]:
         annotations.daemon_set_pod,
         annotations.mirror_pod,
         annotations.config_source,
+        annotations.deletion_cost,
     )
 
 
@@ -84,7 +85,16 @@ def _ties(meta: MetaWire, local: tuple[str, ...]) -> Ties:
         daemon=annotations.daemon_set_pod == "true",
         safe_to_evict=_SAFE_TO_EVICT.get(annotations.safe_to_evict or ""),
         local_volumes=tuple(name for name in local if name not in given_free),
+        deletion_cost=_whole(annotations.deletion_cost),
     )
+
+
+def _whole(text: str | None) -> int:
+    """The API server takes an int32 only; of another text it says nothing, and neither do controllers."""
+    try:
+        return int(text or 0)
+    except ValueError:
+        return 0
 
 
 def _group(api_version: str) -> str:

@@ -18,6 +18,7 @@ from slackwater_protocol.names import (
     NEON_BOUNDS,
     NEON_VM_RESOURCES,
     PERMIT,
+    POD_DELETION_COST,
     PREEMPTING,
     SAFE_TO_EVICT,
     SAFE_TO_EVICT_LOCAL_VOLUMES,
@@ -46,6 +47,7 @@ class AnnotationsWire(Struct, gc=False):
     mirror_pod: str | None = field(name=MIRROR_POD, default=None)
     config_source: str | None = field(name=CONFIG_SOURCE, default=None)
     preempting: str | None = field(name=PREEMPTING, default=None)
+    deletion_cost: str | None = field(name=POD_DELETION_COST, default=None)
 
 
 class OwnerWire(Wire):
@@ -144,8 +146,19 @@ class NodeStatusWire(Wire):
     declared_features: list[str] | None = None
 
 
+class NodeMetaWire(Wire):
+    """A node's name and what is written on it; of its annotations all, since some count by their prefix."""
+
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
 class NodeWire(Wire):
-    metadata: MetaWire = field(default_factory=MetaWire)
+    metadata: NodeMetaWire = field(default_factory=NodeMetaWire)
     spec: NodeSpecWire = field(default_factory=NodeSpecWire)
     status: NodeStatusWire = field(default_factory=NodeStatusWire)
 

@@ -12,6 +12,7 @@ from slackwater.simulate.drainability.daemon_set import judge_daemon_set
 from slackwater.simulate.drainability.facts import ControllerKey, DrainPolicy, Facts
 from slackwater.simulate.drainability.local_storage import judge_local_storage
 from slackwater.simulate.drainability.long_terminating import judge_long_terminating
+from slackwater.simulate.drainability.machine import judge_machine
 from slackwater.simulate.drainability.mirror import judge_mirror
 from slackwater.simulate.drainability.not_safe_to_evict import judge_not_safe_to_evict
 from slackwater.simulate.drainability.on_completion import judge_on_completion
@@ -33,6 +34,7 @@ RULES: Final = (
     judge_terminal,
     judge_safe_to_evict,
     judge_on_completion,
+    judge_machine,
     judge_replicated,
     judge_system,
     judge_not_safe_to_evict,

@@ -16,7 +16,8 @@ class DrainPolicy:
     """What blocks a node. Names and defaults are Cluster Autoscaler's `skip-nodes-with-...` and their neighbours.
 
     A pod of kube-system without a budget blocks for `system_pod_seconds` after its creation. With `custom_controllers`
-    only pods of the built-in controllers may be moved, and no controller below `min_replicas`.
+    only pods of the built-in controllers may be moved, and no controller below `min_replicas`. `machines_evicted`: virtual
+    machines that may not migrate are evicted like other pods.
     """
 
     system_pods: bool = True
@@ -24,6 +25,7 @@ class DrainPolicy:
     local_storage: bool = True
     custom_controllers: bool = False
     min_replicas: int = 0
+    machines_evicted: bool = False
 
 
 #: A controller in its namespace.
