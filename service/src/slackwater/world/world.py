@@ -14,6 +14,7 @@ from slackwater.model.events import (
     BindEnded,
     BudgetGone,
     BudgetSeen,
+    DrainEvent,
     Event,
     NodeGone,
     NodeSeen,
@@ -51,6 +52,7 @@ from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.refusals import Refusals
+from slackwater.world.removals import Removals
 from slackwater.world.standings import Standings
 from slackwater.world.starvation import Starvation
 from slackwater.world.tally import Tally
@@ -90,6 +92,7 @@ class World:
             tally=self.tally,
             admitting=admitting,
         )
+        self.removals = Removals(self.nodes, self.claims, self.pods, self.budgets, self.migrating)
         self.ceilings = Ceilings(
             ledger=self.ledger,
             nodes=self.nodes,
@@ -167,6 +170,8 @@ class World:
     def apply(self, event: Event, now: Instant) -> list[Effect]:
         """Takes in one event; answers what should be done about it."""
         self.generation = Generation(self.generation + 1)
+        if isinstance(event, DrainEvent):
+            return self.removals.drains.apply(event, now)
         effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
         return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
 
@@ -330,9 +335,8 @@ class World:
             self._conditions.forget(stranger)
         effects += self._binding.overdue(self.policy, now)
         effects += self._nominations.due(self.policy, now)
-        effects += self.ceilings.due(now)
-        effects += self.migrating.tick(now)
-        return effects
+        effects += self.ceilings.due(now) + self.migrating.tick(now)
+        return effects + self.removals.tick(self.policy, now)
 
     def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
         found = ((uid, self.pods.get(uid)) for uid in uids)

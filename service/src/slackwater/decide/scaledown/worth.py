@@ -9,7 +9,7 @@ warm), 1/(1+slack) for the tightest of its budgets, and up to 1 more or less for
 The scale of ten pods is a choice: a node with ten ordinary pods is worth half of an empty one of the same size.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -24,6 +24,8 @@ from slackwater.simulate.drainability import Facts, Fate, judge
 from slackwater.simulate.nodefacts import CPU, MEMORY
 
 _POD_SCALE: Final = 10.0
+#: Pods with these fates are disturbed; a pod that blocks only does so while its budget is spent, as far as this matters.
+_DISTURBED: Final = frozenset({Fate.MOVE, Fate.BLOCK, Fate.WAIT})
 _DAY: Final = 86_400.0
 #: A pod-deletion-cost of so much counts half.
 _COST_SCALE: Final = 100.0
@@ -66,25 +68,24 @@ class Weighing:
 
     def weigh(self, row: Row, group: GroupName | None) -> Worth:
         """The pods that an earlier evacuation would bring do not count: they are disturbed there."""
-        judged = [(tenant.pod, judge(tenant.pod, self._facts)) for tenant in self._scene.standing.on(row)]
-        movers = [pod for pod, verdict in judged if verdict.fate in (Fate.MOVE, Fate.BLOCK, Fate.WAIT)]
-        now, disruptions = self._facts.now, self._facts.disruptions
-        ages = [_age(pod, now) for pod in movers]
-        slacks = [_slack(pod, disruptions) for pod in movers]
-        restarts = sum(not _migrates(pod) for pod in movers)
+        standing = self._scene.standing.on(row)
+        movers = [tenant.pod for tenant in standing if judge(tenant.pod, self._facts).fate in _DISTURBED]
+        ages = [_age(pod, self._facts.now) for pod in movers]
+        slacks = [] if self._facts.disruptions is None else _slacks(movers, self._facts.disruptions)
+        restarts = sum(pod.vertical is None or not pod.vertical.migratable for pod in movers)
         disturbed = (
             len(movers)
             + restarts
-            + sum(min(age / _DAY, 1.0) for age in ages)
-            + sum(0.0 if slack is None else 1.0 / (1.0 + max(slack, 0)) for slack in slacks)
-            + sum(_cost(pod) for pod in movers if pod.ties.deletion_cost)
+            + sum([min(age / _DAY, 1.0) for age in ages])
+            + sum([1.0 / (1.0 + max(slack, 0)) for slack in slacks])
+            + sum([_cost(pod) for pod in movers if pod.ties.deletion_cost])
         )
         return Worth(
             saved=self._saved(row, group),
             disturbed=max(disturbed, 0.0),
             pods=len(movers),
             restarts=restarts,
-            tight=sum(slack is not None and slack <= 1 for slack in slacks),
+            tight=sum(slack <= 1 for slack in slacks),
             oldest_seconds=max(ages, default=0.0),
         )
 
@@ -101,14 +102,10 @@ def _mean_price(prices: Mapping[GroupName, float], scene: Scene) -> float:
     return sum(known) / len(known) if known else 0.0
 
 
-def _migrates(pod: Pod) -> bool:
-    return pod.vertical is not None and pod.vertical.migratable
-
-
-def _slack(pod: Pod, disruptions: Disruptions | None) -> int | None:
-    """How many disruptions the tightest budget of the pod allows; None where it has none."""
-    budgets = () if disruptions is None else disruptions.of(pod)
-    return min((disruptions.left(*budget) for budget in budgets), default=None) if disruptions is not None else None
+def _slacks(pods: Iterable[Pod], disruptions: Disruptions) -> list[int]:
+    """How many disruptions the tightest budget of each pod allows; pods without a budget are left out."""
+    found = (disruptions.of(pod) for pod in pods)
+    return [min(disruptions.left(*budget) for budget in budgets) for budgets in found if budgets]
 
 
 def _cost(pod: Pod) -> float:
@@ -117,6 +114,7 @@ def _cost(pod: Pod) -> float:
 
 
 def _age(pod: Pod, now: UnixTime) -> float:
+    """In seconds; 0 where the pod does not say."""
     at = _time(pod.started_at or pod.created_at)
     return 0.0 if at is None else max(now - at, 0.0)
 

@@ -15,6 +15,7 @@ import msgspec
 from slackwater.edge.kube.affinities import read_affinity, selector_of
 from slackwater.edge.kube.amounts import read_amounts, whole
 from slackwater.edge.kube.ask import Ask, missing_request
+from slackwater.edge.kube.nodewire import NodeMetaWire, NodeStatusWire, NodeWire
 from slackwater.edge.kube.particulars import images, particulars
 from slackwater.edge.kube.plain import plain_likeness
 from slackwater.edge.kube.shared import Shared
@@ -25,9 +26,6 @@ from slackwater.edge.kube.wire import (
     ConditionWire,
     IdentityWire,
     MetaWire,
-    NodeMetaWire,
-    NodeStatusWire,
-    NodeWire,
     PodWire,
     TolerationWire,
 )

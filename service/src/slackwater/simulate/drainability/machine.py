@@ -7,7 +7,7 @@ from slackwater.simulate.drainability.verdict import Verdict, block
 
 
 def judge_machine(pod: Pod, facts: Facts) -> Verdict | None:
-    vertical = pod.vertical
-    if vertical is None or vertical.machine is None or vertical.migratable or facts.policy.machines_evicted:
+    vertical, policy = pod.vertical, facts.policy
+    if vertical is None or vertical.machine is None or policy.machines_evicted:
         return None
-    return block(Hindrance.MACHINE_CANNOT_MIGRATE)
+    return None if vertical.migratable and policy.machines_migrate else block(Hindrance.MACHINE_CANNOT_MIGRATE)
