@@ -33,7 +33,7 @@ check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a m
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config .importlinter
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios
+	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/providers
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Builds the real control plane into the cache

@@ -25,7 +25,7 @@ from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.serving import listen, serve_direct
 from slackwater.model.effects import Effect, WritePermit
-from slackwater.model.events import Event, MachineSeen, NodeSeen, PermitWritten, PodSeen, Synced
+from slackwater.model.events import Event, MachineSeen, NodeSeen, PermitWritten, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, PodKey
 from slackwater.model.kinds import KindInterner
 from slackwater.model.machines import Machine
@@ -35,6 +35,7 @@ from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
 from slackwater.run.intake import Intake
 from slackwater.run.ports import Outcome
+from slackwater.run.victims_deleted import VictimsDeleted
 from slackwater.world.policy import Policy
 from slackwater.world.world import World
 from tests.bench.echo_server import Echo
@@ -85,12 +86,14 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
     intake = Intake(world, monotonic, {})
     dispatcher = Dispatcher(_ApiServer(), intake.take, DispatcherConfig(), rng=Random(1))
     desk = Desk(world, dispatcher.submit_all, monotonic)
-    intake.connect(dispatcher, desk.wake)
+    victims = VictimsDeleted(world, lambda: intake.take(Ticked()), within_seconds=4.0)
+    intake.connect(dispatcher, desk.wake, victims.wake)
     listener = Agents(desk=desk, readiness=intake, metrics=AgentMetrics(registry))
     extender = Extender(
         world=world,
         submitter=dispatcher,
         before_bind=desk.until_on_record,
+        victims=victims,
         readiness=intake,
         decode_pod=PodDecoder(KindInterner()).decode,
         clock=monotonic,

@@ -1,16 +1,13 @@
-"""The vector verdict equals the row-by-row one; more never fits on more; the curve stays in its range; victims suffice."""
-
-from itertools import combinations
+"""The vector verdict equals the row-by-row one; more never fits on more; the curve stays in its range."""
 
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from slackwater.decide.placement.preempt import Victim, sufficient_victims
 from slackwater.decide.placement.scores import ScoreCurve, extender_scores, fractions, percent_scores, randomized
 from slackwater.ledger.account import ordinary_account
 from slackwater.ledger.ledger import Ledger, NodePolicy
-from slackwater.model.ids import PodUid, Row
+from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
@@ -101,45 +98,6 @@ def test_the_worked_scores_of_the_reference() -> None:
     assert percent_scores(Amounts(MilliCpu(1_000), gib(4)), ledger.columns, rows, curve).tolist() == [37, 53]
     assert percent_scores(Amounts(MilliCpu(11_000), gib(44)), ledger.columns, rows, curve).tolist() == [0, 84]
     assert percent_scores(Amounts(MilliCpu(20_000), gib(80)), ledger.columns, rows, curve).tolist() == [0, 0]
-
-
-priorities = st.integers(0, 3)
-victims = st.lists(st.tuples(sizes, priorities, st.booleans(), st.booleans()), max_size=5).map(
-    lambda rows: [
-        Victim(
-            uid=PodUid(str(number)),
-            priority=priority,
-            started_at="",
-            deleting=deleting,
-            violates_budget=violates,
-            reserved=reserved,
-        )
-        for number, (reserved, priority, deleting, violates) in enumerate(rows)
-    ]
-)
-
-
-@given(wanted=sizes, free=sizes, over=sizes, chosen=victims, others=victims)
-def test_added_victims_suffice_none_is_needless_and_none_missing_where_some_set_would_do(
-    wanted: Amounts, free: Amounts, over: Amounts, chosen: list[Victim], others: list[Victim]
-) -> None:
-    free = free.minus(over)  # negative where the node is over Total
-
-    def fits(taken: list[Victim]) -> bool:
-        room = free
-        for victim in taken:
-            room = room.plus(victim.reserved)
-        return all(want == 0 or want <= have for want, have in zip(wanted, room, strict=True))
-
-    answer = sufficient_victims(wanted, free, chosen, others)
-    possible = any(fits([*chosen, *some]) for n in range(len(others) + 1) for some in combinations(others, n))
-    assert (answer is not None) == possible
-    if answer is not None:
-        assert list(answer[: len(chosen)]) == chosen
-        added = list(answer[len(chosen) :])
-        assert fits([*chosen, *added])
-        for victim in added:
-            assert not fits([*chosen, *(other for other in added if other is not victim)])
 
 
 @given(reserved=sizes, buffer=sizes, total=sizes)

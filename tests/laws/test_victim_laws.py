@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from slackwater.decide.preemption.choose import choose
+from slackwater.decide.preemption.proposed import added_victims, suffices
 from slackwater.decide.preemption.victims import Occupant, Sacrifice, Site, needed_victims
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.resources import NOTHING, Amounts
@@ -125,3 +126,26 @@ def test_no_other_node_is_cheaper_by_kubernetes_order(wanted: Amounts, nodes: li
 def test_the_choice_does_not_depend_on_the_order_of_anything(wanted: Amounts, nodes: list[Site]) -> None:
     backwards = [Site(node=s.node, free=s.free, occupants=list(reversed(s.occupants))) for s in reversed(nodes)]
     assert choose(wanted, nodes) == choose(wanted, backwards)
+
+
+@given(wanted=sizes, chosen=st.lists(traits, max_size=4), site=sites.map(lambda found: found[0]))
+def test_to_victims_proposed_by_others_those_are_added_that_brute_force_adds(
+    wanted: Amounts, chosen: list[tuple[int, str, Amounts, bool, bool]], site: Site
+) -> None:
+    proposed = list(a_site(7, NOTHING, chosen).occupants)
+    room = of(*(site.free[r] + sum(victim.reserved[r] for victim in proposed) for r in range(2)))
+    want = by_brute_force(wanted, Site(node=site.node, free=room, occupants=site.occupants))
+    added = added_victims(wanted, proposed, site)
+    assert suffices(wanted, site.free, proposed) == is_enough(wanted, site.free, proposed)
+    assert (added is None) == (want is None)
+    if added is None or want is None:
+        return
+    assert [victim.uid for victim in added if not victim.leaving] == [
+        victim.uid for victim in sorted(want, key=lambda v: (-v.priority, v.started_at or "9", v.uid))
+    ]
+    assert is_enough(wanted, site.free, [*proposed, *added])
+    if suffices(wanted, site.free, proposed):
+        assert not added
+    for victim in added:
+        if victim.leaving:
+            assert not is_enough(wanted, site.free, [*proposed, *(other for other in added if other is not victim)])

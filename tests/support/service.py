@@ -15,17 +15,20 @@ from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.serving import listen, serve_direct
 from slackwater.model.effects import Bind, Effect
-from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced
+from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant
 from slackwater.model.kinds import KindInterner
 from slackwater.model.objects import Node, Pod
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
 from slackwater.run.ports import Outcome
+from slackwater.run.victims_deleted import VictimsDeleted
 from slackwater.world.policy import Policy
 from slackwater.world.world import World
 
 DONE = Outcome("done", 200)
+#: How long an answer waits for deletions.
+ANSWER_SECONDS = 0.3
 
 
 @dataclass
@@ -61,6 +64,7 @@ class Service:
     writer: ScriptedWriter
     dispatcher: Dispatcher
     desk: Desk
+    victims: VictimsDeleted
     http: httpx.AsyncClient
     registry: CollectorRegistry
     ready: bool = True
@@ -73,6 +77,7 @@ class Service:
     def take(self, event: Event) -> None:
         self.dispatcher.submit_all(self.world.apply(event, self.clock()))
         self.desk.wake()
+        self.victims.wake()
 
     def has(self, *objects: Node | Pod) -> None:
         for item in objects:
@@ -106,10 +111,12 @@ async def a_service(
     dispatcher = Dispatcher(writer, take, config or DispatcherConfig(), rng=Random(7))
     holder = _Readiness()
     desk = Desk(world, dispatcher.submit_all, lambda: Instant(service.now))
+    victims = VictimsDeleted(world, lambda: service.take(Ticked()), within_seconds=ANSWER_SECONDS)
     extender = Extender(
         world=world,
         submitter=dispatcher,
         before_bind=desk.until_on_record,
+        victims=victims,
         readiness=holder,
         decode_pod=PodDecoder(KindInterner()).decode,
         clock=lambda: Instant(service.now),
@@ -119,7 +126,7 @@ async def a_service(
     with listen("extender", "127.0.0.1", 0) as sock:
         address = f"http://127.0.0.1:{sock.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=address) as http, anyio.create_task_group() as group:
-            service = holder.service = Service(world, writer, dispatcher, desk, http, registry)
+            service = holder.service = Service(world, writer, dispatcher, desk, victims, http, registry)
             await group.start(dispatcher.run)
             await group.start(serve_direct, extender, sock, None)
             yield service

@@ -28,9 +28,9 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from slackwater.app.agents import agents_app, agents_tls, max_connections
-from slackwater.app.policy import dispatcher_config_of, policy_of
+from slackwater.app.policy import answer_seconds_of, dispatcher_config_of, policy_of
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
-from slackwater.app.settings.serving import AgentsListener, ExtenderListener, OpsListener
+from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Kube, OpsListener
 from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.neon import machines, migrations
@@ -44,11 +44,13 @@ from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import SettingsView, ops_app
 from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app, serve_direct
 from slackwater.edge.web.world_metrics import WorldCollector
+from slackwater.model.events import Ticked
 from slackwater.model.kinds import KindInterner
 from slackwater.run.clock import monotonic
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
+from slackwater.run.victims_deleted import VictimsDeleted
 from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
@@ -82,8 +84,7 @@ async def serve(
         ops = _opened("ops", settings.listeners.ops, stack)
         extender = _opened("extender", settings.listeners.extender, stack)
         agents = _opened("agents", settings.listeners.agents, stack)
-        writes = settings.kube.max_concurrent_binds + settings.kube.max_concurrent_writes
-        client = await stack.enter_async_context(open_client(kubeconfig=kubeconfig, max_calls=writes))
+        client = await stack.enter_async_context(open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings.kube)))
         service = Service(settings, client, rng)
         async with anyio.create_task_group() as root:
             root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
@@ -128,12 +129,14 @@ class Service:
         writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: _now().isoformat())
         self.dispatcher = Dispatcher(writer, self.intake.take, dispatcher_config_of(settings), rng=rng)
         self.desk = Desk(self.world, self.dispatcher.submit_all, monotonic)
-        self.intake.connect(self.dispatcher, self.desk.wake)
+        victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
+        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake)
         self.registry = registry = self._registry()
         self.extender = Extender(
             world=self.world,
             submitter=self.dispatcher,
             before_bind=self.desk.until_on_record,
+            victims=victims,
             readiness=self.intake,
             decode_pod=decoder.decode,
             clock=monotonic,
@@ -204,6 +207,10 @@ class Service:
     def _settings_refused(self, error: SettingsError) -> None:
         self._view.problem = str(error)
         _log.error("settings refused, the old ones stay", problem=str(error))
+
+
+def _most_writes(kube: Kube) -> int:
+    return kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
 
 
 def _now() -> datetime:

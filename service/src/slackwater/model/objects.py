@@ -57,6 +57,7 @@ class Node:
     keep: bool = False
     deletion_delayed: bool = False
     cordoned_by_us: bool = False
+    created_at: UnixTime | None = None  #: None where the object does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,10 @@ class Pod:
     grace_seconds: int = 30
     #: Of a pending pod that preempts: see `model.preempting`.
     preempting: Preempting | None = None
+    #: Names of its scheduling gates: no scheduler looks at it while it has any.
+    gates: tuple[str, ...] = ()
+    #: For how long after its creation no node may be added for it, by an annotation of its own.
+    scale_up_delay_seconds: float | None = None
 
     @property
     def need(self) -> Amounts:

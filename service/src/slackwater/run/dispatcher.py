@@ -67,7 +67,7 @@ class DispatcherConfig:
 
     max_binds: int = 64
     max_writes: int = 16
-    max_preemptions: int = 16
+    max_preemptions: int = 64
     bind_seconds: float = 4.0
     write_seconds: float = 30.0
     attempt_seconds: float = 10.0

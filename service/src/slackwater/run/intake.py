@@ -9,6 +9,7 @@ import structlog
 
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event, Stopping, Synced, Ticked
+from slackwater.model.surroundings import SurroundingGone, SurroundingSeen
 from slackwater.run.clock import Clock
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.ports import Feed
@@ -31,10 +32,10 @@ class Intake:
         self._unlisted = set(feeds)
         self._synced = anyio.Event()
         self._dispatcher: Dispatcher | None = None
-        self._changed: Callable[[], None] = lambda: None
+        self._changed: tuple[Callable[[], None], ...] = ()
 
-    def connect(self, dispatcher: Dispatcher, changed: Callable[[], None] = lambda: None) -> None:
-        """Effects go there from now on; the dispatcher in turn needs `take`. `changed` is called after each event."""
+    def connect(self, dispatcher: Dispatcher, *changed: Callable[[], None]) -> None:
+        """Effects go there from now on; the dispatcher in turn needs `take`. Each of `changed` is called after each event."""
         self._dispatcher = dispatcher
         self._changed = changed
 
@@ -57,7 +58,8 @@ class Intake:
     def _hand_on(self, effects: Iterable[Effect]) -> None:
         assert self._dispatcher is not None
         self._dispatcher.submit_all(effects)
-        self._changed()
+        for changed in self._changed:
+            changed()
 
     async def run(self) -> None:
         try:
@@ -76,6 +78,7 @@ class Intake:
                     if start:
                         await anyio.lowlevel.checkpoint()
                     for event in batch.events[start : start + _SLICE]:
+                        assert not isinstance(event, SurroundingSeen | SurroundingGone), event
                         self.take(event)
                 if batch.listed:
                     self._listed(name)

@@ -5,22 +5,15 @@ The reservation is made before the API call and stays while its outcome is unkno
 
 from typing import Final, NamedTuple
 
-from slackwater.ledger.ledger import Ledger
 from slackwater.model.effects import Announce, Bind, Effect, ReadPod
 from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.resources import Amounts
-from slackwater.world.claims import Claim, Claims
-from slackwater.world.denials import Denials
-from slackwater.world.holds import Holds
-from slackwater.world.nodes import NodeTable
-from slackwater.world.nominated_room import NominatedRoom
-from slackwater.world.pods import PodTable
+from slackwater.world.books import Books
+from slackwater.world.claims import Claim
 from slackwater.world.policy import Policy
-from slackwater.world.standings import Standings
-from slackwater.world.tally import Tally
 
 #: How long a claim may stay "binding": longer than the dispatcher's deadline, which always ends it before.
 _BINDING_SECONDS: Final = 120.0
@@ -41,28 +34,16 @@ class BindAnswer(NamedTuple):
 class Binding:
     """The only place where a pod gets a claim before the watch shows it."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        nodes: NodeTable,
-        pods: PodTable,
-        claims: Claims,
-        holds: Holds,
-        denials: Denials,
-        standings: Standings,
-        room: NominatedRoom,
-        tally: Tally,
-    ) -> None:
-        self._ledger = ledger
-        self._nodes = nodes
-        self._pods = pods
-        self._claims = claims
-        self._holds = holds
-        self._denials = denials
-        self._standings = standings
-        self._room = room
-        self._tally = tally
+    def __init__(self, books: Books) -> None:
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._holds = books.holds
+        self._denials = books.denials
+        self._standings = books.standings
+        self._room = books.room
+        self._tally = books.tally
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, policy: Policy, now: Instant) -> BindAnswer:
         """Reserves room for the pod on the node, or says why not. Idempotent by (pod UID, node)."""

@@ -7,20 +7,16 @@ promised on a node than there is now: growth into room that others gave back wai
 import heapq
 from typing import Final
 
-from slackwater.ledger.ledger import Ledger
 from slackwater.model.effects import Effect, WritePermit
 from slackwater.model.events import PermitNotWritten, PermitWritten
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.model.written import Written, read_written
-from slackwater.world.annotations import PermitAnnotations
-from slackwater.world.claims import Claim, Claims
-from slackwater.world.nodes import NodeTable
-from slackwater.world.pods import PodTable
+from slackwater.world.books import Books
+from slackwater.world.claims import Claim
 from slackwater.world.policy import Policy
-from slackwater.world.standings import Standing, Standings
-from slackwater.world.tally import Tally
+from slackwater.world.standings import Standing
 
 #: Compute units that a ceiling is raised above the permit, so that the next small steps need no write.
 _STEP_UNITS: Final = 4
@@ -44,25 +40,14 @@ _MAX_ATTEMPTS: Final = 3
 class Ceilings:
     """Keeps the annotations true. `settled` collects the pods whose urgent write has ended, for whoever waits."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        nodes: NodeTable,
-        pods: PodTable,
-        claims: Claims,
-        standings: Standings,
-        annotations: PermitAnnotations,
-        tally: Tally,
-        policy: Policy,
-    ) -> None:
-        self._ledger = ledger
-        self._nodes = nodes
-        self._pods = pods
-        self._claims = claims
-        self._standings = standings
-        self._annotations = annotations
-        self._tally = tally
+    def __init__(self, books: Books, *, policy: Policy) -> None:
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._standings = books.standings
+        self._annotations = books.annotations
+        self._tally = books.tally
         self.policy = policy
         self._due: list[tuple[Instant, PodUid]] = []
         #: Pods that a restart would count for more than they were last permitted, and growth that waits for them.

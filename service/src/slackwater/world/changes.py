@@ -4,8 +4,7 @@ While nobody watches nothing is noted. Noting costs an entry in a set; collectin
 cluster, and may be done a part at a time. Deliberately absent: what planners make of it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
@@ -14,18 +13,10 @@ from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.kinds import Kind
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.model.storage import Storage
+from slackwater.model.surroundings import Surroundings
 from slackwater.world.world import World
 
 T = TypeVar("T", PodUid, NodeName)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What else predicates read, kept outside the world: None where it did not change since it was last asked for."""
-
-    namespaces: Mapping[str, Mapping[str, str]] | None = None
-    storage: Storage | None = None
 
 
 class ChangeCollector:

@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.ledger.ledger import Ledger
 from slackwater.ledger.transitions import migration_ended, migration_started
 from slackwater.model.columns import Rows
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect
@@ -18,14 +17,8 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.machines import Migration
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.world.admitting import AdmittingRows
-from slackwater.world.claims import Claims
-from slackwater.world.holds import Holds
+from slackwater.world.books import Books
 from slackwater.world.migration_choice import MigrationChoice, machine_key
-from slackwater.world.nodes import NodeTable
-from slackwater.world.pods import PodTable
-from slackwater.world.standings import Standings
-from slackwater.world.tally import Tally
 
 #: How long a target pod is kept to its landing place, if kube-scheduler does not bring it there.
 _LANDING_SECONDS: Final = 60.0
@@ -52,36 +45,19 @@ class Move:
 class Migrating:
     """All moves, by the name of their VirtualMachineMigration."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        nodes: NodeTable,
-        pods: PodTable,
-        claims: Claims,
-        holds: Holds,
-        standings: Standings,
-        tally: Tally,
-        admitting: AdmittingRows,
-    ) -> None:
-        self._nodes = nodes
-        self._pods = pods
-        self._claims = claims
-        self._holds = holds
-        self._standings = standings
-        self._tally = tally
+    def __init__(self, books: Books) -> None:
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._holds = books.holds
+        self._standings = books.standings
+        self._tally = books.tally
         self.moves: dict[PodKey, Move] = {}
         self._by_machine: dict[PodKey, PodKey] = {}
         self._by_source: dict[PodUid, PodKey] = {}
         self.objects: dict[PodKey, Migration] = {}
         self.choice = MigrationChoice(
-            ledger=ledger,
-            nodes=nodes,
-            pods=pods,
-            claims=claims,
-            standings=standings,
-            admitting=admitting,
-            tally=tally,
+            books,
             busy=self._by_machine.keys(),
             routes=lambda: [(move.source, move.landing) for move in self.moves.values()],
         )

@@ -11,20 +11,15 @@ import numpy as np
 
 from slackwater.decide.migration.landing import choose_landing
 from slackwater.decide.migration.limits import Route, full_targets, room_at_source
-from slackwater.ledger.ledger import Ledger
 from slackwater.ledger.pressure import too_much_pressure
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.world.admitting import AdmittingRows
-from slackwater.world.claims import Claims
+from slackwater.world.books import Books
 from slackwater.world.migration_queue import MigrationQueue
-from slackwater.world.nodes import NodeTable
-from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
-from slackwater.world.standings import Standing, Standings
-from slackwater.world.tally import Tally
+from slackwater.world.standings import Standing
 
 #: Before a machine whose migration failed, or could not begin, is tried again; doubled each time, up to the longest.
 _FIRST_BACKOFF_SECONDS: Final = 5.0
@@ -44,26 +39,14 @@ class Backoff:
 class MigrationChoice:
     """Keeps the queues and the back-offs; `busy` are the machines that migrate already."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        nodes: NodeTable,
-        pods: PodTable,
-        claims: Claims,
-        standings: Standings,
-        admitting: AdmittingRows,
-        tally: Tally,
-        busy: Collection[PodKey],
-        routes: Callable[[], Sequence[Route]],
-    ) -> None:
-        self._ledger = ledger
-        self._nodes = nodes
-        self._pods = pods
-        self._claims = claims
-        self._standings = standings
-        self._admitting = admitting
-        self._tally = tally
+    def __init__(self, books: Books, *, busy: Collection[PodKey], routes: Callable[[], Sequence[Route]]) -> None:
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._standings = books.standings
+        self._admitting = books.admitting
+        self._tally = books.tally
         self._busy = busy
         self._routes = routes
         self._backoffs: dict[PodKey, Backoff] = {}

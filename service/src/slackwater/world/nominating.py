@@ -5,18 +5,13 @@ from typing import Final
 import numpy as np
 
 from slackwater.decide.placement.scores import fractions
-from slackwater.ledger.ledger import Ledger
 from slackwater.model.effects import Effect, Nominate, Touch
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
-from slackwater.world.claims import Claims
-from slackwater.world.holds import Holds
-from slackwater.world.nodes import NodeTable
+from slackwater.world.books import Books
 from slackwater.world.placing import Placing
-from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
-from slackwater.world.starvation import Starvation, Starved
-from slackwater.world.tally import Tally
+from slackwater.world.starvation import Starved
 
 #: Pods nominated in one tick; the others follow with the next.
 _MAX_PER_TICK: Final = 16
@@ -25,26 +20,15 @@ _MAX_PER_TICK: Final = 16
 class Nominations:
     """Answers sample starvation."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        nodes: NodeTable,
-        pods: PodTable,
-        claims: Claims,
-        holds: Holds,
-        placing: Placing,
-        starvation: Starvation,
-        tally: Tally,
-    ) -> None:
-        self._ledger = ledger
-        self._nodes = nodes
-        self._pods = pods
-        self._claims = claims
-        self._holds = holds
+    def __init__(self, books: Books, *, placing: Placing) -> None:
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._holds = books.holds
         self._placing = placing
-        self._starvation = starvation
-        self._tally = tally
+        self._starvation = books.starvation
+        self._tally = books.tally
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
         """Nominates for each starved pod whose failed cycle is over; forgets those that no node can help."""

@@ -8,21 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from slackwater.ledger.growth import Question, settled
-from slackwater.ledger.ledger import Ledger
 from slackwater.model.effects import Effect, Resize
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.vertical import Resizing, Vertical
+from slackwater.world.books import Books
 from slackwater.world.ceilings import Ceilings
-from slackwater.world.claims import Claim, Claims
+from slackwater.world.claims import Claim
 from slackwater.world.migrating import Migrating
-from slackwater.world.nodes import NodeTable
-from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
-from slackwater.world.standings import Standing, Standings
-from slackwater.world.tally import Tally
+from slackwater.world.standings import Standing
 from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
 
 #: What one agent may ask for: more than any node has, and so little that the sum over a node's pods fits a column.
@@ -53,26 +50,16 @@ class Permits:
     """The questions of agents."""
 
     def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        nodes: NodeTable,
-        pods: PodTable,
-        claims: Claims,
-        standings: Standings,
-        ceilings: Ceilings,
-        migrating: Migrating,
-        tally: Tally,
-        room_given: Callable[[Instant], list[Effect]],
+        self, books: Books, *, ceilings: Ceilings, migrating: Migrating, room_given: Callable[[Instant], list[Effect]]
     ) -> None:
-        self._ledger = ledger
-        self._nodes = nodes
-        self._pods = pods
-        self._claims = claims
-        self._standings = standings
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._standings = books.standings
         self._ceilings = ceilings
         self._migrating = migrating
-        self._tally = tally
+        self._tally = books.tally
         self._room_given = room_given
 
     def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> Decided | PermitRefusal:

@@ -20,8 +20,7 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.preempting import Preempting
 from slackwater.model.resources import Amounts
-from slackwater.world.nominated_room import NominatedRoom
-from slackwater.world.pods import PodTable
+from slackwater.world.books import Books
 from slackwater.world.policy import PreemptionPolicy
 from slackwater.world.preemption_counts import PreemptionCounts, Result
 from slackwater.world.wakeups import Wakeups
@@ -29,8 +28,6 @@ from slackwater.world.wakeups import Wakeups
 Phase = Literal["announcing", "evicting", "opened", "returned"]
 _SHUT: Final = ("announcing", "evicting")
 
-#: Preemptions under way at the same time; further pods wait as ordinary refused ones.
-MAX_RUNNING: Final = 1000
 #: How long room is kept for a preemptor whose victims are gone.
 KEPT_SECONDS: Final = 60.0
 #: How long a pod is not counted on to leave after the API server refused to delete it, could not be asked, or it just stayed.
@@ -81,9 +78,9 @@ class Flights:
 class Preemptions:
     """All of them, by the preemptor's UID. What they ask for is collected in `owed`."""
 
-    def __init__(self, *, room: NominatedRoom, pods: PodTable) -> None:
-        self._room = room
-        self._pods = pods
+    def __init__(self, books: Books) -> None:
+        self._room = books.room
+        self._pods = books.pods
         #: Pods that did not go when they were told to, and until when nobody counts on their going.
         self.immovable: dict[PodUid, Instant] = {}
         self._running: dict[PodUid, Preemption] = {}
@@ -113,8 +110,15 @@ class Preemptions:
         found = self._running.get(uid)
         return None if found is None else found.number
 
-    def takes_more(self) -> bool:
-        return not self._stopping and len(self._running) < MAX_RUNNING
+    def takes_more(self, policy: PreemptionPolicy) -> bool:
+        return not self._stopping and len(self._running) < policy.max_running
+
+    def sending(self, uid: PodUid) -> bool:
+        """Is somebody still to be sent for, or on the way to be, for this preemptor?"""
+        found = self._running.get(uid)
+        if found is None or not found.shut:
+            return False
+        return found.phase == "announcing" or not self.flights.running.isdisjoint(found.waiting)
 
     def items(self) -> list[tuple[PodUid, Preemption]]:
         return list(self._running.items())

@@ -6,18 +6,16 @@ Nobody dies for a pod that may not preempt, that fits elsewhere, whose own preem
 after the preempt verb), or that has not been refused for as long as the policy asks.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from slackwater.decide.preemption.choose import choose
 from slackwater.decide.preemption.victims import needed_victims
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import Touch, WritePreempting
-from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
-from slackwater.world.agreements import Agreements
-from slackwater.world.nodes import NodeTable
-from slackwater.world.pods import PodTable
+from slackwater.world.books import Books
+from slackwater.world.occupants import Occupants
 from slackwater.world.policy import PreemptionPolicy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.victim_sites import VictimSites
@@ -31,29 +29,20 @@ class _Patient:
 
 
 class Preemptors:
-    """`seen_on` finds a pod that the watch shows on a node."""
+    """Those that are patient yet, and the decision."""
 
-    def __init__(
-        self,
-        *,
-        nodes: NodeTable,
-        pods: PodTable,
-        agreements: Agreements,
-        sites: VictimSites,
-        preemptions: Preemptions,
-        seen_on: Callable[[PodUid, NodeName], Pod | None],
-    ) -> None:
-        self._nodes = nodes
-        self._pods = pods
-        self._agreements = agreements
-        self._sites = sites
+    def __init__(self, books: Books, occupants: Occupants, preemptions: Preemptions) -> None:
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._agreements = books.agreements
+        self._occupants = occupants
+        self._sites = VictimSites(books, occupants)
         self._preemptions = preemptions
-        self._seen_on = seen_on
         self._patient: dict[PodUid, _Patient] = {}
 
     def consider(self, pod: Pod, rows: Rows, codes: Codes, policy: PreemptionPolicy, now: Instant) -> bool:
         """Begins a preemption for a pod that fits on none of the rows; False where none begins."""
-        if not policy.enabled or not self._may_preempt(pod, now) or not self._waited(pod, policy, now):
+        if not policy.enabled or not self._may_preempt(pod, policy, now) or not self._waited(pod, policy, now):
             return False
         found = choose(pod.need, self._sites.of(pod, rows, codes, now))
         if found is None or not (found.victims or found.awaited):
@@ -62,13 +51,13 @@ class Preemptors:
         self._preemptions.begin(pod, found, policy, now)
         return True
 
-    def _may_preempt(self, pod: Pod, now: Instant) -> bool:
+    def _may_preempt(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         return (
             pod.kind.preempts
             and not pod.deleting
-            and self._preemptions.takes_more()
+            and self._preemptions.takes_more(policy)
             and self._sites.anybody_below(pod.priority)
-            and not self._agreements.awaited(pod.uid, self._seen_on, now)
+            and not self._agreements.awaited(pod.uid, self._occupants.seen_on, now)
         )
 
     def _waited(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
@@ -83,7 +72,7 @@ class Preemptors:
 
     def due(self, now: Instant) -> None:
         """Wakes those who have waited long enough: kube-scheduler would not."""
-        self._sites.expire(now)
+        self._occupants.expire(now)
         for patient in self._patient.values():
             if patient.until <= now and not patient.told:
                 patient.told = True
@@ -104,10 +93,9 @@ class Preemptors:
 
     def _resumed(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         assert pod.preempting is not None
-        row = self._nodes.row_of.get(pod.preempting.node)
-        if row is None or not pod.kind.preempts or not self._preemptions.takes_more():
+        if pod.preempting.node not in self._nodes.row_of or not pod.kind.preempts or not self._preemptions.takes_more(policy):
             return False
-        found = needed_victims(pod.need, self._sites.site(pod, pod.preempting.node, row, pod.preempting.victims, now))
+        found = needed_victims(pod.need, self._occupants.site(pod, pod.preempting.node, pod.preempting.victims, now))
         if found is None or not (found.victims or found.awaited):
             return False
         self._preemptions.begin(pod, found, policy, now, announced=True)

@@ -16,32 +16,20 @@ from slackwater.model.events import (
     VerticalEvent,
 )
 from slackwater.model.ids import Instant
-from slackwater.world.annotations import PermitAnnotations
+from slackwater.world.books import Books
 from slackwater.world.ceilings import Ceilings
-from slackwater.world.claims import Claims
 from slackwater.world.migrating import Migrating
-from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
-from slackwater.world.standings import Standings
 
 
 class VerticalEvents:
     """Hands each event to whom it concerns."""
 
-    def __init__(
-        self,
-        *,
-        pods: PodTable,
-        claims: Claims,
-        standings: Standings,
-        annotations: PermitAnnotations,
-        ceilings: Ceilings,
-        migrating: Migrating,
-    ) -> None:
-        self._pods = pods
-        self._claims = claims
-        self._standings = standings
-        self._annotations = annotations
+    def __init__(self, books: Books, *, ceilings: Ceilings, migrating: Migrating) -> None:
+        self._pods = books.pods
+        self._claims = books.claims
+        self._standings = books.standings
+        self._annotations = books.annotations
         self._ceilings = ceilings
         self._migrating = migrating
 

@@ -7,7 +7,6 @@ Effects come out as values; nothing here waits, logs or reads a clock.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from slackwater.ledger.ledger import Ledger
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import Effect, Touch
 from slackwater.model.events import (
@@ -32,30 +31,21 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.reasons import Reason
 from slackwater.model.snapshot import Snapshot
-from slackwater.world.admitting import AdmittingRows
-from slackwater.world.agreements import Agreements
-from slackwater.world.annotations import PermitAnnotations
 from slackwater.world.binding import BindAnswer, Binding
-from slackwater.world.budgets import Budgets
+from slackwater.world.books import Books, opened
 from slackwater.world.ceilings import Ceilings
-from slackwater.world.claims import Claim, Claims
+from slackwater.world.claims import Claim
 from slackwater.world.conditions import Conditions
-from slackwater.world.denials import Denials
-from slackwater.world.holds import Holds
 from slackwater.world.migrating import Migrating
-from slackwater.world.nodes import NodeTable
-from slackwater.world.nominated_room import NominatedRoom
 from slackwater.world.nominating import Nominations
+from slackwater.world.occupants import Occupants
 from slackwater.world.permits import Decided, Permits
 from slackwater.world.placing import Placing
-from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
 from slackwater.world.preempting import Preemptions
-from slackwater.world.refusals import Refusals
+from slackwater.world.preemptors import Preemptors
+from slackwater.world.proposals import Kept, Proposals
 from slackwater.world.removals import Removals
-from slackwater.world.standings import Standings
-from slackwater.world.starvation import Starvation
-from slackwater.world.tally import Tally
 from slackwater.world.vertical_events import VerticalEvents
 
 
@@ -66,104 +56,42 @@ class World:
         self.policy = policy
         self.generation = Generation(0)
         self.synced = False
-        self.tally = Tally()
-        self.ledger = Ledger()
-        self.nodes = NodeTable(self.ledger, policy.nodes)
-        self.pods = PodTable()
-        self.annotations = PermitAnnotations()
-        self.standings = Standings(self.annotations)
-        self.claims = Claims(self.ledger, self.nodes, self._claim_ended)
-        self.holds = Holds(self.ledger, self.nodes)
-        self.denials = Denials(self.nodes)
-        self.budgets = Budgets()
-        self.starvation = Starvation()
-        self.refusals = Refusals()
-        self.agreements = Agreements()
-        room = NominatedRoom(self.ledger, self.nodes, self.holds)
-        self.preemptions = Preemptions(room=room, pods=self.pods)
-        admitting = AdmittingRows(self.nodes)
-        self.migrating = Migrating(
-            ledger=self.ledger,
-            nodes=self.nodes,
-            pods=self.pods,
-            claims=self.claims,
-            holds=self.holds,
-            standings=self.standings,
-            tally=self.tally,
-            admitting=admitting,
-        )
-        self.removals = Removals(self.nodes, self.claims, self.pods, self.budgets, self.migrating)
-        self.ceilings = Ceilings(
-            ledger=self.ledger,
-            nodes=self.nodes,
-            pods=self.pods,
-            claims=self.claims,
-            standings=self.standings,
-            annotations=self.annotations,
-            tally=self.tally,
-            policy=policy,
-        )
-        self._permits = Permits(
-            ledger=self.ledger,
-            nodes=self.nodes,
-            pods=self.pods,
-            claims=self.claims,
-            standings=self.standings,
-            ceilings=self.ceilings,
-            migrating=self.migrating,
-            tally=self.tally,
-            room_given=self.refusals.wake_recent,
-        )
-        self._vertical_events = VerticalEvents(
-            pods=self.pods,
-            claims=self.claims,
-            standings=self.standings,
-            annotations=self.annotations,
-            ceilings=self.ceilings,
-            migrating=self.migrating,
-        )
-        self._binding = Binding(
-            ledger=self.ledger,
-            nodes=self.nodes,
-            pods=self.pods,
-            claims=self.claims,
-            holds=self.holds,
-            denials=self.denials,
-            standings=self.standings,
-            room=room,
-            tally=self.tally,
-        )
-        self._placing = Placing(
-            ledger=self.ledger,
-            nodes=self.nodes,
-            pods=self.pods,
-            claims=self.claims,
-            holds=self.holds,
-            denials=self.denials,
-            starvation=self.starvation,
-            refusals=self.refusals,
-            budgets=self.budgets,
-            agreements=self.agreements,
-            migrating=self.migrating,
-            admitting=admitting,
-            room=room,
-            preemptions=self.preemptions,
-            tally=self.tally,
-            seed=seed,
-        )
-        self._nominations = Nominations(
-            ledger=self.ledger,
-            nodes=self.nodes,
-            pods=self.pods,
-            claims=self.claims,
-            holds=self.holds,
-            placing=self._placing,
-            starvation=self.starvation,
-            tally=self.tally,
-        )
-        self._conditions = Conditions(self.tally)
         #: What questions and settings led to; they answer no effects themselves, so the next tick hands these on.
         self._owed: list[Effect] = []
+        books = opened(policy.nodes, self._claim_ended)
+        self._lend(books)
+        self.preemptions = Preemptions(books)
+        self.migrating = Migrating(books)
+        self.removals = Removals(books, self.migrating)
+        self.ceilings = Ceilings(books, policy=policy)
+        room_given = self.refusals.wake_recent
+        self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
+        self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
+        self._binding = Binding(books)
+        occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
+        self._preemptors = Preemptors(books, occupants, self.preemptions)
+        self._placing = Placing(
+            books, migrating=self.migrating, preemptions=self.preemptions, preemptors=self._preemptors, seed=seed
+        )
+        self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
+        self._nominations = Nominations(books, placing=self._placing)
+        self._conditions = Conditions(books.tally)
+
+    def _lend(self, books: Books) -> None:
+        """What may be read of the picture from outside."""
+        self.tally = books.tally
+        self.ledger = books.ledger
+        self.nodes = books.nodes
+        self.pods = books.pods
+        self.annotations = books.annotations
+        self.standings = books.standings
+        self.claims = books.claims
+        self.holds = books.holds
+        self.denials = books.denials
+        self.budgets = books.budgets
+        self.starvation = books.starvation
+        self.refusals = books.refusals
+        self.agreements = books.agreements
 
     # --- events -----------------------------------------------------------------------------------------------------------
 
@@ -200,7 +128,7 @@ class World:
                 return self._ticked(now)
             case Synced():
                 self.synced = True
-                self._placing.preemptors.resume(self.policy.preemption, now)
+                self._preemptors.resume(self.policy.preemption, now)
             case _:
                 return self._vertical_events.apply(event, self.policy, now)
         return []
@@ -315,7 +243,7 @@ class World:
         self.refusals.forget(uid)
         self.agreements.forget(uid)
         self.preemptions.preemptor_gone(uid)
-        self._placing.preemptors.forget(uid)
+        self._preemptors.forget(uid)
         self._conditions.forget(uid)
 
     def _ticked(self, now: Instant) -> list[Effect]:
@@ -325,7 +253,7 @@ class World:
         for uid in expired:
             self.preemptions.hold_expired(uid)
         self.preemptions.due(now)
-        self._placing.preemptors.due(now)
+        self._preemptors.due(now)
         if expired:
             effects += self.refusals.wake_held()
         effects += self._touched(self.denials.expire(now), "denial-ended")
@@ -371,11 +299,9 @@ class World:
             self.ceilings.room_taken(node, now)
         return answer
 
-    def preempt(
-        self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant
-    ) -> dict[NodeName, tuple[tuple[PodUid, ...], int]]:
+    def preempt(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
         """The nodes where the victims, or a few more, make room in our accounting; and how many more budgets they violate."""
-        return self._placing.preempt(pod, proposed, self.policy, now)
+        return self._proposals.answer(pod, proposed, self.policy, now)
 
     def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> Decided | PermitRefusal:
         """What an agent may have, decided and counted; its effects are to be carried out before `permit_answer` says it all."""

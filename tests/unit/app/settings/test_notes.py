@@ -22,7 +22,10 @@ def test_an_enabled_autoscaler_is_not_supported_yet() -> None:
 NOTES = {
     "gates": ("featureGates: {ParallelDrain: false}", "featureGates.ParallelDrain: has no effect in this build: "),
     "slack-gate": ("featureGates: {ResourceSlack: true}", "featureGates.ResourceSlack: has no effect in this build: "),
-    "preemption-gate": ("featureGates: {AsyncPreemption: false}", "featureGates.AsyncPreemption: with false nobody has to "),
+    "preemption-gate": (
+        "featureGates: {AsyncPreemption: false}\npreemption: {enabled: false}",
+        "featureGates.AsyncPreemption: has no effect while preemption.enabled is false",
+    ),
     "autoscaler": ("autoscaler: {scanInterval: 5s}", "autoscaler: has no effect in this build: "),
     "bind": ("extender: {bind: false}", "extender.bind: with false kube-scheduler binds by itself; "),
     "hold": (

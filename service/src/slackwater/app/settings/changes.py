@@ -36,6 +36,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("nodes",): "live",
     ("vertical",): "live",
     ("migration",): "live",
+    ("preemption",): "live",
     ("autoscaler",): "restart",
     ("kube",): "restart",
 }

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.section import Section
-from slackwater.app.settings.serving import Extender, Kube, Listeners, Migration, Nodes, Vertical
+from slackwater.app.settings.serving import Extender, Kube, Listeners, Migration, Nodes, Preemption, Vertical
 from slackwater.app.settings.values import SchedulerName, Switch
 
 API_VERSION: Final = "config.slackwater.dev/v1alpha1"
@@ -17,8 +17,8 @@ class FeatureGates(Section):
     """Parts that can be switched off on their own."""
 
     async_preemption: Switch = Field(default=True, alias="AsyncPreemption")
-    """Whether less important pods have to leave where only Slackwater's accounting leaves no room. true by default: their
-    deletion runs beside the scheduling path. false: such a pod waits for room."""
+    """Whether the pods that have to leave for a more important one are deleted beside the scheduling path. true by default.
+    false: before the filter call that chose them is answered, and nothing else is scheduled meanwhile."""
     parallel_drain: Switch = Field(default=True, alias="ParallelDrain")
     """Whether several nodes are drained at the same time. true by default."""
     resource_slack: Switch = Field(default=True, alias="ResourceSlack")
@@ -47,6 +47,8 @@ class Settings(Section):
     """How workloads grow in place."""
     migration: Migration = Migration()
     """When and how much is migrated."""
+    preemption: Preemption = Preemption()
+    """Who has to leave for more important pods, and how long they may take."""
     autoscaler: Autoscaler = Autoscaler()
     """When nodes are added and removed."""
     kube: Kube = Kube()

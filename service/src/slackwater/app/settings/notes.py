@@ -62,11 +62,8 @@ def notes(settings: Settings) -> list[str]:
 
 def _ineffective(settings: Settings) -> Iterator[str]:
     extender, scale_down, migration = settings.extender, settings.autoscaler.scale_down, settings.migration
-    if not settings.feature_gates.async_preemption:
-        yield (
-            "featureGates.AsyncPreemption: with false nobody has to leave where only Slackwater's accounting leaves no room: "
-            "deleting victims before the answer is not built yet"
-        )
+    if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
+        yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"
     if not extender.bind:
         yield (
             "extender.bind: with false kube-scheduler binds by itself; until the watch shows the bind, the pod's room "

@@ -261,6 +261,21 @@ class Migration(Section):
     once, since migration is slow; longer keeps short bursts from starting migrations."""
 
 
+class Preemption(Section):
+    """Preemption where only Slackwater's accounting leaves no room, which kube-scheduler's own cannot see."""
+
+    enabled: Switch = True
+    """Whether less important pods have to leave there. true by default; with false such a pod waits for room."""
+    timeout: Timeout = Field(default=Duration(5 * MINUTE), examples=["5m"])
+    """Duration that the victims of one pod may take to leave. 5m by default: longer than most grace periods. Then the pod
+    is tried again, and whoever stayed is not counted on for ten minutes."""
+    patience: Delay = Field(default=Duration(0), examples=["0s", "1m"])
+    """Duration for which a pod is refused before anybody has to leave for it. 0s by default: at once. Longer where nodes
+    come by themselves."""
+    max_concurrent: Width = Field(default=1000, examples=[1000])
+    """Pods for which others are leaving at the same time. 1000 by default; further ones are refused until one is done."""
+
+
 class Kube(Section):
     """How Slackwater uses the API server."""
 
@@ -270,6 +285,9 @@ class Kube(Section):
     """Writes in flight, binds not counted. 16 by default: enough for 500 a second, below the API server's own limit."""
     max_concurrent_binds: Width = Field(default=64, examples=[64])
     """Binds in flight. 64 by default, on their own, so that slow other writes never hold a bind up."""
+    max_concurrent_preemption_writes: Width = Field(default=64, examples=[64])
+    """Writes of preemptions in flight: deletions of victims, annotations of preemptors. 64 by default, on their own like
+    binds, so that neither waits for the other."""
     write_deadline: Timeout = Field(default=Duration(30 * SECOND), examples=["30s"])
     """Duration after which a write with its retries is given up and reported. 30s by default: longer than a restart
     of an API server behind a load balancer."""

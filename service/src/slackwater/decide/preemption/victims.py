@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slackwater.model.ids import NodeName, PodUid
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.resources import Amounts
 
 #: After every start: who has not started loses least.
 _NOT_YET: Final = "9999"
@@ -72,7 +72,7 @@ def spared_first(occupant: Occupant) -> tuple[bool, int, str, PodUid]:
 
 def needed_victims(wanted: Amounts, site: Site) -> Sacrifice | None:
     """The fewest occupants whose leaving makes `wanted` fit on the site; None where not even all of them would do."""
-    free = _with(site.free, site.occupants)
+    free = given_back(site.free, site.occupants)
     if not fits(wanted, free):
         return None
     victims, awaited = [], []
@@ -97,8 +97,8 @@ def fits(wanted: Amounts, free: Amounts) -> bool:
     return all(amount == 0 or amount <= room for amount, room in zip(wanted, free, strict=True))
 
 
-def _with(free: Amounts, occupants: Iterable[Occupant]) -> Amounts:
-    given = NOTHING
+def given_back(free: Amounts, occupants: Iterable[Occupant]) -> Amounts:
+    """What is free once all of them are gone."""
     for occupant in occupants:
-        given = given.plus(occupant.reserved)
-    return free.plus(given)
+        free = free.plus(occupant.reserved)
+    return free

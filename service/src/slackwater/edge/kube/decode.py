@@ -19,7 +19,7 @@ from slackwater.edge.kube.nodewire import NodeMetaWire, NodeStatusWire, NodeWire
 from slackwater.edge.kube.particulars import images, particulars
 from slackwater.edge.kube.plain import plain_likeness
 from slackwater.edge.kube.shared import Shared
-from slackwater.edge.kube.ties import DEFAULT_GRACE_SECONDS, TiesReader, overdue_at
+from slackwater.edge.kube.ties import DEFAULT_GRACE_SECONDS, TiesReader, instant_of, overdue_at
 from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
     BudgetWire,
@@ -36,6 +36,7 @@ from slackwater.model.preempting import read_preempting
 from slackwater.model.requests import rounded_up
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
+from slackwater_protocol.durations import DurationError, parse_duration, seconds
 from slackwater_protocol.names import CORDONED, DELAY_DELETION_GROUP, SCALE_DOWN_DISABLED
 
 NamedMeta = TypeVar("NamedMeta", MetaWire, NodeMetaWire)
@@ -95,6 +96,7 @@ class NodeDecoder:
             images=tuple(Image(tuple(map(share, i.names or ())), i.size_bytes) for i in status.images or ()),
             features=tuple(map(share, status.declared_features or ())),
             provider_id=wire.spec.provider_id,
+            created_at=None if meta.creation_timestamp is None else instant_of(meta.creation_timestamp),
             **_upkeep(meta.annotations or {}),
         )
 
@@ -140,6 +142,8 @@ class PodDecoder:
             overdue_at=overdue_at(wire),
             grace_seconds=_grace_seconds(spec.termination_grace_period_seconds),
             preempting=read_preempting(meta.annotations.preempting) if meta.annotations is not None else None,
+            gates=tuple(gate.name for gate in spec.scheduling_gates) if spec.scheduling_gates else (),
+            scale_up_delay_seconds=_delay(meta.annotations.scale_up_delay) if meta.annotations is not None else None,
         )
 
     def _kind(self, namespace: str, labels: Labels, wire: PodWire) -> Kind:
@@ -160,6 +164,14 @@ class PodDecoder:
 
 def _grace_seconds(said: int | None) -> int:
     return DEFAULT_GRACE_SECONDS if said is None else said
+
+
+def _delay(text: str | None) -> float | None:
+    """Seconds; None also for what is no duration, since nobody may keep a pod from a node by a slip of the pen."""
+    try:
+        return None if text is None else seconds(parse_duration(text))
+    except DurationError:
+        return None
 
 
 def _vertical(wire: PodWire) -> tuple[Vertical | None, str | None]:

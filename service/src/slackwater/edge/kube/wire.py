@@ -22,6 +22,7 @@ from slackwater_protocol.names import (
     PREEMPTING,
     SAFE_TO_EVICT,
     SAFE_TO_EVICT_LOCAL_VOLUMES,
+    SCALE_UP_DELAY,
 )
 
 #: The API always writes text; people's files also hold numbers.
@@ -48,6 +49,7 @@ class AnnotationsWire(Struct, gc=False):
     config_source: str | None = field(name=CONFIG_SOURCE, default=None)
     preempting: str | None = field(name=PREEMPTING, default=None)
     deletion_cost: str | None = field(name=POD_DELETION_COST, default=None)
+    scale_up_delay: str | None = field(name=SCALE_UP_DELAY, default=None)
 
 
 class OwnerWire(Wire):
@@ -328,6 +330,7 @@ class PodSpecWire(Wire):
     host_network: bool = False
     host_users: bool | None = None
     termination_grace_period_seconds: int | None = None
+    scheduling_gates: list[NamedWire] | None = None
 
 
 class ContainerStatusWire(Wire):

@@ -10,12 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
+import numpy as np
 import structlog
 
 from slackwater.edge.web import wire
 from slackwater.edge.web.asked import AskedNodes
 from slackwater.edge.web.direct import Answer, Headers, Request, Terms
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
+from slackwater.edge.web.gated import gated_answer
+from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
@@ -27,6 +30,7 @@ _log = structlog.get_logger(__name__)
 
 _TEXT: Final = [MEANINGS[reason].text for reason in Reason]
 _PREFIX: Final = "/scheduler/"
+_NO_ROWS: Final[Rows] = np.empty(0, np.intp)
 #: In metrics, whatever is asked that is no verb.
 _OTHER: Final = "other"
 #: Of a resource version: an unsigned 64-bit number has twenty.
@@ -37,6 +41,14 @@ class Submitter(Protocol):
     """Takes the effect of a granted bind; the ticket tells its end."""
 
     def submit(self, effect: Any) -> Ticket: ...
+
+
+class Victims(Protocol):
+    """Holds an answer back until the victims that it chose have been deleted, where that is wanted."""
+
+    def due(self, preemptor: PodUid) -> bool: ...
+
+    async def wait(self, preemptor: PodUid) -> None: ...
 
 
 class Readiness(Protocol):
@@ -58,6 +70,7 @@ class Extender:
         world: World,
         submitter: Submitter,
         before_bind: Callable[[NodeName], Awaitable[None]],
+        victims: Victims,
         readiness: Readiness,
         decode_pod: Callable[[bytes], Pod],
         clock: Callable[[], Instant],
@@ -67,6 +80,7 @@ class Extender:
         self._world = world
         self._submitter = submitter
         self._before_bind = before_bind
+        self._victims = victims
         self._readiness = readiness
         self._decode_pod = decode_pod
         self._clock = clock
@@ -135,12 +149,20 @@ class Extender:
 
     # --- verbs ------------------------------------------------------------------------------------------------------------
 
-    def _filter(self, body: bytes) -> bytes:
+    def _filter(self, body: bytes) -> bytes | Awaitable[bytes]:
         args = wire.placing_args(body)
         pod = self._pod(args.Pod)
+        if self._world.preemptions.gated(pod.uid) and (answer := gated_answer(args.NodeNames)) is not None:
+            self._world.filter(pod, _NO_ROWS, self._clock())
+            return answer
         asked = self._asked.of(args)
         codes = self._world.filter(pod, asked.rows, self._clock())
-        return asked.filtered(codes, _texts_about(pod))
+        answer = asked.filtered(codes, _texts_about(pod))
+        return self._answer_when_deleted(pod.uid, answer) if self._victims.due(pod.uid) else answer
+
+    async def _answer_when_deleted(self, preemptor: PodUid, answer: bytes) -> bytes:
+        await self._victims.wait(preemptor)
+        return answer
 
     def _prioritize(self, body: bytes) -> bytes:
         args = wire.placing_args(body)

@@ -1,0 +1,71 @@
+"""The tables of the world's picture, opened together and lent to those who answer questions and follow what happens.
+
+Each of those takes from the books what it reads or writes; who decides something is no part of them. All of them change in
+place, and nothing outside `world` may change them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slackwater.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.ids import PodUid
+from slackwater.world.admitting import AdmittingRows
+from slackwater.world.agreements import Agreements
+from slackwater.world.annotations import PermitAnnotations
+from slackwater.world.budgets import Budgets
+from slackwater.world.claims import Claim, Claims
+from slackwater.world.denials import Denials
+from slackwater.world.holds import Holds
+from slackwater.world.nodes import NodeTable
+from slackwater.world.nominated_room import NominatedRoom
+from slackwater.world.pods import PodTable
+from slackwater.world.refusals import Refusals
+from slackwater.world.standings import Standings
+from slackwater.world.starvation import Starvation
+from slackwater.world.tally import Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """What is known, table by table; each module says what is in its own."""
+
+    ledger: Ledger
+    nodes: NodeTable
+    admitting: AdmittingRows
+    pods: PodTable
+    annotations: PermitAnnotations
+    standings: Standings
+    claims: Claims
+    holds: Holds
+    room: NominatedRoom
+    denials: Denials
+    budgets: Budgets
+    starvation: Starvation
+    refusals: Refusals
+    agreements: Agreements
+    tally: Tally
+
+
+def opened(nodes: NodePolicy, claim_ended: Callable[[PodUid, Claim], None]) -> Books:
+    """Empty books. `claim_ended` is told of each claim that ends."""
+    ledger = Ledger()
+    table = NodeTable(ledger, nodes)
+    annotations = PermitAnnotations()
+    holds = Holds(ledger, table)
+    return Books(
+        ledger=ledger,
+        nodes=table,
+        admitting=AdmittingRows(table),
+        pods=PodTable(),
+        annotations=annotations,
+        standings=Standings(annotations),
+        claims=Claims(ledger, table, claim_ended),
+        holds=holds,
+        room=NominatedRoom(ledger, table, holds),
+        denials=Denials(table),
+        budgets=Budgets(),
+        starvation=Starvation(),
+        refusals=Refusals(),
+        agreements=Agreements(),
+        tally=Tally(),
+    )

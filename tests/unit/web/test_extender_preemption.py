@@ -1,0 +1,85 @@
+"""What filter answers about a pod for which others have to leave: at once with AsyncPreemption, else when they were deleted."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from slackwater.model.effects import DeleteVictim, WritePreempting
+from slackwater.model.events import Ticked
+from slackwater.world.policy import Policy
+from tests.support.bodies import filter_args
+from tests.support.builders import a_node, a_pod
+from tests.support.preempting import POLICY
+from tests.support.service import Service, a_service
+
+pytestmark = pytest.mark.anyio
+
+NODES = ("n", "full")
+PREEMPTOR = a_pod("p", cpu="2", priority=9)
+SYNCHRONOUS = replace(POLICY, preemption=replace(POLICY.preemption, asynchronous=False))
+
+
+def a_cluster(service: Service) -> None:
+    service.has(a_node("n"), a_node("full"), a_pod("v", on="n", cpu="3"), a_pod("w", on="full", cpu="3", priority=99))
+    service.has(PREEMPTOR)
+
+
+async def ask(service: Service, nodes: Sequence[str] = NODES) -> Any:
+    return await service.ask("filter", filter_args(PREEMPTOR, *nodes))
+
+
+async def test_a_gated_pod_is_answered_with_one_entry_whatever_was_asked() -> None:
+    async with a_service(POLICY) as service:
+        a_cluster(service)
+        first = await ask(service)
+        assert set(first["FailedAndUnresolvableNodes"]) == set(NODES)
+        again = await ask(service, ["n", *(f"node-{number}" for number in range(5000))])
+        assert again["NodeNames"] == []
+        assert again["FailedNodes"] == {}
+        assert list(again["FailedAndUnresolvableNodes"]) == ["n"]
+        assert again["Error"] == ""
+        assert service.world.tally.attempts == 2
+
+
+async def test_with_the_gate_on_the_answer_does_not_wait() -> None:
+    async with a_service(POLICY) as service:
+        a_cluster(service)
+        service.writer.open_gate = anyio.Event()
+        await ask(service)
+        assert service.world.preemptions.gated(PREEMPTOR.uid)
+
+
+async def test_with_the_gate_off_the_victims_are_deleted_before_the_answer() -> None:
+    async with a_service(SYNCHRONOUS) as service:
+        a_cluster(service)
+        await ask(service)
+        assert [type(effect) for effect in service.writer.asked] == [WritePreempting, DeleteVictim]
+        assert service.world.preemptions.gated(PREEMPTOR.uid), "until the victim has left"
+
+
+async def test_with_the_gate_off_an_api_server_that_hangs_does_not_hang_the_answer() -> None:
+    async with a_service(SYNCHRONOUS) as service:
+        a_cluster(service)
+        service.writer.open_gate = anyio.Event()
+        with anyio.fail_after(5):
+            await ask(service)
+        assert service.world.preemptions.gated(PREEMPTOR.uid)
+        service.writer.open_gate.set()
+
+
+@pytest.mark.parametrize("policy", [POLICY, SYNCHRONOUS], ids=["on", "off"])
+async def test_the_victims_are_the_same(policy: Policy) -> None:
+    async with a_service(policy) as service:
+        a_cluster(service)
+        service.has(a_pod("less", on="n", cpu="900m", priority=-1))
+        await ask(service)
+        with anyio.fail_after(5):
+            while not any(isinstance(effect, DeleteVictim) for effect in service.writer.asked):
+                service.take(Ticked())
+                await anyio.lowlevel.checkpoint()
+        deleted = [effect.key.name for effect in service.writer.asked if isinstance(effect, DeleteVictim)]
+        assert deleted == ["v"]
