@@ -24,11 +24,18 @@ class ChangeCollector:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._pods: set[PodUid] = {pod.uid for pod in world.pods}
-        self._nodes: set[NodeName] = set(world.nodes.row_of)
+        self._pods: set[PodUid] = set()
+        self._nodes: set[NodeName] = set()
         self._budgets_version = -1
+        self.begin_again()
         world.pods.changed = world.claims.changed = self._pods
         world.nodes.changed = self._nodes
+
+    def begin_again(self) -> None:
+        """Everything is told once more: what was told last may not have been understood."""
+        self._pods.update(pod.uid for pod in self._world.pods)
+        self._nodes.update(self._world.nodes.row_of)
+        self._budgets_version = -1
 
     def __len__(self) -> int:
         """How many objects are to be collected."""

@@ -6,39 +6,33 @@ from slackwater.model.effects import Effect
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 from slackwater.simulate.disruptions import Disruptions
 from slackwater.simulate.drainability import DrainPolicy, Facts
-from slackwater.world.budgets import Budgets
-from slackwater.world.claims import Claims
+from slackwater.world.books import Books
 from slackwater.world.drain_migrations import DrainMigrations
 from slackwater.world.drains.drains import Drains
 from slackwater.world.drains.limits import DrainLimits
 from slackwater.world.drains.site import Site, seen
 from slackwater.world.migrating import Migrating
-from slackwater.world.nodes import NodeTable
-from slackwater.world.pods import PodTable
 from slackwater.world.policy import Policy
 
 
 class _WorldSites:
     """Implements `drains.site.Sites`. `rules` say which pods are in the way."""
 
-    def __init__(self, nodes: NodeTable, claims: Claims, pods: PodTable, budgets: Budgets, migrations: DrainMigrations) -> None:
+    def __init__(self, books: Books, migrations: DrainMigrations) -> None:
         self.rules = DrainPolicy()
-        self._nodes = nodes
-        self._claims = claims
-        self._pods = pods
-        self._budgets = budgets
+        self._books = books
         self._migrations = migrations
 
     def site(self, name: NodeName, now: UnixTime) -> Site:
-        row = self._nodes.row_of.get(name)
+        row = self._books.nodes.row_of.get(name)
         if row is None:
             return Site(None)
-        pods = (self._pods.get(uid) for uid in self._claims.on_node(name))
+        pods = (self._books.pods.get(uid) for uid in self._books.claims.on_node(name))
         facts = Facts(now=now, policy=self.rules)
-        return seen(self._nodes.by_row[row], (pod for pod in pods if pod is not None), facts)
+        return seen(self._books.nodes.by_row[row], (pod for pod in pods if pod is not None), facts)
 
     def disruptions(self) -> Disruptions:
-        return Disruptions(self._budgets)
+        return Disruptions(self._books.budgets)
 
     def migrate(self, uid: PodUid, node: NodeName) -> None:
         self._migrations.ask(uid, node)
@@ -50,9 +44,9 @@ class _WorldSites:
 class Removals:
     """`drains` are the removals that have begun, `migrations` the machines that have to leave for them."""
 
-    def __init__(self, nodes: NodeTable, claims: Claims, pods: PodTable, budgets: Budgets, migrating: Migrating) -> None:
-        self.migrations = DrainMigrations(migrating, pods)
-        self._sites = _WorldSites(nodes, claims, pods, budgets, self.migrations)
+    def __init__(self, books: Books, migrating: Migrating) -> None:
+        self.migrations = DrainMigrations(migrating, books.pods)
+        self._sites = _WorldSites(books, self.migrations)
         self.drains = Drains(self._sites)
 
     def adopt(self, rules: DrainPolicy, limits: DrainLimits) -> None:

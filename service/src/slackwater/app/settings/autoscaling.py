@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from slackwater.app.settings.creation import Creation
 from slackwater.app.settings.providers import KwokWeather, Providers
 from slackwater.app.settings.scaleup import ScaleUp
 from slackwater.app.settings.section import Section
@@ -18,6 +19,7 @@ from slackwater.app.settings.values import (
     Fraction,
     GroupName,
     LabelText,
+    ObjectName,
     ProviderGroup,
     QualifiedName,
     Quantity,
@@ -190,6 +192,11 @@ class Autoscaler(Section):
     """Who creates and deletes nodes."""
     scale_up: ScaleUp = ScaleUp()
     """For which pods nodes are added, and how many."""
+    creation: Creation = Creation()
+    """How long nodes may take to come, and what follows where they do not."""
+    status_config_map: ObjectName = Field(default="slackwater-autoscaler-status", examples=["cluster-autoscaler-status"])
+    """Name of the ConfigMap in namespace kube-system that says how the last loop went, in the words of Cluster Autoscaler's.
+    slackwater-autoscaler-status by default: another name than theirs, so that both may run for a while."""
     scale_down: ScaleDown = ScaleDown()
     """When and how nodes are removed."""
     slack: Slack = Slack()

@@ -339,6 +339,10 @@ SchedulerName = Annotated[
         words="lower-case letters, digits, '-' and '.', letters or digits at both ends",
     ),
 ]
+ObjectName = Annotated[
+    str,
+    Name(pattern=rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", longest=253, words="a name of lower-case letters, digits, '-' and '.'"),
+]
 Namespace = Annotated[str, Name(pattern=_DNS_LABEL, longest=63, words="a namespace: lower-case letters, digits and '-'")]
 ProviderGroup = Annotated[str, Name(pattern=r"[^\x00-\x20]+", longest=512, words="a provider's name of a group")]
 GroupName = Annotated[str, Name(pattern=_LABEL_VALUE, longest=63, words="a label value: letters, digits, '-', '_' and '.'")]
