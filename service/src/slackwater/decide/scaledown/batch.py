@@ -50,9 +50,9 @@ def choose_batch(
     under_way: UnderWay,
     *,
     now: UnixTime,
-    cooling: Mapping[GroupName, UnixTime] | None = None,
+    cooling: Mapping[GroupName, str] | None = None,
 ) -> Batch:
-    """`cooling`: until when a group may not shrink; see `cooldown`."""
+    """`cooling`: why a group may not shrink yet. `now` is compared with the times of the plan."""
     if not policy.enabled:
         return Batch(status="disabled")
     if plan.homeless is not None:
@@ -75,12 +75,12 @@ def choose_batch(
     return choice.made(plan)
 
 
-def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, UnixTime]) -> tuple[Hindrance, str] | None:
+def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) -> tuple[Hindrance, str] | None:
     """Why a node is not to go yet, whatever else goes."""
-    until = cooling.get(found.group)
+    why = cooling.get(found.group)
     waited = now - found.since
-    if until is not None and now < until:
-        return Hindrance.IN_COOLDOWN, f"{found.group}: {until - now:.0f} s left"
+    if why is not None:
+        return Hindrance.IN_COOLDOWN, f"{found.group}: {why}"
     if waited <= found.ripe_after_seconds:
         hindrance = Hindrance.NOT_UNNEEDED_LONG_ENOUGH if found.ready else Hindrance.NOT_UNREADY_LONG_ENOUGH
         return hindrance, f"{waited:.0f} s, more than {found.ripe_after_seconds:.0f} s"
