@@ -118,7 +118,8 @@ class _Planning:
     # --- who may be tried -------------------------------------------------------------------------------------------------
 
     def _eligible(self, rows: list[Row]) -> Iterator[_Eligible]:
-        """The others are kept, with their reason."""
+        """The others are kept, with their reason; also those with a pod that no rule lets go: nodes that stay are where pods
+        should go, so it is best to know them before the first pod looks for a place."""
         weighing = Weighing(self.scene, self.facts)
         rules = {name: rules_of(group, self.policy) for name, group in self.scene.groups.items()}
         nodes = self.scene.picture.facts.nodes
@@ -139,7 +140,12 @@ class _Planning:
             if kept is not None:
                 self._keep(kept)
             elif group is not None and own is not None:
-                yield _Eligible(row, node.name, group, node.ready, own, weighing.weigh(row, group))
+                worth = weighing.weigh(row, group)
+                if isinstance(worth, Worth):
+                    yield _Eligible(row, node.name, group, node.ready, own, worth)
+                else:
+                    pod, hindrance = worth
+                    self._failed(KeptNode(node=node.name, hindrance=hindrance, blocked_by=pod.key))
 
     def _without_daemons(self, row: Row, used: Utilization, rules: GroupRules | None) -> Utilization:
         if rules is None or not rules.ignore_daemon_sets or used.of_gpu or used.share <= rules.utilization_threshold:
@@ -216,8 +222,7 @@ class _Planning:
                 self._not_reached(node)
             case Kept():
                 kept = KeptNode(node=node, hindrance=found.hindrance, detail=_words(found.reasons), blocked_by=found.pod.key)
-                self._keep(kept)
-                self.failures[node] = Failure(self.facts.now, kept)
+                self._failed(kept)
             case Evacuated():
                 minima.take(candidate.row, candidate.group)
                 self.removable.append(self._removable(candidate, found))
@@ -249,6 +254,11 @@ class _Planning:
 
     def _keep(self, kept: KeptNode) -> None:
         self.kept[kept.node] = kept
+
+    def _failed(self, kept: KeptNode) -> None:
+        """It cannot be emptied: not tried again for a while."""
+        self._keep(kept)
+        self.failures[kept.node] = Failure(self.facts.now, kept)
 
     def _not_reached(self, node: NodeName) -> None:
         self._keep(KeptNode(node=node, hindrance=Hindrance.NOT_REACHED))

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from slackwater.decide.scaledown.scene import Scene
+from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
@@ -24,8 +25,7 @@ from slackwater.simulate.drainability import Facts, Fate, judge
 from slackwater.simulate.nodefacts import CPU, MEMORY
 
 _POD_SCALE: Final = 10.0
-#: Pods with these fates are disturbed; a pod that blocks only does so while its budget is spent, as far as this matters.
-_DISTURBED: Final = frozenset({Fate.MOVE, Fate.BLOCK, Fate.WAIT})
+_DISTURBED: Final = frozenset({Fate.MOVE, Fate.WAIT})
 _DAY: Final = 86_400.0
 #: A pod-deletion-cost of so much counts half.
 _COST_SCALE: Final = 100.0
@@ -66,12 +66,19 @@ class Weighing:
         self._mean: tuple[float, float] = (1.0, 1.0) if mean is None else (max(mean[0], 1.0), max(mean[1], 1.0))
         self._mean_price = _mean_price(scene.prices, scene)
 
-    def weigh(self, row: Row, group: GroupName | None) -> Worth:
-        """The pods that an earlier evacuation would bring do not count: they are disturbed there."""
-        standing = self._scene.standing.on(row)
-        movers = [tenant.pod for tenant in standing if judge(tenant.pod, self._facts).fate in _DISTURBED]
-        ages = [_age(pod, self._facts.now) for pod in movers]
-        slacks = [] if self._facts.disruptions is None else _slacks(movers, self._facts.disruptions)
+    def weigh(self, row: Row, group: GroupName | None) -> Worth | tuple[Pod, Hindrance]:
+        """Or the first pod that no rule lets go, and why. Pods that an earlier evacuation would bring do not count: they are
+        disturbed there."""
+        movers: list[Pod] = []
+        facts = self._facts
+        for pod, _ in self._scene.standing.on(row):
+            verdict = judge(pod, facts)
+            if verdict.hindrance is not None:
+                return pod, verdict.hindrance
+            if verdict.fate in _DISTURBED:
+                movers.append(pod)
+        ages = [_age(pod, facts.now) for pod in movers]
+        slacks = [] if facts.disruptions is None else _slacks(movers, facts.disruptions)
         restarts = sum(pod.vertical is None or not pod.vertical.migratable for pod in movers)
         disturbed = (
             len(movers)
