@@ -106,8 +106,8 @@ class _Planning:
         staying: Rows = np.setdiff1d(np.array(rows, np.intp), np.array([*tried, *leaving], np.intp))
         self.destinations = Destinations(staying=staying, candidates=tried)
         self.arrivals.update(facts.row_of[name] for name in self.scene.arriving if name in facts.row_of)
-        homeless = self._leaving_fit(leaving) or self._evicted_fit(recent)
         minima = Minima(self.scene, state, self.policy.minimum)
+        homeless = self._leaving_fit(leaving) or self._evicted_fit(recent)
         for candidate in candidates:
             if homeless is None:
                 self._try(candidate, minima)
