@@ -84,9 +84,7 @@ def planned(
     **more: Any,
 ) -> ScaleDownPlan:
     """`after` seconds from `NOW`."""
-    return plan_scale_down(
-        state or ScaleDownState(), scene, policy or ScaleDownPolicy(), now=UnixTime(NOW + after), **more
-    )
+    return plan_scale_down(state or ScaleDownState(), scene, policy or ScaleDownPolicy(), now=UnixTime(NOW + after), **more)
 
 
 def removable(plan: ScaleDownPlan) -> list[str]:
