@@ -5,7 +5,7 @@ client of the API server. Deliberately absent: when they are asked for anything.
 """
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,7 @@ class Clouds:
     """`tasks` run until cancelled, as children of whoever uses the providers; each with its name."""
 
     providers: Sequence[NodeProvider]
-    tasks: Mapping[str, Callable[[], Awaitable[None]]]
+    tasks: Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class KubeApi:
@@ -75,7 +75,7 @@ async def open_clouds(
 ) -> AsyncIterator[Clouds]:
     """The providers that the settings name, connected; `client` is the served cluster's. Does not ask anything yet."""
     providers: list[NodeProvider] = []
-    tasks: dict[str, Callable[[], Awaitable[None]]] = {}
+    tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
     async with AsyncExitStack():
         if groups := tuple(_kwok_groups(settings)):
             section = settings.autoscaler.providers.kwok

@@ -29,6 +29,18 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
     # Whose token an agent shows, where listeners.agents.authentication.tokens is set.
     {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+    # The autoscaler's picture: what placing pods reads beside nodes and pods, and what new nodes have from the start.
+    {"apiGroups": [""], "resources": ["namespaces", "persistentvolumeclaims", "persistentvolumes"], "verbs": ["list", "watch"]},
+    {
+        "apiGroups": ["storage.k8s.io"],
+        "resources": ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
+        "verbs": ["list", "watch"],
+    },
+    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["list", "watch"]},
+    # Its status object, the priorities of its expander, and the record of kwok's groups.
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch", "update"]},
+    # kwok's groups: nodes without machines.
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "patch", "delete"]},
     # Events for people.
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 )

@@ -29,6 +29,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from slackwater.app.agents import agents_app, agents_tls, max_connections
 from slackwater.app.policy import answer_seconds_of, dispatcher_config_of, policy_of
+from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Kube, OpsListener
 from slackwater.edge.kube.client import KubeClient, open_client
@@ -38,6 +39,7 @@ from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
+from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
 from slackwater.edge.web.direct import Terms
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
@@ -99,6 +101,8 @@ async def serve(
             await service.intake.synced()
             _settle_garbage_collector()
             _log.info("ready", nodes=len(service.world.nodes), pods=len(service.world.pods))
+            if service.scaling is not None:
+                root.start_soon(service.scaling.run, name="autoscaler")
             if on_ready is not None:
                 await on_ready(Running(world=service.world, intake=service.intake))
     _log.info("stopped")
@@ -130,7 +134,9 @@ class Service:
         self.dispatcher = Dispatcher(writer, self.intake.take, dispatcher_config_of(settings), rng=rng)
         self.desk = Desk(self.world, self.dispatcher.submit_all, monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
-        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake)
+        self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
+        wakes = () if self.scaling is None else (self.scaling.look,)
+        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
         self.registry = registry = self._registry()
         self.extender = Extender(
             world=self.world,
@@ -150,7 +156,25 @@ class Service:
             client=client,
             registry=registry,
         )
-        self.ops = ops_app(world=self.world, readiness=self.intake, registry=registry, settings=self._view, clock=monotonic)
+        self.ops = ops_app(
+            world=self.world,
+            readiness=self.intake,
+            registry=registry,
+            settings=self._view,
+            clock=monotonic,
+            autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
+        )
+
+    def _scaling(self, client: KubeClient, kinds: KindInterner, rng: Random) -> Scaling:
+        return Scaling(
+            self._settings,
+            client,
+            self.world,
+            kinds,
+            submit=self.dispatcher.submit_all,
+            on_broken=_report_broken,
+            rng=rng,
+        )
 
     def _registry(self) -> CollectorRegistry:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # else one more series for each, which nobody reads
@@ -166,6 +190,9 @@ class Service:
                 feeds=self._feed_metrics,
             )
         )
+        if self.scaling is not None:
+            scaling = self.scaling
+            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
         return registry
 
     def _feed_metrics(self) -> Iterator[Metric]:
@@ -179,7 +206,8 @@ class Service:
         alive = GaugeMetricFamily(
             "slackwater_feed_alive", "1 from an answer of the API server until a break.", labels=["resource"]
         )
-        for name, reflector in self._reflectors.items():
+        more = {} if self.scaling is None else self.scaling.reflectors
+        for name, reflector in {**self._reflectors, **more}.items():
             stats = reflector.stats()
             events.add_metric([name], stats.events)
             lists.add_metric([name], stats.lists)

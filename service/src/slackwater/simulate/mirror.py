@@ -54,6 +54,7 @@ class Mirror:
         self._guests: dict[NodeName, dict[PodUid, Tenant]] = {}
         self._place: dict[PodUid, NodeName] = {}
         self._free: dict[Row, None] = {}
+        self._strangers: Sequence[Pod] = ()
         self._kinds_at_first = 0
 
     def on(self, row: Row) -> list[Tenant]:
@@ -68,6 +69,17 @@ class Mirror:
     def row_of(self, name: NodeName) -> Row:
         """The row of a node that exists."""
         return self.picture.facts.row_of[name]
+
+    def learn(self, pods: Sequence[Pod]) -> None:
+        """Makes the picture know the kinds of pods that are no part of the cluster, so that a plan may place them.
+
+        Where they read labels that the picture was built without, it is built anew.
+        """
+        self._strangers = pods
+        try:
+            self.picture.number(pods)
+        except UnreadLabel:
+            self._build()
 
     def take(self, changes: Changes) -> None:
         """Brings the picture up to date. Every trial on it must have ended."""
@@ -184,7 +196,13 @@ class Mirror:
     def _build(self) -> None:
         standing = [tenant.pod for guests in self._guests.values() for tenant in guests.values()]
         everyone = [*standing, *self.pending.values()]
-        self.picture = Picture.build(list(self._nodes.values()), everyone, namespaces=self._namespaces, storage=self._storage)
+        self.picture = Picture.build(
+            list(self._nodes.values()),
+            everyone,
+            also=[pod.kind for pod in self._strangers],
+            namespaces=self._namespaces,
+            storage=self._storage,
+        )
         numbers = iter(self.picture.number(everyone).tolist())
         for guests in self._guests.values():
             for uid, tenant in guests.items():

@@ -3,11 +3,16 @@
 Under each key: its unit, why its default is what it is. Deliberately absent: for which pods nodes are added (`scaleup.py`).
 """
 
+from collections.abc import Mapping
+from typing import Literal
+
 from pydantic import Field
 
 from slackwater.app.settings.section import Section
-from slackwater.app.settings.values import Timeout
+from slackwater.app.settings.values import Count, Timeout
 from slackwater_protocol.durations import HOUR, MINUTE, SECOND, Duration
+
+ProviderName = Literal["kwok", "clusterapi", "externalgrpc"]
 
 
 class Backoff(Section):
@@ -29,5 +34,8 @@ class Creation(Section):
     provider may state another one for a group."""
     call_timeout: Timeout = Field(default=Duration(30 * SECOND), examples=["30s"])
     """Duration that one call to a provider may take. 30s by default."""
+    max_nodes_of_provider: Mapping[ProviderName, Count] = Field(default={}, examples=[{"clusterapi": 50}])
+    """Nodes of a provider's groups together that may be on their way at the same time; 0: no limit. Empty by default: the
+    cluster's limit holds."""
     backoff: Backoff = Backoff()
     """What follows a failure: meanwhile another group is tried."""

@@ -11,14 +11,20 @@ from slackwater.world.fleet.backoff import Backoff
 class NodeSight:
     """A Node as the fleet needs it.
 
-    `started`: it is ready for pods, with everything its group promises of it. `used`: pods stand there that only a node
-    which was ready before can have, so that it has been started once.
+    `started`: it is ready for pods, with everything its group promises of it; `ready`: at least its kubelet is. `used`: pods
+    stand there that did not come with it. `born_at` is None where nobody knows.
     """
 
     name: NodeName
     started: bool
-    born_at: Instant
+    born_at: Instant | None
+    ready: bool = False
     used: bool = False
+
+    @property
+    def was_started(self) -> bool:
+        """It is in use and not ready: so it has been."""
+        return self.used and not self.ready
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,8 +130,10 @@ class GroupMemory:
             return Lost(instance, instance.error.code, instance.error.message, given_up=True)
         if sight is None and now - self._since[instance.id] > self._patience(policy):
             return Lost(instance, "timeout", "its node did not register in time", given_up=False)
-        half = sight is not None and sight.name not in self._started
-        if sight is not None and half and now - sight.born_at > self._patience(policy):
+        if sight is None or sight.used or sight.name in self._started:
+            return None
+        born_at = self._since[instance.id] if sight.born_at is None else sight.born_at
+        if now - born_at > self._patience(policy):
             return Lost(instance, "timeout", f"node {sight.name} registered and was not ready in time", given_up=False)
         return None
 
@@ -141,8 +143,10 @@ class GroupMemory:
         return "unready" if sight.name in self._started else "starting"
 
     def _is_old(self, id_: InstanceId, sight: NodeSight, policy: FleetPolicy) -> bool:
-        """A node that we found past its time, or in use, has been ready before: it is not to be taken for a new one."""
-        return sight.used or self._since.get(id_, sight.born_at) - sight.born_at > self._patience(policy)
+        """A node that we found past its time, or in use, is not to be taken for a new one: it has been ready before."""
+        if sight.born_at is None or id_ not in self._since:
+            return sight.was_started
+        return sight.was_started or self._since[id_] - sight.born_at > self._patience(policy)
 
     def _doubted(self) -> int:
         return 0 if self.doubt is None else self.doubt.to - self.doubt.seen

@@ -1,0 +1,344 @@
+"""The autoscaler: sense, plan, act, again and again.
+
+    sense   the providers' groups, what is lost of them, and what changed in the world since the last loop
+    plan    in a worker thread, on its mirror of the cluster; both plans see the same picture
+    act     what the limits leave of the plan is asked of the providers; people are told
+
+It runs each `interval_seconds`, and earlier when pods have become unschedulable or nodes that others wait behind have become
+ready, a moment after the last of them. One log line and one record for each loop. A loop that fails is logged, and the next
+one comes later. Nothing it remembers has to outlive the process: see `world.fleet`.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+import structlog
+
+from slackwater.decide.scaleup.outcome import Growth, ScaleUpPlan
+from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.effects import Effect
+from slackwater.model.ids import Instant, UnixTime
+from slackwater.model.objects import Pod
+from slackwater.run.loops.acting import Actor, Done
+from slackwater.run.loops.announcing import Announcer, not_triggered, triggered
+from slackwater.run.loops.counts import LoopCounts
+from slackwater.run.loops.planning import Inquiry, Planning, Plans
+from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent
+from slackwater.run.loops.sensing import ask_providers, sights
+from slackwater.run.ports import NodeProvider
+from slackwater.run.surroundings import SurroundingsIntake
+from slackwater.world.changes import ChangeCollector
+from slackwater.world.fleet.census import Wish
+from slackwater.world.fleet.fleet import Fleet
+from slackwater.world.world import World
+
+_log = structlog.get_logger(__name__)
+
+#: Objects collected before other tasks get a turn: about 2 ms of work.
+_SLICE: Final = 500
+#: After failures in a row the next loop comes later, at most by this factor.
+_LONGEST_BACKOFF: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopConfig:
+    """`settle_seconds`: so long nothing more must have happened before an early loop, `longest_settle_seconds` at the most."""
+
+    interval_seconds: float = 10.0
+    settle_seconds: float = 1.0
+    longest_settle_seconds: float = 5.0
+    call_seconds: float = 30.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Clocks:
+    """`clock` for intervals, `wall` for the times that objects carry."""
+
+    clock: Callable[[], Instant]
+    wall: Callable[[], UnixTime]
+
+
+#: Writes the status object. Never raises for what the API server answers; None: there is none.
+StatusWriter = Callable[[LoopRecord], Awaitable[None]]
+
+
+async def _nothing() -> Sequence[str]:
+    return ()
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Seconds that the serving loop was not free, piece by piece."""
+
+    clock: Callable[[], Instant]
+    total: float = 0.0
+    longest: float = 0.0
+    _began: Instant = field(default=Instant(0.0))
+
+    def __enter__(self) -> None:
+        self._began = self.clock()
+
+    def __exit__(self, *_: object) -> None:
+        piece = self.clock() - self._began
+        self.total += piece
+        self.longest = max(self.longest, piece)
+
+
+class Autoscaler:
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        collector: ChangeCollector,
+        surroundings: SurroundingsIntake,
+        providers: Sequence[NodeProvider],
+        fleet: Fleet,
+        planning: Planning,
+        submit: Callable[[Iterable[Effect]], None],
+        write_status: StatusWriter,
+        clocks: Clocks,
+        counts: LoopCounts,
+        config: LoopConfig,
+        leading: Callable[[], bool] = lambda: True,
+        prepare: Callable[[], Awaitable[Sequence[str]]] = _nothing,
+    ) -> None:
+        self._world = world
+        self._collector = collector
+        self._surroundings = surroundings
+        self._providers = providers
+        self.fleet = fleet
+        self._planning = planning
+        self._submit = submit
+        self._write_status = write_status
+        self._clocks = clocks
+        self.config = config
+        self._leading = leading
+        self._prepare = prepare
+        self._announcer = Announcer()
+        self._actor = Actor(
+            {provider.name: provider for provider in providers},
+            fleet,
+            clock=clocks.clock,
+            leading=leading,
+            timeout_seconds=config.call_seconds,
+        )
+        self._daemons: tuple[Pod, ...] = ()
+        self._woken = anyio.Event()
+        self._seen_stuck = self._seen_ready = 0
+        #: The last loop that came to its end, None before the first.
+        self.last: LoopRecord | None = None
+        self.counts = counts
+        self._loops = 0
+        self._failures_in_a_row = 0
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            if self._leading():
+                await self._one_loop()
+            await self._until_due()
+
+    def look(self) -> None:
+        """To be called after whatever happened in the world: a loop may be due earlier. Costs two comparisons."""
+        stuck, ready = self._world.pods.became_stuck, self._world.nodes.became_ready
+        if stuck != self._seen_stuck or (ready != self._seen_ready and self.fleet.queued):
+            self._seen_stuck, self._seen_ready = stuck, ready
+            self._woken.set()
+
+    async def _one_loop(self) -> None:
+        try:
+            record = await self.run_once()
+        except Exception:  # whatever went wrong: the cluster needs the next loop
+            self.counts.failed()
+            self._failures_in_a_row += 1
+            _log.exception("autoscaler loop failed", in_a_row=self._failures_in_a_row)
+            return
+        self._failures_in_a_row = 0
+        self.counts.ended(record)
+        _tell(record)
+        await self._write_status(record)
+
+    async def _until_due(self) -> None:
+        """After a failure nothing wakes us before the time."""
+        if self._failures_in_a_row:
+            await anyio.sleep(self.config.interval_seconds * min(2**self._failures_in_a_row, _LONGEST_BACKOFF))
+            return
+        with anyio.move_on_after(self.config.interval_seconds):
+            await self._woken.wait()
+            await self._settled()
+
+    async def _settled(self) -> None:
+        """A burst is planned for as a whole."""
+        with anyio.move_on_after(self.config.longest_settle_seconds):
+            quiet = False
+            while not quiet:
+                self._woken = anyio.Event()
+                with anyio.move_on_after(self.config.settle_seconds) as scope:
+                    await self._woken.wait()
+                quiet = scope.cancelled_caught
+
+    # --- one loop ---------------------------------------------------------------------------------------------------------
+
+    async def run_once(self) -> LoopRecord:
+        """One loop, whoever leads. Raises what went wrong, but for what providers answer."""
+        self._loops += 1
+        self._seen_stuck, self._seen_ready = self._world.pods.became_stuck, self._world.nodes.became_ready
+        self._woken = anyio.Event()
+        watch, clock = _Watch(self._clocks.clock), self._clocks.clock
+        began, at = clock(), self._clocks.wall()
+        self.counts.begun(at)
+        done = Done()
+        silent = await self._sense_fleet(done, watch)
+        changes = await self._collect(watch)
+        sensed = clock()
+        notes = await self._prepare()
+        inquiry = Inquiry(
+            changes=changes,
+            census=dict(self.fleet.census),
+            barred={name: why for name, census in self.fleet.census.items() if (why := census.closed(sensed)) is not None},
+            daemons=self._daemons,
+            now=at,
+        )
+        plans = await self._planned(inquiry)
+        planned = clock()
+        left_out = await self._grow(plans.scale_up, done, watch)
+        plan = plans.scale_up
+        self.last = LoopRecord(
+            number=self._loops,
+            at=at,
+            instant=clock(),
+            generation=changes.generation,
+            census=dict(self.fleet.census),
+            pending=_counts(plan),
+            planned={growth.group: growth.count for growth in plan.growths},
+            asked=tuple(done.asked),
+            queued=self.fleet.queued,
+            deleted=done.deleted,
+            lowered=done.lowered,
+            failed=done.failed,
+            silent=tuple(sorted(silent)),
+            problems=(*silent.values(), *done.problems),
+            notes=(*notes, *plan.notes),
+            events_left_out=left_out,
+            spent=Spent(
+                sense=sensed - began,
+                plan=planned - sensed,
+                act=clock() - planned,
+                serving=watch.total,
+                longest=watch.longest,
+            ),
+        )
+        return self.last
+
+    async def _planned(self, inquiry: Inquiry) -> Plans:
+        try:
+            return await self._planning.plan(inquiry)
+        except Exception:
+            self._planning.forget()
+            self._collector.begin_again()
+            self._surroundings.begin_again()
+            raise
+
+    async def _sense_fleet(self, done: Done, watch: _Watch) -> Mapping[str, str]:
+        """What each group has; what is lost of it is cleaned up first, and then looked at again."""
+        silent = await self._look(watch)
+        chores = self.fleet.chores(self._clocks.clock())
+        if chores:
+            await self._actor.clean(chores, done)
+            silent = {**silent, **await self._look(watch)}
+        return silent
+
+    async def _look(self, watch: _Watch) -> Mapping[str, str]:
+        groups, silent = await ask_providers(self._providers, timeout_seconds=self.config.call_seconds)
+        with watch:
+            now = self._clocks.clock()
+            seen = sights(groups, self._world, now=now, wall=self._clocks.wall())
+            self.fleet.observe(groups, seen, now, silent=silent)
+        return silent
+
+    async def _collect(self, watch: _Watch) -> Changes:
+        """What changed, a slice at a time; the last slice makes it whole."""
+        nodes: list[NodeChange] = []
+        pods: list[PodChange] = []
+        while len(self._collector) > _SLICE:
+            with watch:
+                some = self._collector.some(_SLICE)
+                nodes += some[0]
+                pods += some[1]
+            await anyio.lowlevel.checkpoint()
+        with watch:
+            around = self._surroundings.changes()
+            if around.daemons is not None:
+                self._daemons = around.daemons
+            return self._collector.rest((nodes, pods), around)
+
+    async def _grow(self, plan: ScaleUpPlan, done: Done, watch: _Watch) -> int:
+        """Asks for what may be asked for; how many Events were left out."""
+        with watch:
+            growths = [waiting for growth in plan.growths if (waiting := self._still_wanted(growth)).count]
+            granted = self.fleet.grant([wish for growth in growths for wish in _wishes(growth)], self._clocks.clock())
+        await self._actor.grow(granted.growths, done)
+        with watch:
+            by_group = {growth.group: growth for growth in growths}
+            told = [
+                (by_group[call.group], call, self.fleet.census[call.group].group.max_size)
+                for call, problem in done.asked
+                if problem is None and not call.again and call.group in by_group
+            ]
+            words = (*triggered(told), *not_triggered(plan.unhelpable))
+            chosen, left_out = self._announcer.select(words, self._clocks.clock())
+            self._submit(chosen)
+        return left_out
+
+    def _still_wanted(self, growth: Growth) -> Growth:
+        """The world went on while the plan was made: nodes whose pods have all found a place are not asked for."""
+        nodes = tuple(pods for pods in growth.nodes if not pods or any(map(self._waits, pods)))
+        return growth if len(nodes) == growth.count else Growth(group=growth.group, nodes=nodes)
+
+    def _waits(self, pod: Pod) -> bool:
+        now = self._world.pods.known(pod.uid)
+        return now is not None and now.node is None and not now.ended and self._world.claims.get(pod.uid) is None
+
+
+def _wishes(growth: Growth) -> list[Wish]:
+    """The plan puts the most important nodes first."""
+    priorities = (growth.priority(number) or 0 for number in range(growth.count))
+    return [Wish(group=growth.group, nodes=len(list(run)), priority=priority) for priority, run in groupby(priorities)]
+
+
+def _counts(plan: ScaleUpPlan) -> PendingCounts:
+    return PendingCounts(
+        helped=sum(len(growth.pods) for growth in plan.growths),
+        schedulable=len(plan.schedulable),
+        unhelpable=sum(len(found.pods) for found in plan.unhelpable),
+        passed_over=len(plan.passed_over),
+        not_looked_at=len(plan.not_looked_at),
+    )
+
+
+def _tell(record: LoopRecord) -> None:
+    """The one line."""
+    pending = record.pending
+    asked = {call.group: f"{call.seen}->{call.to}" if problem is None else str(problem) for call, problem in record.asked}
+    _log.info(
+        "autoscaler loop",
+        generation=record.generation,
+        seconds=round(record.spent.whole, 3),
+        planning=round(record.spent.plan, 3),
+        pending=pending.total,
+        schedulable=pending.schedulable,
+        unhelpable=pending.unhelpable,
+        not_looked_at=pending.not_looked_at,
+        planned=dict(record.planned),
+        asked=asked,
+        in_creation=record.in_creation,
+        queued=sum(queued.nodes for queued in record.queued),
+        deleted=dict(record.deleted),
+        problems=list(record.problems),
+    )

@@ -1,0 +1,93 @@
+"""From no node at all: pods pend, nodes come in batches, some fail and are replaced, every pod runs, and no node is too many.
+
+`make scale-up NODES=500 PODS=20000` runs the same at full size and prints the time line.
+"""
+
+import os
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.cluster.support.bodies import a_pod
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.growth import watched
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+#: Nodes and pods: smaller than what is asked for by command, so that it fits CI.
+NODES, PODS = (int(text) for text in os.environ.get("SLACKWATER_TEST_SCALE_UP", "100,4000").split(","))
+PER_NODE: Final = PODS // NODES
+#: A fifth of all at once, as 100 of 500 are.
+BATCH: Final = max(NODES // 5, 1)
+FAILING: Final = 0.05
+_GROUND: Final = "slackwater.test/ground"
+_CPU, _MEMORY = 16_000, 64 * 1024
+
+
+def settings_of(ground: Ground, *, failing: float) -> dict[str, Any]:
+    """One kwok group; nodes appear a second or two after they were asked for."""
+    group = {
+        "name": f"{ground.name}-pool",
+        "provider": "kwok",
+        "maxSize": 2 * NODES,
+        "maxNodesInCreation": BATCH,
+        "template": {
+            "metadata": {"labels": {_GROUND: ground.name, "pool": ground.name}},
+            "status": {"capacity": {"cpu": f"{_CPU}m", "memory": f"{_MEMORY}Mi", "pods": "110"}},
+        },
+        "kwok": {"appearAfter": "1s", "appearSpread": "1s", "bootAfter": "500ms", "failing": failing},
+    }
+    return {
+        "autoscaler": {
+            "enabled": True,
+            "scanInterval": "3s",
+            "maxNodesInCreation": BATCH,
+            "nodeGroups": [group],
+            "providers": {"kwok": {"namespace": ground.name, "seed": 7}},
+            "statusConfigMap": f"{ground.name}-status",
+        }
+    }
+
+
+@pytest.mark.timeout(60 + PODS // 10)
+async def test_pods_without_any_node_get_just_the_nodes_they_need_in_batches(stage: Stage, ground: Ground) -> None:
+    settings = settings_of(ground, failing=FAILING)
+    service = await stage.up(settings)
+    group = settings["autoscaler"]["nodeGroups"][0]["name"]
+    within_seconds = 60 + PODS / 15
+
+    async with watched(ground, group) as growth:
+        await ground.make_pods(
+            a_pod(f"p-{number}", cpu=f"{_CPU // PER_NODE}m", memory=f"{_MEMORY // PER_NODE // 2}Mi") for number in range(PODS)
+        )
+        await ground.until_bound(PODS, within_seconds=within_seconds)
+
+        async def running() -> int:
+            return [pod["status"]["phase"] for pod in (await ground.pods()).values()].count("Running")
+
+        await eventually(running, lambda n: n == PODS, within_seconds=within_seconds, wanted="all running", every_seconds=1)
+
+        async def settled() -> dict[str, Any]:
+            found: dict[str, Any] = (await service.dumpstate())["autoscaler"]
+            return found
+
+        await eventually(
+            settled, lambda found: not found["inCreation"] and not found["queued"], within_seconds=30, wanted="nothing coming"
+        )
+    print(f"\n{PODS} pods, {NODES} nodes, {FAILING:.0%} failing, at most {BATCH} on their way\n{growth.table()}")
+
+    assert growth.moments[-1].ready == NODES, "as many as the plan: no node too many, none too few"
+    assert growth.most_in_creation <= BATCH
+    assert growth.most_nodes <= NODES
+    metrics = await service.metrics()
+    assert metrics.total("cluster_autoscaler_failed_node_creations_total") > 0
+    assert metrics.total("cluster_autoscaler_scaled_up_nodes_total") >= NODES
+    assert metrics.total("slackwater_autoscaler_failed_loops_total") == 0
+    status = await ground.read(f"/api/v1/namespaces/kube-system/configmaps/{ground.name}-status")
+    (told,) = yaml.safe_load(status["data"]["status"])["nodeGroups"]
+    assert (told["name"], told["health"]["cloudProviderTarget"]) == (group, NODES)
+    events = await ground.read(f"/apis/events.k8s.io/v1/namespaces/{ground.name}/events")
+    assert "TriggeredScaleUp" in {event["reason"] for event in events["items"]}
