@@ -1,25 +1,15 @@
 """Settings -> what scale-down is told: the only translation between the file's words and the core's."""
 
-from dataclasses import dataclass
-
 from slackwater.app.settings import Settings
 from slackwater.app.settings.scaledown import ScaleDown
 from slackwater.decide.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
 from slackwater.model.nodegroups import GroupName
+from slackwater.run.loops.shrinking import ShrinkDelays
 from slackwater.simulate.drainability import DrainPolicy
 from slackwater.world.drains.limits import DrainLimits, PriorityGroup
 from slackwater_protocol.durations import Duration, seconds
 
 _LOWEST_PRIORITY = -(2**31)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delays:
-    """Seconds for which a group does not shrink after each."""
-
-    after_add: float
-    after_delete: float
-    after_failure: float
 
 
 def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
@@ -97,10 +87,10 @@ def drain_limits_of(settings: Settings) -> DrainLimits:
     )
 
 
-def delays_of(settings: Settings) -> Delays:
+def shrink_delays_of(settings: Settings) -> ShrinkDelays:
     """For how long a group does not shrink after it has grown, shrunk, or failed to."""
     scale_down = settings.autoscaler.scale_down
-    return Delays(
+    return ShrinkDelays(
         after_add=seconds(scale_down.delay_after_add),
         after_delete=seconds(scale_down.delay_after_delete),
         after_failure=seconds(scale_down.delay_after_failure),

@@ -48,13 +48,14 @@ class ReadPod:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """An Event on a pod for people. Dropped under load; nothing depends on it."""
+    """An Event on a pod, or on a node (without a namespace), for people. Dropped under load; nothing depends on it."""
 
     uid: PodUid
     key: PodKey
     type: Literal["Normal", "Warning"]
     reason: str
     note: str
+    about: Literal["Pod", "Node"] = "Pod"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ def room_in_leaving(scene: Scene, leaving: Mapping[NodeName, UnixTime], homeless
             if row is None or not picture.facts.live[row] or not len(kinds):
                 continue
             with picture.fork() as trial:
-                picture.put_node(row, _staying(picture.facts.nodes[row]))
+                picture.put_node(row, kept_after_all(picture.facts.nodes[row]))
                 placed = place_pods(picture, kinds, rows=np.array([row], np.intp)).rows
                 if (placed != NOWHERE).any():
                     trial.commit()
@@ -41,7 +41,7 @@ def room_in_leaving(scene: Scene, leaving: Mapping[NodeName, UnixTime], homeless
     return tuple(found)
 
 
-def _staying(node: Node) -> Node:
-    """As it is once its removal is given up."""
+def kept_after_all(node: Node) -> Node:
+    """The node as it is once its removal is given up."""
     taints = tuple(taint for taint in node.taints if taint.key != TO_BE_DELETED_TAINT)
     return replace(node, taints=taints, unschedulable=node.unschedulable and not node.cordoned_by_us)

@@ -27,8 +27,10 @@ from slackwater.run.loops.acting import Actor, Done
 from slackwater.run.loops.announcing import Announcer, not_triggered, triggered
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.planning import Inquiry, Planning, Plans
-from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent
+from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent, is_healthy
 from slackwater.run.loops.sensing import ask_providers, sights
+from slackwater.run.loops.shrink_planning import ShrinkPlan
+from slackwater.run.loops.shrinking import Shrinking, ShrinkRecord
 from slackwater.run.ports import NodeProvider
 from slackwater.run.surroundings import SurroundingsIntake
 from slackwater.world.changes import ChangeCollector
@@ -107,6 +109,7 @@ class Autoscaler:
         config: LoopConfig,
         leading: Callable[[], bool] = lambda: True,
         prepare: Callable[[], Awaitable[Sequence[str]]] = _nothing,
+        shrinking: Shrinking | None = None,
     ) -> None:
         self._world = world
         self._collector = collector
@@ -120,6 +123,7 @@ class Autoscaler:
         self.config = config
         self._leading = leading
         self._prepare = prepare
+        self._shrinking = shrinking
         self._announcer = Announcer()
         self._actor = Actor(
             {provider.name: provider for provider in providers},
@@ -204,11 +208,12 @@ class Autoscaler:
             barred={name: why for name, census in self.fleet.census.items() if (why := census.closed(sensed)) is not None},
             daemons=self._daemons,
             now=at,
+            shrink=None if self._shrinking is None else self._shrinking.sense(self.fleet.census),
         )
         plans = await self._planned(inquiry)
         planned = clock()
         left_out = await self._grow(plans.scale_up, done, watch)
-        plan = plans.scale_up
+        plan, shrunk = plans.scale_up, self._shrink(plans.shrink, watch)
         self.last = LoopRecord(
             number=self._loops,
             at=at,
@@ -233,6 +238,7 @@ class Autoscaler:
                 serving=watch.total,
                 longest=watch.longest,
             ),
+            shrink=shrunk,
         )
         return self.last
 
@@ -296,6 +302,12 @@ class Autoscaler:
             self._submit(chosen)
         return left_out
 
+    def _shrink(self, plan: ShrinkPlan | None, watch: _Watch) -> ShrinkRecord | None:
+        if plan is None or self._shrinking is None:
+            return None
+        with watch:
+            return self._shrinking.act(plan, self.fleet.census, healthy=is_healthy(self.fleet.census.values()))
+
     def _still_wanted(self, growth: Growth) -> Growth:
         """The world went on while the plan was made: nodes whose pods have all found a place are not asked for."""
         nodes = tuple(pods for pods in growth.nodes if not pods or any(map(self._waits, pods)))
@@ -341,4 +353,17 @@ def _tell(record: LoopRecord) -> None:
         queued=sum(queued.nodes for queued in record.queued),
         deleted=dict(record.deleted),
         problems=list(record.problems),
+        **({} if record.shrink is None else _told(record.shrink)),
     )
+
+
+def _told(shrink: ShrinkRecord) -> dict[str, object]:
+    return {
+        "scale_down": shrink.status,
+        "unneeded": dict(shrink.unneeded),
+        "begun": list(shrink.begun),
+        "given_up": list(shrink.given_up),
+        "ended": {end.order.node: str(end.hindrance or end.outcome) for end in shrink.ended},
+        "under_way": shrink.under_way[0],
+        "homeless": shrink.homeless,
+    }
