@@ -47,6 +47,12 @@ cluster: controlplane ## Tests on the real control plane
 cluster-kills: controlplane ## Forty machines that grow and move while the service is killed three times
 	SLACKWATER_TEST_KILLS=3 $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
 
+NODES ?= 500
+PODS ?= 20000
+.PHONY: scale-up
+scale-up: controlplane ## From 0 to NODES nodes for PODS pending pods, in batches, with failing nodes; prints the time line
+	SLACKWATER_TEST_SCALE_UP=$(NODES),$(PODS) $(BIN)/python -m pytest -s tests/cluster/test_scale_up.py
+
 N ?= 10000
 SEED ?= 1
 .PHONY: oracle
@@ -73,6 +79,11 @@ openapi: $(STAMP) ## Writes openapi/ from the code
 .PHONY: docs
 docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
 	$(BIN)/python -m slackwater.app.documents docs deploy
+
+WIRE := service/src/slackwater/edge/cloud/externalgrpc/wire
+.PHONY: protobuf
+protobuf: $(STAMP) ## Generates the external provider's messages from their .proto files
+	$(BIN)/python -m grpc_tools.protoc -I service/src --python_out service/src --pyi_out service/src $(WIRE)/*.proto
 
 .PHONY: lock
 lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)

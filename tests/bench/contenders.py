@@ -26,6 +26,7 @@ apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
 listeners:
   extender: {{address: "{host}:{extender}"}}
+  agents: {{address: "{host}:{agents}"}}
   ops: {{address: "{host}:{ops}"}}
 """
 
@@ -103,5 +104,6 @@ def scheduler_config(entrant: Entrant | None) -> str:
 
 
 def _settings(stage: Stage) -> tuple[str, Settings]:
-    text = _TEXT.format(host=LOOPBACK, extender=stage.ports.take(), ops=stage.ports.take())
+    ports = {name: stage.ports.take() for name in ("extender", "agents", "ops")}
+    text = _TEXT.format(host=LOOPBACK, **ports)
     return text, loads(text)

@@ -9,6 +9,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from slackwater.app import rbac
+from slackwater.app.settings import loads
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.growth import watched
@@ -23,6 +25,7 @@ PER_NODE: Final = PODS // NODES
 #: A fifth of all at once, as 100 of 500 are.
 BATCH: Final = max(NODES // 5, 1)
 FAILING: Final = 0.05
+_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _GROUND: Final = "slackwater.test/ground"
 _CPU, _MEMORY = 16_000, 64 * 1024
 
@@ -52,9 +55,27 @@ def settings_of(ground: Ground, *, failing: float) -> dict[str, Any]:
     }
 
 
+async def grant(ground: Ground, settings: dict[str, Any]) -> None:
+    """What `slackwater config rbac` gives for these settings, under names of this test's own."""
+    header = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+    read = loads(yaml.safe_dump({**header, **settings}))
+    whole = rbac.cluster_role(read)
+    binding = rbac.cluster_role_binding(rbac.user("slackwater"))
+    whole["metadata"]["name"] = binding["metadata"]["name"] = binding["roleRef"]["name"] = ground.name
+    await ground.create(f"{_RBAC}/clusterroles", whole)
+    await ground.create(f"{_RBAC}/clusterrolebindings", binding)
+    for role in (rbac.record_role(read), rbac.status_role(read)):
+        assert role is not None
+        role["metadata"]["name"] += f"-{ground.name}"
+        path = f"{_RBAC}/namespaces/{role['metadata']['namespace']}"
+        await ground.create(f"{path}/roles", role)
+        await ground.create(f"{path}/rolebindings", rbac.role_binding(role, rbac.user("slackwater")))
+
+
 @pytest.mark.timeout(60 + PODS // 10)
 async def test_pods_without_any_node_get_just_the_nodes_they_need_in_batches(stage: Stage, ground: Ground) -> None:
     settings = settings_of(ground, failing=FAILING)
+    await grant(ground, settings)
     service = await stage.up(settings)
     group = settings["autoscaler"]["nodeGroups"][0]["name"]
     within_seconds = 60 + PODS / 15

@@ -43,6 +43,10 @@ class KwokRig:
     provider: KwokProvider
     group: GroupName = GROUP
     other: GroupName = OTHER
+    guards_processes: bool = True
+
+    async def noticed(self) -> None:
+        """At once."""
 
     async def settle(self) -> None:
         while (due_at := await self.provider.arrivals.settle()) is not None:

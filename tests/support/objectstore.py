@@ -1,4 +1,4 @@
-"""An API server in memory, behind the port of the providers: versions, preconditions, selectors, pages, the scale subresource.
+"""An API server in memory, behind the port of the providers: versions, preconditions, selectors, pages, scale and status.
 
 A test can lose the answer to the next write, before or after it was carried out, and make the server silent. Deliberately
 absent: what Kubernetes checks or adds, and everything that controllers do.
@@ -27,6 +27,8 @@ class ObjectStore:
     objects: dict[str, Json] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)  #: (method, path)
     lost: list[bool] = field(default_factory=list)
+    lost_paths: list[str] = field(default_factory=list)  #: ends of paths; the answer to one write of each gets lost
+    refused_paths: dict[str, int] = field(default_factory=dict)  #: the status for writes to paths of this end
     silent: bool = False
     _versions: Iterator[int] = field(default_factory=lambda: count(100))
 
@@ -45,7 +47,13 @@ class ObjectStore:
         await anyio.lowlevel.checkpoint()  # others may come in between
         if method == "GET":
             return self._read(path, params)
+        for end, status in self.refused_paths.items():
+            if path.endswith(end):
+                return Answer(status, b'{"message":"as the test asked"}')
         lost = self.lost.pop(0) if self.lost else None
+        for end in [end for end in self.lost_paths if path.endswith(end)]:
+            self.lost_paths.remove(end)
+            lost = True
         if lost is False:
             raise Unanswered(f"{method} {path}: no answer")
         answer = self._write(method, path, json.loads(json.dumps(body)), content_type)
@@ -95,7 +103,7 @@ class ObjectStore:
         if method == "POST":
             return self._create(f"{path}/{body['metadata']['name']}", body)
         scaled = path.endswith("/scale")
-        path = path.removesuffix("/scale")
+        path = path.removesuffix("/scale").removesuffix("/status")
         now = self.objects.get(path)
         if now is None:
             return _not_found(path)
@@ -128,6 +136,9 @@ class ObjectStore:
         return Answer(200)
 
     def _store(self, path: str, item: Json) -> Json:
+        if "deletionTimestamp" in item["metadata"] and not item["metadata"].get("finalizers"):
+            del self.objects[path]
+            return item
         item["metadata"]["resourceVersion"] = str(next(self._versions))
         self.objects[path] = copy.deepcopy(item)
         return item

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.model import Settings
 from slackwater.app.settings.problems import Problem
 from slackwater.app.settings.providers import Providers
@@ -68,6 +69,8 @@ def notes(settings: Settings) -> list[str]:
 
 
 def _ineffective(settings: Settings) -> Iterator[str]:
+    if "autoscaler" in settings.model_fields_set and not settings.autoscaler.enabled and settings.autoscaler != Autoscaler():
+        yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
     extender, scale_down, migration = settings.extender, settings.autoscaler.scale_down, settings.migration
     if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
         yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"

@@ -76,6 +76,8 @@ class _Planning:
         self._picture, self._demand, self._groups, self._policy, self._clock = picture, demand, groups, policy, clock
         self._ends = clock() + policy.plan_seconds if policy.plan_seconds else None
         self._cut = False
+        #: Seconds that the estimates of each bundle have taken so far.
+        self._spent: dict[tuple[int, ...], float] = {}
         self._kinds = representatives(picture, picture.number(demand.counted))
         self._priorities = np.fromiter((pod.priority for pod in demand.counted), np.int64, len(demand.counted))
         self._left = np.ones(len(demand.counted), np.bool_)
@@ -138,15 +140,18 @@ class _Planning:
         """The option of a bundle; the one that is known where nothing that it rests on has changed."""
         if known is not None and not known.moving and bool(self._left[known.pods].all()) and self._affordable(known):
             return known
-        until = self._clock() + self._policy.estimate_seconds if self._policy.estimate_seconds else None
+        began = self._clock()
+        limited = bool(self._policy.estimate_seconds)
+        left = self._policy.estimate_seconds - self._spent.get(bundle, 0.0)
         option = estimate(
             self._sites,
             self._budget,
             bundle,
             runs,
             priorities=self._priorities,
-            stop=lambda: self._is_over() or (until is not None and self._clock() >= until),
+            stop=lambda: self._is_over() or (limited and self._clock() - began >= left),
         )
+        self._spent[bundle] = self._spent.get(bundle, 0.0) + self._clock() - began
         self._cut = self._cut or option.cut
         return option
 

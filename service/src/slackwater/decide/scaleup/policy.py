@@ -11,7 +11,7 @@ from slackwater.model.resources import NOTHING, Amounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpPolicy:
-    """`max_nodes` bounds one plan, `estimate_seconds` the estimate of one option, `plan_seconds` all of them; 0: no limit.
+    """`max_nodes` bounds one plan, `estimate_seconds` all estimates of one option, `plan_seconds` the plan; 0: no limit.
 
     `balance` lets similar groups grow alike. `system` is set aside on every node by our own accounting. `priorities` and
     `seed` are for the expanders of these names.

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from slackwater.decide.scaleup.existing import awaits_devices
 from slackwater.decide.scaleup.groups import Template
 from slackwater.decide.scaleup.pending import is_daemon
 from slackwater.model.ids import NodeName
@@ -104,14 +105,16 @@ def runs_on(daemon: Pod, node: Node) -> bool:
 
 def _example(group: NodeGroup, nodes: Iterable[Node]) -> Node | None:
     """The real node to copy: one that is as it should be, or any where nobody else knows."""
-    found = sorted(nodes, key=lambda node: (not _is_good(node), -_n_devices(node), node.name))
-    if not found or (group.template is not None and not _is_good(found[0])):
+    found = sorted(nodes, key=lambda node: (not _is_good(node, group), -_n_devices(node), node.name))
+    if not found or (group.template is not None and not _is_good(found[0], group)):
         return None
     return found[0]
 
 
-def _is_good(node: Node) -> bool:
-    return node.ready and not node.unschedulable and not any(taint.key == TO_BE_DELETED_TAINT for taint in node.taints)
+def _is_good(node: Node, group: NodeGroup) -> bool:
+    whole = group.template is None or not awaits_devices(node, group.template)
+    leaves = any(taint.key == TO_BE_DELETED_TAINT for taint in node.taints)
+    return node.ready and whole and not node.unschedulable and not leaves
 
 
 def _n_devices(node: Node) -> int:

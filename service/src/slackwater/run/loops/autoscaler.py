@@ -11,11 +11,12 @@ one comes later. Nothing it remembers has to outlive the process: see `world.fle
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import structlog
 
 from slackwater.decide.scaleup.outcome import Growth, ScaleUpPlan
@@ -290,15 +291,18 @@ class Autoscaler:
             growths = [waiting for growth in plan.growths if (waiting := self._still_wanted(growth)).count]
             granted = self.fleet.grant([wish for growth in growths for wish in _wishes(growth)], self._clocks.clock())
         await self._actor.grow(granted.growths, done)
+        by_group = {growth.group: growth for growth in growths}
+        told = [
+            (by_group[call.group], call, self.fleet.census[call.group].group.max_size)
+            for call, problem in done.asked
+            if problem is None and not call.again and call.group in by_group
+        ]
+        now = self._clocks.clock()
+        # Tens of thousands of pods may be unhelpable: the serving loop has no time to look through them.
+        chosen, left_out = await anyio.to_thread.run_sync(
+            lambda: self._announcer.select(chain(triggered(told), not_triggered(plan.unhelpable)), now)
+        )
         with watch:
-            by_group = {growth.group: growth for growth in growths}
-            told = [
-                (by_group[call.group], call, self.fleet.census[call.group].group.max_size)
-                for call, problem in done.asked
-                if problem is None and not call.again and call.group in by_group
-            ]
-            words = (*triggered(told), *not_triggered(plan.unhelpable))
-            chosen, left_out = self._announcer.select(words, self._clocks.clock())
             self._submit(chosen)
         return left_out
 

@@ -5,16 +5,17 @@ Every step may be repeated and may be taken by several processes: a Node that is
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import anyio
 import structlog
 
-from slackwater.edge.cloud.apiserver import ApiServer, bounded, each
+from slackwater.edge.cloud.apiserver import ApiServer
+from slackwater.edge.cloud.bounded import bounded, each, repeated
 from slackwater.edge.cloud.kwok import nodes
 from slackwater.edge.cloud.kwok.fates import course
 from slackwater.edge.cloud.kwok.nodes import KwokGroup, Members
-from slackwater.edge.cloud.kwok.record import Machines, Page, Record
+from slackwater.edge.cloud.kwok.record import Machines, Record
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.run.ports import ProviderError
@@ -89,7 +90,8 @@ class Arrivals:
         try:
             await each(group.name, numbers, lambda number: self._step(group, number, machines, members, done), width=_WIDTH)
         finally:
-            await self._strike(group.name, done.up)
+            if done.up:
+                await self._strike(group.name, done.up)
         return done
 
     def _in_stock(self, group: KwokGroup, machines: Machines, members: Members) -> list[int]:
@@ -128,8 +130,11 @@ class Arrivals:
 
     async def _strike(self, group: GroupName, up: set[int]) -> None:
         """Off the record, however often others write meanwhile."""
-        while up:
-            page: Page = await self._record.read()
+
+        async def attempt() -> Literal[True] | None:
+            page = await self._record.read()
             machines = page.of(group)
-            if not machines.asked_at.keys() & up or await self._record.write(page, group, machines.without(up)):
-                return
+            struck = machines.asked_at.keys() & up
+            return await self._record.write(page, group, machines.without(struck)) if struck else True
+
+        await repeated(attempt)
