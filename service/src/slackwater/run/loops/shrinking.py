@@ -17,6 +17,7 @@ from slackwater.decide.scaledown.outcome import Removable
 from slackwater.decide.scaledown.policy import ScaleDownPolicy
 from slackwater.decide.scaledown.softtaints import soft_taints
 from slackwater.decide.scaledown.state import ScaleDownState, restored
+from slackwater.decide.scaledown.utilization import GPUS
 from slackwater.model.effects import Announce, Effect, MarkNode, UnmarkNode
 from slackwater.model.hindrances import TEXTS, Hindrance
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
@@ -196,7 +197,15 @@ class Shrinking:
             return None
         words = "empty" if found.empty else found.worth.words()
         self._announce(node.name, node.uid, "Normal", "ScaleDown", f"node is removed, since it is not needed: {words}")
-        return DrainOrder(node=node.name, uid=node.uid, group=found.group, empty=found.empty, stamp=wall)
+        return DrainOrder(
+            node=node.name,
+            uid=node.uid,
+            group=found.group,
+            empty=found.empty,
+            stamp=wall,
+            ready=found.ready,
+            gpu=any(name in GPUS and amount for name, amount in node.scalars),
+        )
 
     def _mark(self) -> None:
         """Candidates' taints, a few in each loop."""

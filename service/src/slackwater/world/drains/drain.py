@@ -33,13 +33,16 @@ _MOST_ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainOrder:
-    """What is to be removed. `empty`: as a node without pods, and only so. `stamp` is the taint's time."""
+    """What is to be removed. `empty`: as a node without pods, and only so. `stamp` is the taint's time. `ready` and `gpu`: what
+    the node was, for those who count."""
 
     node: NodeName
     uid: str
     group: GroupName
     empty: bool
     stamp: UnixTime
+    ready: bool = True
+    gpu: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
