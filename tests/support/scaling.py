@@ -22,6 +22,7 @@ from slackwater.run.loops.growth import GrowthPlanner
 from slackwater.run.loops.planning import Planning
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
+from slackwater.run.loops.shrinking import Shrinking
 from slackwater.run.ports import NodeProvider
 from slackwater.run.surroundings import SurroundingsIntake
 from slackwater.world.changes import ChangeCollector
@@ -80,6 +81,7 @@ class Scene:
         self.world = World(Policy())
         self.world.apply(Synced(), self.time.clock())
         self._shown: dict[NodeName, Node] = {}
+        self.fleet = Fleet(self.fleet_policy)
         self.autoscaler = Autoscaler(
             Senses(
                 world=self.world,
@@ -87,14 +89,23 @@ class Scene:
                 surroundings=SurroundingsIntake({}),
                 providers=self.providers(),
             ),
-            fleet=Fleet(self.fleet_policy),
+            fleet=self.fleet,
             planning=Planning(GrowthPlanner(lambda: self.policy, refuses=lambda _: None)),
             submit=self.effects.extend,
             write_status=_write_nothing,
             clocks=Clocks(clock=self.time.clock, wall=self.time.wall),
             counts=LoopCounts(),
             config=LoopConfig(),
+            shrinking=self.shrinking(),
         )
+
+    def shrinking(self) -> Shrinking | None:
+        """Who removes nodes; here nobody."""
+        return None
+
+    def shown(self, node: Node) -> Node:
+        """A Node as the API server has it, with what others wrote into it."""
+        return node
 
     def providers(self) -> Sequence[NodeProvider]:
         return self.clouds
@@ -125,7 +136,7 @@ class Scene:
 
     def settle(self) -> None:
         """The API server shows the cloud's Nodes, and the scheduler binds what fits."""
-        now = {node.name: node for cloud in self.clouds for node in cloud.nodes()}
+        now = {node.name: self.shown(node) for cloud in self.clouds for node in cloud.nodes()}
         for name in self._shown.keys() - now.keys():
             self.world.apply(NodeGone(name), self.time.clock())
             for pod in [pod for pod in self.pods.values() if pod.node == name]:  # its controller makes it anew
@@ -138,7 +149,9 @@ class Scene:
         self._watch_limits()
 
     def _schedule(self) -> None:
-        free = {node.name: list(node.allocatable) for node in self._shown.values() if node.ready}
+        shunned = {node.name: any(taint.effect == "PreferNoSchedule" for taint in node.taints) for node in self._shown.values()}
+        usable = [node for node in self._shown.values() if node.ready and not node.unschedulable]
+        free = {node.name: list(node.allocatable) for node in sorted(usable, key=lambda node: shunned[node.name])}
         for pod in self.pods.values():
             if pod.node in free:
                 _take(free[pod.node], pod.kind.requests)

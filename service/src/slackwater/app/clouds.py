@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from slackwater.app.settings import Settings
-from slackwater.app.settings.autoscaling import NodeGroup, Provider, ScaleDown, Template
+from slackwater.app.settings.autoscaling import NodeGroup, Provider, Template
 from slackwater.app.settings.providers import ClusterApi, ExternalGrpc
+from slackwater.app.settings.scaledown import ScaleDown
 from slackwater.app.settings.values import quantity_text
 from slackwater.edge.cloud.apiserver import NO_PARAMS, Answer, NotSent, Unanswered
 from slackwater.edge.cloud.clusterapi.provider import ClusterApiProvider, Wanted

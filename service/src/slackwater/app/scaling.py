@@ -14,6 +14,7 @@ import structlog
 
 from slackwater.app.clouds import open_clouds
 from slackwater.app.policy import scale_up_policy_of
+from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
 from slackwater.app.settings import Settings
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
@@ -25,6 +26,7 @@ from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import OnBroken
 from slackwater.edge.kube.surroundings import surroundings
 from slackwater.model.effects import Effect
+from slackwater.model.events import Event
 from slackwater.model.ids import UnixTime
 from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import GroupName
@@ -36,9 +38,11 @@ from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.document import StatusText, record_document, stamp
 from slackwater.run.loops.growth import GrowthPlanner
+from slackwater.run.loops.machines import MachineRemover
 from slackwater.run.loops.planning import Planning
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
+from slackwater.run.loops.shrinking import Shrinking
 from slackwater.run.surroundings import SurroundingsIntake
 from slackwater.world.changes import ChangeCollector
 from slackwater.world.fleet.fleet import Fleet
@@ -116,9 +120,36 @@ class Scaling:
                 counts=self.counts,
                 config=loop_config_of(self._settings),
                 prepare=self._read_priorities,
+                shrinking=self._shrinking() if self._settings.autoscaler.scale_down.enabled else None,
             )
+            remover = MachineRemover(
+                self._world,
+                self._fleet,
+                clouds.providers,
+                tell=self._tell,
+                timeout_seconds=seconds(self._settings.autoscaler.creation.call_timeout),
+            )
+            group.start_soon(remover.run, name="deletion of machines")
             _log.info("autoscaler runs", providers=[provider.name for provider in clouds.providers])
             await self._autoscaler.run()
+
+    def _shrinking(self) -> Shrinking:
+        settings = self._settings
+        self._world.removals.adopt(drain_rules_of(settings), drain_limits_of(settings))
+        policy = scale_down_policy_of(settings)
+        return Shrinking(
+            world=self._world,
+            fleet=self._fleet,
+            policy=lambda: policy,
+            delays=shrink_delays_of(settings),
+            timeout_seconds=seconds(settings.autoscaler.scale_down.simulation_timeout),
+            submit=self._submit,
+            clock=monotonic,
+            wall=_wall,
+        )
+
+    def _tell(self, event: Event) -> None:
+        self._submit(self._world.apply(event, monotonic()))
 
     def _policy(self) -> ScaleUpPolicy:
         return scale_up_policy_of(self._settings, priorities=self._priorities, seed=self._seed)

@@ -47,12 +47,15 @@ from slackwater.edge.web.ops import SettingsView, ops_app
 from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app, serve_direct
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.events import Ticked
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import NodeName
 from slackwater.model.kinds import KindInterner
 from slackwater.run.clock import monotonic
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
 from slackwater.run.victims_deleted import VictimsDeleted
+from slackwater.world.drains.drains import CancelAnswer
 from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
@@ -163,7 +166,16 @@ class Service:
             settings=self._view,
             clock=monotonic,
             autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
+            cancel_drain=self._cancel_drain,
+            certified=_asks_for_certificates(settings.listeners.ops),
         )
+
+    def _cancel_drain(self, node: NodeName) -> CancelAnswer:
+        now = monotonic()
+        answer, effects = self.world.removals.drains.cancel(node, Hindrance.CANCELLED, "asked for over HTTP", now)
+        self.dispatcher.submit_all(effects)
+        _log.info("drain cancelled" if answer == "cancelled" else "drain not cancelled", node=node, answer=answer)
+        return answer
 
     def _scaling(self, client: KubeClient, kinds: KindInterner, rng: Random) -> Scaling:
         return Scaling(
@@ -239,6 +251,10 @@ class Service:
 
 def _most_writes(kube: Kube) -> int:
     return kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+
+
+def _asks_for_certificates(listener: OpsListener) -> bool:
+    return listener.tls is not None and listener.tls.client_ca_file is not None
 
 
 def _now() -> datetime:

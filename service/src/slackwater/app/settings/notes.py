@@ -28,11 +28,6 @@ class _Later:
 
 _LATER: Final = (
     _Later(
-        path="featureGates.ParallelDrain",
-        missing="no node is drained yet",
-        asked=lambda settings: "parallel_drain" in settings.feature_gates.model_fields_set,
-    ),
-    _Later(
         path="featureGates.ResourceSlack",
         missing="no spare room is planned yet",
         asked=lambda settings: "resource_slack" in settings.feature_gates.model_fields_set,

@@ -4,13 +4,14 @@ Read from the loop's last record when they are scraped. Names, labels and values
 we do not have is left out.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from slackwater.edge.web.histograms import histogram
+from slackwater.model.hindrances import Hindrance
 from slackwater.run.loops.counts import FUNCTIONS, LoopCounts
 from slackwater.run.loops.record import LoopRecord
 
@@ -29,6 +30,7 @@ class AutoscalerCollector(Collector):
         yield from _cluster(record)
         yield from _groups(record)
         yield from _counted(self._counts)
+        yield from _shrinking(record, self._counts)
         yield from _own(record, self._counts)
 
 
@@ -97,7 +99,26 @@ def _counted(counts: LoopCounts) -> Iterator[Metric]:
     )
 
 
-def _by(values: dict[str, int], name: str, meaning: str, label: str) -> CounterMetricFamily:
+def _shrinking(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
+    shrink = None if record is None else record.shrink
+    yield _by(counts.nodes_removed, "scaled_down_nodes", "Nodes that were removed, by what they were.", "reason")
+    yield _by(counts.gpu_nodes_removed, "scaled_down_gpu_nodes", "Nodes with graphics cards among them.", "reason")
+    yield CounterMetricFamily(_PREFIX + "evicted_pods", "Pods evicted to remove their nodes.", value=counts.pods_evicted)
+    yield _by(counts.removals_given_up, "failed_scale_downs", "Removals that were rolled back, by reason.", "reason")
+    unneeded = _gauge("unneeded_nodes_count", "Nodes that could go together.")
+    unremovable = _gauge("unremovable_nodes_count", "Nodes that stay, by reason.", labels=("reason",))
+    pending = _gauge("pending_node_deletions", "Nodes that are being removed.")
+    cooling = _gauge("scale_down_in_cooldown", "1 while candidates wait for their groups' cool-downs alone.")
+    if shrink is not None:
+        unneeded.add_metric([], sum(shrink.unneeded.values()))
+        for hindrance in Hindrance:
+            unremovable.add_metric([hindrance], shrink.reasons.get(hindrance, 0))
+        pending.add_metric([], shrink.under_way[0])
+        cooling.add_metric([], int(shrink.status == "cooldown"))
+    yield from (unneeded, unremovable, pending, cooling)
+
+
+def _by(values: Mapping[str, int], name: str, meaning: str, label: str) -> CounterMetricFamily:
     family = CounterMetricFamily(_PREFIX + name, meaning, labels=[label])
     for key, count in sorted(values.items()):
         family.add_metric([key], count)

@@ -1,4 +1,4 @@
-"""The ops listener: health, metrics, state and the dashboard, all read-only."""
+"""The ops listener: health, metrics, state and the dashboard, all read-only; and what a person may stop (`drains`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +14,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater import __version__
+from slackwater.edge.web.drains import Answer, add_drains
 from slackwater.edge.web.extender import Readiness
 from slackwater.edge.web.node_metrics import node_metrics
-from slackwater.model.ids import Instant
+from slackwater.model.ids import Instant, NodeName
 from slackwater.world import dump
 from slackwater.world.world import World
 
@@ -68,12 +69,16 @@ def ops_app(
     settings: SettingsView,
     clock: Callable[[], Instant],
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None,
+    cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
+    certified: bool = False,
 ) -> FastAPI:
-    """The ASGI application. `autoscaler` gives its last loop as JSON values, None where it does not run."""
+    """The ASGI application. `autoscaler` gives its last loop as JSON values, None where it does not run. `certified`: callers
+    have shown a client certificate."""
     app = FastAPI(title="Slackwater ops", version=__version__, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
     _add_health(app, readiness)
     _add_state(app, world, readiness, _Told(settings=settings, autoscaler=autoscaler), clock)
     _add_dashboard(app)
+    add_drains(app, cancel_drain, certified=certified)
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
     async def metrics() -> Response:

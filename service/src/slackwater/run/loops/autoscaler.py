@@ -27,8 +27,10 @@ from slackwater.run.loops.announcing import Announcer, not_triggered, triggered
 from slackwater.run.loops.clocks import Clocks, Watch
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.planning import Inquiry, Planning, Plans
-from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent
+from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent, is_healthy
 from slackwater.run.loops.sensing import Senses, Sensor
+from slackwater.run.loops.shrink_planning import ShrinkPlan
+from slackwater.run.loops.shrinking import Shrinking, ShrinkRecord
 from slackwater.world.fleet.census import Wish
 from slackwater.world.fleet.fleet import Fleet
 
@@ -72,6 +74,7 @@ class Autoscaler:
         config: LoopConfig,
         leading: Callable[[], bool] = lambda: True,
         prepare: Callable[[], Awaitable[Sequence[str]]] = _nothing,
+        shrinking: Shrinking | None = None,
     ) -> None:
         """`leading` is asked before whatever changes something. `prepare` runs before each plan, and may say something."""
         self._world = senses.world
@@ -84,6 +87,7 @@ class Autoscaler:
         self._config = config
         self._leading = leading
         self._prepare = prepare
+        self._shrinking = shrinking
         self._announcer = Announcer()
         providers, seconds = {provider.name: provider for provider in senses.providers}, config.call_seconds
         self._actor = Actor(providers, fleet, clock=clocks.clock, leading=leading, timeout_seconds=seconds)
@@ -172,6 +176,7 @@ class Autoscaler:
             barred={name: why for name, each in census.items() if (why := each.closed(now)) is not None},
             daemons=self._sensor.daemons,
             now=turn.at,
+            shrink=None if self._shrinking is None else self._shrinking.sense(census),
         )
 
     async def _plan(self, inquiry: Inquiry) -> Plans:
@@ -184,7 +189,15 @@ class Autoscaler:
 
     async def _act(self, plans: Plans, turn: "_Turn") -> int:
         """What the plans ask for, as far as it may be done now; how many Events were left out."""
-        return await self._grow(plans.scale_up, turn.done, turn.watch)
+        left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
+        turn.shrink = self._shrink(plans.shrink, turn.watch)
+        return left_out
+
+    def _shrink(self, plan: ShrinkPlan | None, watch: Watch) -> ShrinkRecord | None:
+        if plan is None or self._shrinking is None:
+            return None
+        with watch:
+            return self._shrinking.act(plan, self.fleet.census, healthy=is_healthy(self.fleet.census.values()))
 
     async def _grow(self, plan: ScaleUpPlan, done: Done, watch: Watch) -> int:
         """Asks for what may be asked for; how many Events were left out."""
@@ -228,6 +241,7 @@ class _Turn:
     silent: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     events_left_out: int = 0
+    shrink: ShrinkRecord | None = None
 
     def record(self, fleet: Fleet, generation: Generation, plan: ScaleUpPlan, marks: Sequence[Instant]) -> LoopRecord:
         """`marks`: when it began, had sensed, had planned, and was done."""
@@ -251,6 +265,7 @@ class _Turn:
             notes=(*self.notes, *plan.notes),
             events_left_out=self.events_left_out,
             spent=Spent(sense=sense, plan=planned, act=act, serving=watch.total, longest=watch.longest),
+            shrink=self.shrink,
         )
 
 
@@ -289,4 +304,17 @@ def _tell(record: LoopRecord) -> None:
         queued=sum(queued.nodes for queued in record.queued),
         deleted=dict(record.deleted),
         problems=list(record.problems),
+        **({} if record.shrink is None else _told(record.shrink)),
     )
+
+
+def _told(shrink: ShrinkRecord) -> dict[str, object]:
+    return {
+        "scale_down": shrink.status,
+        "unneeded": dict(shrink.unneeded),
+        "begun": list(shrink.begun),
+        "given_up": list(shrink.given_up),
+        "ended": {end.order.node: str(end.hindrance or end.outcome) for end in shrink.ended},
+        "under_way": shrink.under_way[0],
+        "homeless": shrink.homeless,
+    }

@@ -8,6 +8,7 @@ import yaml
 
 from slackwater.model.ids import UnixTime
 from slackwater.run.loops.record import LoopRecord
+from slackwater.run.loops.shrinking import ShrinkRecord
 from slackwater.run.ports import ProviderError
 from slackwater.world.fleet.census import Census, Grow
 
@@ -48,6 +49,34 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
         "problems": list(record.problems),
         "notes": list(record.notes),
         "eventsLeftOut": record.events_left_out,
+        "scaleDown": None if record.shrink is None else _shrink(record.shrink),
+    }
+
+
+def _shrink(shrink: ShrinkRecord) -> dict[str, Any]:
+    return {
+        "status": shrink.status,
+        "unneeded": dict(shrink.unneeded),
+        "unremovable": {str(reason): count for reason, count in shrink.reasons.items()},
+        "begun": list(shrink.begun),
+        "givenUp": list(shrink.given_up),
+        "ended": [
+            {
+                "node": end.order.node,
+                "outcome": end.outcome,
+                "reason": None if end.hindrance is None else str(end.hindrance),
+                "detail": end.detail,
+                "seconds": _seconds(end.seconds),
+                "evicted": end.evicted,
+            }
+            for end in shrink.ended
+        ],
+        "underWay": shrink.under_way[0],
+        "draining": shrink.under_way[1],
+        "homeless": shrink.homeless,
+        "evaluated": shrink.evaluated,
+        "cut": shrink.cut,
+        "seconds": _seconds(shrink.seconds),
     }
 
 
@@ -96,6 +125,7 @@ class StatusText:
             "clusterWide": {
                 "health": self._part("health", _HEALTH[record.healthy], now, nodeCounts=counts),
                 "scaleUp": self._part("scaleUp", "InProgress" if growing else "NoActivity", now),
+                "scaleDown": self._scale_down(record, None, now),
             },
             "nodeGroups": [self._group(record, census, now) for census in record.census.values()],
             "slackwater": _ours(record),
@@ -112,7 +142,15 @@ class StatusText:
             scale_up = self._part(f"{census.name} scaleUp", "Backoff", now, backoffInfo=info)
         else:
             scale_up = self._part(f"{census.name} scaleUp", "InProgress" if census.upcoming else "NoActivity", now)
-        return {"name": census.name, "health": health, "scaleUp": scale_up}
+        scale_down = self._scale_down(record, census, now)
+        return {"name": census.name, "health": health, "scaleUp": scale_up, "scaleDown": scale_down}
+
+    def _scale_down(self, record: LoopRecord, census: Census | None, now: str) -> dict[str, Any]:
+        """Of one group, or of all: how many of its nodes are not needed."""
+        unneeded = {} if record.shrink is None else record.shrink.unneeded
+        count = sum(unneeded.values()) if census is None else unneeded.get(census.name, 0)
+        what = "scaleDown" if census is None else f"{census.name} scaleDown"
+        return self._part(what, "CandidatesPresent" if count else "NoCandidates", now, candidates=count)
 
     def _part(self, what: str, status: str, now: str, **more: Any) -> dict[str, Any]:
         before = self._since.get(what)
@@ -137,7 +175,7 @@ def _node_counts(census: Iterable[Census]) -> dict[str, Any]:
 def _ours(record: LoopRecord) -> dict[str, Any]:
     """What Cluster Autoscaler has no words for."""
     document = record_document(record)
-    return {key: document[key] for key in ("seconds", "pending", "inCreation", "queued", "problems", "notes")}
+    return {key: document[key] for key in ("seconds", "pending", "inCreation", "queued", "scaleDown", "problems", "notes")}
 
 
 def stamp(at: UnixTime) -> str:

@@ -19,6 +19,7 @@ from slackwater.model.changes import Changes
 from slackwater.model.ids import UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
+from slackwater.run.loops.shrink_planning import ShrinkInquiry, ShrinkPlan, plan_shrinking, room_needed_again, staying
 from slackwater.simulate.mirror import Mirror
 from slackwater.world.fleet.census import Census
 
@@ -35,6 +36,8 @@ class Inquiry:
     barred: Mapping[GroupName, str] = field(default_factory=dict)
     daemons: tuple[Pod, ...] = ()
     now: UnixTime
+    #: None: nothing is to be removed.
+    shrink: ShrinkInquiry | None = None
 
 
 class ScaleUpPlanner(Protocol):
@@ -49,6 +52,7 @@ class Plans:
 
     scale_up: ScaleUpPlan
     seconds: Mapping[str, float]
+    shrink: ShrinkPlan | None = None
 
 
 class Planning:
@@ -80,6 +84,23 @@ class Planning:
         began = time.perf_counter()
         self._mirror.take(inquiry.changes)
         taken = time.perf_counter()
-        plan = self._scale_up(self._mirror, inquiry, lambda: self._stopped)
+        plan, shrink = self._scale_up(self._mirror, inquiry, self._is_stopped), None
         planned = time.perf_counter()
-        return Plans(scale_up=plan, seconds={"mirror": taken - began, "scaleUp": planned - taken})
+        seconds = {"mirror": taken - began, "scaleUp": planned - taken}
+        if inquiry.shrink is not None:
+            plan, shrink = self._shrink(inquiry, inquiry.shrink, plan)
+            seconds["scaleDown"] = time.perf_counter() - planned
+        return Plans(scale_up=plan, seconds=seconds, shrink=shrink)
+
+    def _shrink(self, inquiry: Inquiry, shrink: ShrinkInquiry, plan: ScaleUpPlan) -> tuple[ScaleUpPlan, ShrinkPlan]:
+        """Where removals are given up for pods, growth is planned anew with their nodes."""
+        mirror = self._mirror
+        given_up = room_needed_again(mirror, shrink, plan)
+        with staying(mirror, given_up):
+            if given_up:
+                plan = self._scale_up(mirror, inquiry, self._is_stopped)
+            found = plan_shrinking(mirror, shrink, inquiry.census, plan, given_up, now=inquiry.now, stop=self._is_stopped)
+        return plan, found
+
+    def _is_stopped(self) -> bool:
+        return self._stopped

@@ -1,10 +1,11 @@
 """What one loop of the autoscaler saw and did: for the log, the status object, `/dumpstate` and metrics. Values only."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
+from slackwater.run.loops.shrinking import ShrinkRecord
 from slackwater.run.ports import ProviderError
 from slackwater.world.fleet.census import Census, Grow, Queued
 
@@ -66,14 +67,22 @@ class LoopRecord:
     notes: tuple[str, ...] = ()
     events_left_out: int = 0
     spent: Spent = field(default_factory=Spent)
+    #: None where no nodes are removed.
+    shrink: ShrinkRecord | None = None
 
     @property
     def healthy(self) -> bool:
         """False while so many nodes are unready that something else must be wrong."""
-        unready = sum(len(census.unready) for census in self.census.values())
-        there = unready + sum(len(census.ready) for census in self.census.values())
-        return unready <= _FEW_UNREADY or unready <= _UNREADY_SHARE * there
+        return is_healthy(self.census.values())
 
     @property
     def in_creation(self) -> int:
         return sum(census.in_creation for census in self.census.values())
+
+
+def is_healthy(census: Iterable[Census]) -> bool:
+    """See `LoopRecord.healthy`."""
+    known = list(census)
+    unready = sum(len(each.unready) for each in known)
+    there = unready + sum(len(each.ready) for each in known)
+    return unready <= _FEW_UNREADY or unready <= _UNREADY_SHARE * there
