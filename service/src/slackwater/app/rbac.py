@@ -24,9 +24,6 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]},
     # Preemption: a victim gets its condition by a patch of its status, then it is deleted.
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
-    # Removing nodes: taints and the cordon, evictions of their pods.
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
-    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
     # NeonVM: machines carry the permit of their pods, so that growth is written before it is answered. Its CRDs may be absent.
     {"apiGroups": ["vm.neon.tech"], "resources": ["virtualmachines"], "verbs": ["get", "list", "watch", "patch"]},
     # Live migrations: begun where a node has too much pressure, deleted when they have ended.
@@ -53,6 +50,9 @@ _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
         "verbs": ["list", "watch"],
     },
     {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["list", "watch"]},
+    # Removing nodes: taints and the cordon, evictions of their pods.
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
+    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
 )
 #: Node groups of Node objects alone.
 _KWOK: Final = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "patch", "delete"]},)
