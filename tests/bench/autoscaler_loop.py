@@ -25,11 +25,13 @@ from slackwater.model.effects import Effect
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.run.loops.autoscaler import Autoscaler, Clocks, LoopConfig
+from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
+from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.growth import GrowthPlanner
 from slackwater.run.loops.planning import Planning
 from slackwater.run.loops.record import LoopRecord
+from slackwater.run.loops.sensing import Senses
 from slackwater.run.surroundings import SurroundingsIntake
 from slackwater.world.changes import ChangeCollector
 from slackwater.world.fleet.fleet import Fleet
@@ -152,10 +154,12 @@ def _autoscaler(service: Service) -> Autoscaler:
     policy = ScaleUpPolicy(pending=PendingRules(), max_nodes=0)
     effects: list[Effect] = []
     return Autoscaler(
-        world=service.world,
-        collector=ChangeCollector(service.world),
-        surroundings=SurroundingsIntake({}),
-        providers=[cloud],
+        Senses(
+            world=service.world,
+            collector=ChangeCollector(service.world),
+            surroundings=SurroundingsIntake({}),
+            providers=[cloud],
+        ),
         fleet=Fleet(FleetPolicy(in_cluster=100, in_group={GroupName("group-0"): 100})),
         planning=Planning(GrowthPlanner(lambda: policy, refuses=lambda _: None)),
         submit=effects.extend,

@@ -15,11 +15,13 @@ from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import Amounts
-from slackwater.run.loops.autoscaler import Autoscaler, Clocks, LoopConfig
+from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
+from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.growth import GrowthPlanner
 from slackwater.run.loops.planning import Planning
 from slackwater.run.loops.record import LoopRecord
+from slackwater.run.loops.sensing import Senses
 from slackwater.run.loops.shrinking import Shrinking
 from slackwater.run.ports import NodeProvider
 from slackwater.run.surroundings import SurroundingsIntake
@@ -81,10 +83,12 @@ class Scene:
         self._shown: dict[NodeName, Node] = {}
         self.fleet = Fleet(self.fleet_policy)
         self.autoscaler = Autoscaler(
-            world=self.world,
-            collector=ChangeCollector(self.world),
-            surroundings=SurroundingsIntake({}),
-            providers=self.providers(),
+            Senses(
+                world=self.world,
+                collector=ChangeCollector(self.world),
+                surroundings=SurroundingsIntake({}),
+                providers=self.providers(),
+            ),
             fleet=self.fleet,
             planning=Planning(GrowthPlanner(lambda: self.policy, refuses=lambda _: None)),
             submit=self.effects.extend,

@@ -5,7 +5,7 @@ service says of itself.
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -34,7 +34,6 @@ class Moment:
 class Growth:
     """All that was seen."""
 
-    group: str
     moments: list[Moment] = field(default_factory=list)
 
     @property
@@ -56,13 +55,19 @@ class Growth:
         return "\n".join(lines)
 
 
+#: Nodes that are ready, and machines that are on their way.
+Count = Callable[[], Awaitable[tuple[int, int]]]
+
+
 @asynccontextmanager
-async def watched(ground: Ground, group: str) -> AsyncIterator[Growth]:
+async def watched(ground: Ground, count: Count) -> AsyncIterator[Growth]:
     """Looks twice a second until the block ends, and once more then."""
-    growth, began = Growth(group), anyio.current_time()
+    growth, began = Growth(), anyio.current_time()
 
     async def look() -> None:
-        growth.moments.append(await _moment(ground, group, anyio.current_time() - began))
+        ready, in_creation = await count()
+        bound = len(await ground.names_bound())
+        growth.moments.append(Moment(at=anyio.current_time() - began, ready=ready, in_creation=in_creation, bound=bound))
 
     async def keep_looking() -> None:
         while True:
@@ -76,14 +81,21 @@ async def watched(ground: Ground, group: str) -> AsyncIterator[Growth]:
     await look()
 
 
-async def _moment(ground: Ground, group: str, at: float) -> Moment:
+async def of_kwok(ground: Ground, group: str) -> tuple[int, int]:
+    """Of a kwok group."""
     # The record first: a machine that comes up meanwhile is then seen twice, and counts once by its name.
     waiting = await _on_record(ground, group)
     nodes = [node for node in await ground.nodes() if node["metadata"]["labels"].get(_LABEL) == group]
     ready = {node["metadata"]["name"] for node in nodes if is_ready(node)}
     unready = {node["metadata"]["name"] for node in nodes} - ready
-    bound = len(await ground.names_bound())
-    return Moment(at=at, ready=len(ready), in_creation=len((waiting - ready) | unready), bound=bound)
+    return len(ready), len((waiting - ready) | unready)
+
+
+async def of_deployment(ground: Ground, path: str, label: str) -> tuple[int, int]:
+    """Of a MachineDeployment: what it is asked to have, less the ready Nodes that carry the label."""
+    # The Nodes first: what is asked for meanwhile is then counted.
+    ready = sum(is_ready(node) for node in await ground.nodes() if node["metadata"]["labels"].get(label) == ground.name)
+    return ready, int((await ground.read(path))["spec"]["replicas"]) - ready
 
 
 async def _on_record(ground: Ground, group: str) -> set[str]:

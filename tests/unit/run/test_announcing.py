@@ -22,7 +22,7 @@ def test_pods_of_the_nodes_that_were_asked_for_are_told_the_group_and_its_sizes(
 def test_reasons_are_counted_and_their_groups_named() -> None:
     full = Bar(kind="limit", text="max node group size reached")
     short = Refused(reason=Reason.RESOURCES_SHORT, words=("Insufficient cpu",))
-    groups = {GroupName("a"): short, GroupName("b"): full, GroupName("c"): short}
+    groups: dict[GroupName, Refused | Bar] = {GroupName("a"): short, GroupName("b"): full, GroupName("c"): short}
     assert why_not(groups) == ("pod didn't trigger scale-up: 2 Insufficient cpu (a, c), 1 max node group size reached (b)")
     assert why_not({}) == "pod didn't trigger scale-up: there are no node groups"
 

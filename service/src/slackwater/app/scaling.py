@@ -33,13 +33,15 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.surroundings import SurroundingKind
 from slackwater.run.clock import monotonic
-from slackwater.run.loops.autoscaler import Autoscaler, Clocks, LoopConfig
+from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
+from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.document import StatusText, record_document, stamp
 from slackwater.run.loops.growth import GrowthPlanner
 from slackwater.run.loops.machines import MachineRemover
 from slackwater.run.loops.planning import Planning
 from slackwater.run.loops.record import LoopRecord
+from slackwater.run.loops.sensing import Senses
 from slackwater.run.loops.shrinking import Shrinking
 from slackwater.run.surroundings import SurroundingsIntake
 from slackwater.world.changes import ChangeCollector
@@ -109,10 +111,7 @@ class Scaling:
                 group.start_soon(task, name=name)
             await self.intake.synced()
             self._autoscaler = Autoscaler(
-                world=self._world,
-                collector=self._collector,
-                surroundings=self.intake,
-                providers=clouds.providers,
+                Senses(world=self._world, collector=self._collector, surroundings=self.intake, providers=clouds.providers),
                 fleet=self._fleet,
                 planning=Planning(GrowthPlanner(self._policy, refuses=self._refuses)),
                 submit=self._submit,

@@ -49,8 +49,8 @@ REFUSALS = [
     ),
     (
         GROUP + "minSiz: 1}]}",
-        "autoscaler.nodeGroups[0].minSiz: got an unknown key, want one of name, provider, id, minSize, maxSize, "
-        "enabled, maxNodesInCreation, template, kwok (did you mean minSize?)",
+        "autoscaler.nodeGroups[0].minSiz: got an unknown key, want one of name, provider, id, minSize, maxSize, enabled, "
+        "maxNodesInCreation, template, kwok (did you mean minSize?)",
     ),
     ('nodes: {"a.b": 1}', 'nodes["a.b"]: got an unknown key, want one of watermark, system, score'),
     # sections and lists

@@ -82,8 +82,8 @@ def largest_first(sites: Sites, group: int, runs: Sequence[Run]) -> list[Run]:
     has = sites.node(group).allocatable
 
     def key(run: Run) -> tuple[float, int]:
-        asked = sites.asked(run.kind)
-        share = sum(int(asked[line]) / (amount or 1) for line, amount in ((CPU, has.cpu), (MEMORY, has.memory)))
+        asked = dict(sites.amounts(run.kind))
+        share = sum(asked.get(line, 0) / (amount or 1) for line, amount in ((CPU, has.cpu), (MEMORY, has.memory)))
         return (-share, int(run.pods[0]))
 
     return sorted(runs, key=key)

@@ -31,6 +31,8 @@ def place_existing(
 ) -> Rows:
     """The row of each pod, NOWHERE where it fits none; shape (pods,). `pods` are in the order of importance."""
     rows: Rows = np.full(len(pods), NOWHERE, np.intp)
+    if not picture.n_rows:
+        return rows
     everywhere = np.arange(picture.n_rows)
     hinted = _hinted_rows(picture, pods, hints)
     for part in _by_priority(pods) if hints else [np.arange(len(pods))]:

@@ -7,7 +7,6 @@ verdicts move with pods placed elsewhere are not for this file (see `tracked`).
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import Final
 
 import numpy as np
 
@@ -16,8 +15,6 @@ from slackwater.decide.scaleup.sites import Sites
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.valuecolumn import grown
-
-_NONE: Final[Rows] = np.zeros(0, np.intp)
 
 
 class NewNodes:
@@ -63,13 +60,14 @@ class NewNodes:
     def note(self, kind: KindId, nodes: Rows) -> None:
         """Pods of the kind stand on these nodes now, one for each entry."""
         at, counts = np.unique(nodes, return_counts=True)
-        self.free[:, at] -= np.outer(self.sites.asked(kind), counts)
-        self._standing.setdefault(kind, []).append(at)
+        self._stand(kind, at, counts)
 
     def _onto_open(self, kind: KindId, count: int) -> Rows:
-        if not self.n:
-            return _NONE
-        return self._put(kind, np.flatnonzero(self._welcoming(kind)), count)
+        welcome = self._welcoming(kind)
+        # Comparing is far cheaper than dividing, and most nodes are full most of the time.
+        for line, amount in self.sites.amounts(kind):
+            welcome &= self.free[line, : self.n] >= amount
+        return self._put(kind, np.flatnonzero(welcome), count)
 
     def _welcoming(self, kind: KindId) -> Mask:
         """Open nodes where the rules, amounts aside, let a pod of the kind."""
@@ -83,16 +81,25 @@ class NewNodes:
         return welcome
 
     def _put(self, kind: KindId, nodes: Rows, count: int) -> Rows:
-        """Fills nodes in their order."""
-        asked = self.sites.asked(kind)
-        lines = np.flatnonzero(asked)
-        copies = (self.free[np.ix_(lines, nodes)] // asked[lines][:, None]).min(axis=0, initial=count)
-        if kind in self.sites.company.apart(kind):
-            np.minimum(copies, 1, out=copies)
-        before = np.cumsum(copies) - copies
-        placed = np.repeat(nodes, np.clip(count - before, 0, copies))
-        self.note(kind, placed)
-        return placed
+        """Fills nodes in their order; each takes at least one."""
+        nodes = nodes[:count]
+        if not len(nodes):
+            return nodes
+        counts: Int64 = np.ones(len(nodes), np.int64)
+        if kind not in self.sites.company.apart(kind):
+            amounts = self.sites.amounts(kind)
+            copies = np.min([self.free[line, nodes] // amount for line, amount in amounts], axis=0)
+            counts = np.clip(count - (np.cumsum(copies) - copies), 0, copies)
+            nodes, counts = nodes[counts > 0], counts[counts > 0]
+        self._stand(kind, nodes, counts)
+        return np.repeat(nodes, counts)
+
+    def _stand(self, kind: KindId, nodes: Rows, counts: Int64) -> None:
+        """`counts[i]` pods on `nodes[i]`, which are distinct."""
+        for line, amount in self.sites.amounts(kind):
+            self.free[line, nodes] -= amount * counts
+        if self.sites.company.apart(kind):
+            self._standing.setdefault(kind, []).append(nodes)
 
 
 def opening(nodes: NewNodes, kind: KindId, count: int) -> list[int]:

@@ -7,7 +7,6 @@ the demand beside one another (`company`, `newnodes`).
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
 
 import numpy as np
 
@@ -24,9 +23,6 @@ from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.nodefacts import CPU, MEMORY
 from slackwater.simulate.picture import Picture
 
-#: A count of copies that no node reaches.
-_MANY: Final = 1 << 40
-
 
 class Sites:
     """Positions are those of `groups`; a group without a template takes nobody.
@@ -42,6 +38,7 @@ class Sites:
         self.system = system
         self._templates = [(at, group.template) for at, group in enumerate(groups) if group.template is not None]
         self.codes: dict[KindId, Codes] = {}
+        self._amounts: dict[KindId, list[tuple[int, int]]] = {}
         with self._specimens() as rows:
             self.empty = _left(picture, rows, len(groups))
         self.company = Company(picture, kinds)
@@ -97,14 +94,18 @@ class Sites:
         return self.template(group).node
 
     def takes(self, kind: KindId, group: int) -> bool:
-        return bool(self.codes[kind][group] == Reason.OK)
+        return not self.codes[kind][group]
 
-    def asked(self, kind: KindId) -> Int64:
-        """What a pod of the kind takes, by the lines of `empty`."""
-        requests = self.picture.kinds.requests[: len(self.picture.facts.resource), kind]
-        if self.picture.ledger is None:
-            return requests
-        return np.concatenate([requests, requests[[CPU, MEMORY]]])
+    def amounts(self, kind: KindId) -> list[tuple[int, int]]:
+        """What a pod of the kind takes: lines of `empty`, and how much of each; the pod itself counts as one of `pods`."""
+        found = self._amounts.get(kind)
+        if found is None:
+            n_lines = len(self.picture.facts.resource)
+            asked = self.picture.kinds.requests[:n_lines, kind].tolist()
+            if self.picture.ledger is not None:
+                asked += [asked[CPU], asked[MEMORY]]
+            found = self._amounts[kind] = [(line, amount) for line, amount in enumerate(asked) if amount]
+        return found
 
     def copies(self, kind: KindId, group: int) -> int:
         """How many pods of the kind an empty new node takes, as far as that node goes; 0 where it takes none."""
@@ -112,9 +113,7 @@ class Sites:
             return 0
         if kind in self.company.apart(kind):
             return 1
-        asked = self.asked(kind)
-        lines = np.flatnonzero(asked)
-        return int((self.empty[lines, group] // asked[lines]).min(initial=_MANY))
+        return min(int(self.empty[line, group]) // amount for line, amount in self.amounts(kind))
 
     def _note(self, kind: KindId, codes: dict[int, int]) -> None:
         known = self.codes.setdefault(kind, np.full(len(self.groups), Reason.NODE_UNKNOWN, np.uint8))

@@ -155,6 +155,4 @@ def most_copies(sites: Sites, kind: KindId, group: int) -> int:
         return 0
     if kind in sites.company.apart(kind):
         return 1
-    asked = sites.asked(kind)
-    lines = np.flatnonzero(asked)
-    return int((sites.empty[lines, group] // asked[lines]).min())
+    return min(int(sites.empty[line, group]) // amount for line, amount in sites.amounts(kind))

@@ -11,38 +11,31 @@ one comes later. Nothing it remembers has to outlive the process: see `world.fle
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from typing import Final
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 import structlog
 
 from slackwater.decide.scaleup.outcome import Growth, ScaleUpPlan
-from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.effects import Effect
-from slackwater.model.ids import Instant, UnixTime
+from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.run.loops.acting import Actor, Done
 from slackwater.run.loops.announcing import Announcer, not_triggered, triggered
+from slackwater.run.loops.clocks import Clocks, Watch
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.planning import Inquiry, Planning, Plans
 from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent, is_healthy
-from slackwater.run.loops.sensing import ask_providers, sights
+from slackwater.run.loops.sensing import Senses, Sensor
 from slackwater.run.loops.shrink_planning import ShrinkPlan
 from slackwater.run.loops.shrinking import Shrinking, ShrinkRecord
-from slackwater.run.ports import NodeProvider
-from slackwater.run.surroundings import SurroundingsIntake
-from slackwater.world.changes import ChangeCollector
 from slackwater.world.fleet.census import Wish
 from slackwater.world.fleet.fleet import Fleet
-from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
 
-#: Objects collected before other tasks get a turn: about 2 ms of work.
-_SLICE: Final = 500
 #: After failures in a row the next loop comes later, at most by this factor.
 _LONGEST_BACKOFF: Final = 32
 
@@ -57,14 +50,6 @@ class LoopConfig:
     call_seconds: float = 30.0
 
 
-@dataclass(slots=True, kw_only=True)
-class Clocks:
-    """`clock` for intervals, `wall` for the times that objects carry."""
-
-    clock: Callable[[], Instant]
-    wall: Callable[[], UnixTime]
-
-
 #: Writes the status object. Never raises for what the API server answers; None: there is none.
 StatusWriter = Callable[[LoopRecord], Awaitable[None]]
 
@@ -73,34 +58,13 @@ async def _nothing() -> Sequence[str]:
     return ()
 
 
-@dataclass(slots=True)
-class _Watch:
-    """Seconds that the serving loop was not free, piece by piece."""
-
-    clock: Callable[[], Instant]
-    total: float = 0.0
-    longest: float = 0.0
-    _began: Instant = field(default=Instant(0.0))
-
-    def __enter__(self) -> None:
-        self._began = self.clock()
-
-    def __exit__(self, *_: object) -> None:
-        piece = self.clock() - self._began
-        self.total += piece
-        self.longest = max(self.longest, piece)
-
-
 class Autoscaler:
     """See the module."""
 
     def __init__(
         self,
+        senses: Senses,
         *,
-        world: World,
-        collector: ChangeCollector,
-        surroundings: SurroundingsIntake,
-        providers: Sequence[NodeProvider],
         fleet: Fleet,
         planning: Planning,
         submit: Callable[[Iterable[Effect]], None],
@@ -112,33 +76,26 @@ class Autoscaler:
         prepare: Callable[[], Awaitable[Sequence[str]]] = _nothing,
         shrinking: Shrinking | None = None,
     ) -> None:
-        self._world = world
-        self._collector = collector
-        self._surroundings = surroundings
-        self._providers = providers
+        """`leading` is asked before whatever changes something. `prepare` runs before each plan, and may say something."""
+        self._world = senses.world
         self.fleet = fleet
         self._planning = planning
         self._submit = submit
         self._write_status = write_status
         self._clocks = clocks
-        self.config = config
+        self.counts = counts
+        self._config = config
         self._leading = leading
         self._prepare = prepare
         self._shrinking = shrinking
         self._announcer = Announcer()
-        self._actor = Actor(
-            {provider.name: provider for provider in providers},
-            fleet,
-            clock=clocks.clock,
-            leading=leading,
-            timeout_seconds=config.call_seconds,
-        )
-        self._daemons: tuple[Pod, ...] = ()
+        providers, seconds = {provider.name: provider for provider in senses.providers}, config.call_seconds
+        self._actor = Actor(providers, fleet, clock=clocks.clock, leading=leading, timeout_seconds=seconds)
+        self._sensor = Sensor(senses, fleet, self._actor, clocks=clocks, timeout_seconds=seconds)
         self._woken = anyio.Event()
         self._seen_stuck = self._seen_ready = 0
         #: The last loop that came to its end, None before the first.
         self.last: LoopRecord | None = None
-        self.counts = counts
         self._loops = 0
         self._failures_in_a_row = 0
 
@@ -172,19 +129,19 @@ class Autoscaler:
     async def _until_due(self) -> None:
         """After a failure nothing wakes us before the time."""
         if self._failures_in_a_row:
-            await anyio.sleep(self.config.interval_seconds * min(2**self._failures_in_a_row, _LONGEST_BACKOFF))
+            await anyio.sleep(self._config.interval_seconds * min(2**self._failures_in_a_row, _LONGEST_BACKOFF))
             return
-        with anyio.move_on_after(self.config.interval_seconds):
+        with anyio.move_on_after(self._config.interval_seconds):
             await self._woken.wait()
             await self._settled()
 
     async def _settled(self) -> None:
         """A burst is planned for as a whole."""
-        with anyio.move_on_after(self.config.longest_settle_seconds):
+        with anyio.move_on_after(self._config.longest_settle_seconds):
             quiet = False
             while not quiet:
                 self._woken = anyio.Event()
-                with anyio.move_on_after(self.config.settle_seconds) as scope:
+                with anyio.move_on_after(self._config.settle_seconds) as scope:
                     await self._woken.wait()
                 quiet = scope.cancelled_caught
 
@@ -195,97 +152,54 @@ class Autoscaler:
         self._loops += 1
         self._seen_stuck, self._seen_ready = self._world.pods.became_stuck, self._world.nodes.became_ready
         self._woken = anyio.Event()
-        watch, clock = _Watch(self._clocks.clock), self._clocks.clock
-        began, at = clock(), self._clocks.wall()
-        self.counts.begun(at)
-        done = Done()
-        silent = await self._sense_fleet(done, watch)
-        changes = await self._collect(watch)
-        sensed = clock()
-        notes = await self._prepare()
-        inquiry = Inquiry(
-            changes=changes,
-            census=dict(self.fleet.census),
-            barred={name: why for name, census in self.fleet.census.items() if (why := census.closed(sensed)) is not None},
-            daemons=self._daemons,
-            now=at,
-            shrink=None if self._shrinking is None else self._shrinking.sense(self.fleet.census),
-        )
-        plans = await self._planned(inquiry)
-        planned = clock()
-        left_out = await self._grow(plans.scale_up, done, watch)
-        plan, shrunk = plans.scale_up, self._shrink(plans.shrink, watch)
-        self.last = LoopRecord(
-            number=self._loops,
-            at=at,
-            instant=clock(),
-            generation=changes.generation,
-            census=dict(self.fleet.census),
-            pending=_counts(plan),
-            planned={growth.group: growth.count for growth in plan.growths},
-            asked=tuple(done.asked),
-            queued=self.fleet.queued,
-            deleted=done.deleted,
-            lowered=done.lowered,
-            failed=done.failed,
-            silent=tuple(sorted(silent)),
-            problems=(*silent.values(), *done.problems),
-            notes=(*notes, *plan.notes),
-            events_left_out=left_out,
-            spent=Spent(
-                sense=sensed - began,
-                plan=planned - sensed,
-                act=clock() - planned,
-                serving=watch.total,
-                longest=watch.longest,
-            ),
-            shrink=shrunk,
-        )
+        turn = _Turn(number=self._loops, at=self._clocks.wall(), watch=Watch(self._clocks.clock))
+        self.counts.begun(turn.at)
+        marks = [self._clocks.clock()]
+        inquiry = await self._sense(turn)
+        marks.append(self._clocks.clock())
+        plans = await self._plan(inquiry)
+        marks.append(self._clocks.clock())
+        turn.events_left_out = await self._act(plans, turn)
+        marks.append(self._clocks.clock())
+        self.last = turn.record(self.fleet, inquiry.changes.generation, plans.scale_up, marks)
         return self.last
 
-    async def _planned(self, inquiry: Inquiry) -> Plans:
+    async def _sense(self, turn: "_Turn") -> Inquiry:
+        """One snapshot for every plan."""
+        turn.silent = await self._sensor.look(turn.done, turn.watch)
+        turn.notes = await self._prepare()
+        changes = await self._sensor.collect(turn.watch)
+        census, now = dict(self.fleet.census), self._clocks.clock()
+        return Inquiry(
+            changes=changes,
+            census=census,
+            barred={name: why for name, each in census.items() if (why := each.closed(now)) is not None},
+            daemons=self._sensor.daemons,
+            now=turn.at,
+            shrink=None if self._shrinking is None else self._shrinking.sense(census),
+        )
+
+    async def _plan(self, inquiry: Inquiry) -> Plans:
         try:
             return await self._planning.plan(inquiry)
         except Exception:
             self._planning.forget()
-            self._collector.begin_again()
-            self._surroundings.begin_again()
+            self._sensor.begin_again()
             raise
 
-    async def _sense_fleet(self, done: Done, watch: _Watch) -> Mapping[str, str]:
-        """What each group has; what is lost of it is cleaned up first, and then looked at again."""
-        silent = await self._look(watch)
-        chores = self.fleet.chores(self._clocks.clock())
-        if chores:
-            await self._actor.clean(chores, done)
-            silent = {**silent, **await self._look(watch)}
-        return silent
+    async def _act(self, plans: Plans, turn: "_Turn") -> int:
+        """What the plans ask for, as far as it may be done now; how many Events were left out."""
+        left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
+        turn.shrink = self._shrink(plans.shrink, turn.watch)
+        return left_out
 
-    async def _look(self, watch: _Watch) -> Mapping[str, str]:
-        groups, silent = await ask_providers(self._providers, timeout_seconds=self.config.call_seconds)
+    def _shrink(self, plan: ShrinkPlan | None, watch: Watch) -> ShrinkRecord | None:
+        if plan is None or self._shrinking is None:
+            return None
         with watch:
-            now = self._clocks.clock()
-            seen = sights(groups, self._world, now=now, wall=self._clocks.wall())
-            self.fleet.observe(groups, seen, now, silent=silent)
-        return silent
+            return self._shrinking.act(plan, self.fleet.census, healthy=is_healthy(self.fleet.census.values()))
 
-    async def _collect(self, watch: _Watch) -> Changes:
-        """What changed, a slice at a time; the last slice makes it whole."""
-        nodes: list[NodeChange] = []
-        pods: list[PodChange] = []
-        while len(self._collector) > _SLICE:
-            with watch:
-                some = self._collector.some(_SLICE)
-                nodes += some[0]
-                pods += some[1]
-            await anyio.lowlevel.checkpoint()
-        with watch:
-            around = self._surroundings.changes()
-            if around.daemons is not None:
-                self._daemons = around.daemons
-            return self._collector.rest((nodes, pods), around)
-
-    async def _grow(self, plan: ScaleUpPlan, done: Done, watch: _Watch) -> int:
+    async def _grow(self, plan: ScaleUpPlan, done: Done, watch: Watch) -> int:
         """Asks for what may be asked for; how many Events were left out."""
         with watch:
             growths = [waiting for growth in plan.growths if (waiting := self._still_wanted(growth)).count]
@@ -306,12 +220,6 @@ class Autoscaler:
             self._submit(chosen)
         return left_out
 
-    def _shrink(self, plan: ShrinkPlan | None, watch: _Watch) -> ShrinkRecord | None:
-        if plan is None or self._shrinking is None:
-            return None
-        with watch:
-            return self._shrinking.act(plan, self.fleet.census, healthy=is_healthy(self.fleet.census.values()))
-
     def _still_wanted(self, growth: Growth) -> Growth:
         """The world went on while the plan was made: nodes whose pods have all found a place are not asked for."""
         nodes = tuple(pods for pods in growth.nodes if not pods or any(map(self._waits, pods)))
@@ -320,6 +228,45 @@ class Autoscaler:
     def _waits(self, pod: Pod) -> bool:
         now = self._world.pods.known(pod.uid)
         return now is not None and now.node is None and not now.ended and self._world.claims.get(pod.uid) is None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Turn:
+    """What one loop comes to, piece by piece."""
+
+    number: int
+    at: UnixTime
+    watch: Watch
+    done: Done = field(default_factory=Done)
+    silent: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    events_left_out: int = 0
+    shrink: ShrinkRecord | None = None
+
+    def record(self, fleet: Fleet, generation: Generation, plan: ScaleUpPlan, marks: Sequence[Instant]) -> LoopRecord:
+        """`marks`: when it began, had sensed, had planned, and was done."""
+        sense, planned, act = (after - before for before, after in pairwise(marks))
+        watch, done = self.watch, self.done
+        return LoopRecord(
+            number=self.number,
+            at=self.at,
+            instant=marks[-1],
+            generation=generation,
+            census=dict(fleet.census),
+            pending=_counts(plan),
+            planned={growth.group: growth.count for growth in plan.growths},
+            asked=tuple(done.asked),
+            queued=fleet.queued,
+            deleted=done.deleted,
+            lowered=done.lowered,
+            failed=done.failed,
+            silent=tuple(sorted(self.silent)),
+            problems=(*self.silent.values(), *done.problems),
+            notes=(*self.notes, *plan.notes),
+            events_left_out=self.events_left_out,
+            spent=Spent(sense=sense, plan=planned, act=act, serving=watch.total, longest=watch.longest),
+            shrink=self.shrink,
+        )
 
 
 def _wishes(growth: Growth) -> list[Wish]:
