@@ -44,6 +44,7 @@ class Census:
 
     `unready` were ready once. `missing` of the coming are those that the provider does not even list yet. `known` is false
     while the provider does not answer: then this is what was true when it last did, and the group may not be changed.
+    `held` of the lost are not replaced yet: their deletion has to succeed first, or fail for a while.
     """
 
     group: NodeGroup
@@ -55,6 +56,7 @@ class Census:
     missing: int
     lost: tuple[Lost, ...]
     leaving: int
+    held: int = 0
     backoff: Backoff | None = None
     doubtful: bool = False  #: a growth call was not answered; its nodes are among the coming
     off: bool = False  #: not to be changed by us
@@ -65,13 +67,13 @@ class Census:
 
     @property
     def upcoming(self) -> int:
-        """Nodes that will be there without anybody asking for more."""
-        return self.coming + len(self.starting)
+        """Nodes that nobody has to ask for again."""
+        return self.coming + len(self.starting) + self.held
 
     @property
     def in_creation(self) -> int:
         """What the limits count."""
-        return self.upcoming + sum(not lost.given_up for lost in self.lost)
+        return self.coming + len(self.starting) + sum(not lost.given_up for lost in self.lost)
 
     def closed(self, now: Instant) -> str | None:
         """Why the group may not grow, or None."""
