@@ -147,3 +147,29 @@ async def test_without_overlap_one_batch_of_drains_ends_before_the_next_begins()
     scene.runs("web", nodes)
     await scene.pass_time(600)
     assert (scene.sizes(), scene.watched.most_drains) == ({"a": 2}, 2)
+
+
+async def test_switched_off_nothing_goes_and_what_had_begun_is_given_up() -> None:
+    scene = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    pool(scene, 3)
+    await scene.pass_time(85)
+    assert len(scene.world.removals.drains.nodes) == 3
+    scene.shrink_policy = ScaleDownPolicy(enabled=False)
+    scene.restart()
+    await scene.pass_time(120)
+    assert (scene.sizes(), scene.cordoned) == ({"a": 3}, set())
+    assert not any(scene.taints.values())
+
+
+async def test_after_a_start_nothing_is_forgotten_while_the_provider_does_not_answer() -> None:
+    scene = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    pool(scene, 1)
+    await scene.pass_time(85)
+    scene.restart()
+    scene.cloud.breaks()
+    await scene.pass_time(30)
+    assert scene.autoscaler._shrinking is not None
+    assert scene.autoscaler._shrinking.state is None
+    scene.cloud.breaks(None)
+    await scene.pass_time(90)
+    assert scene.sizes() == {"a": 0}
