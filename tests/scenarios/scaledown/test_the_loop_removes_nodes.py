@@ -7,9 +7,11 @@ import pytest
 from slackwater.decide.scaledown.policy import ScaleDownPolicy
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Instant, NodeName
+from slackwater.model.particulars import Particulars, PodTerm
+from slackwater.model.selectors import Requirement
 from slackwater.run.loops.shrinking import ShrinkDelays
 from slackwater.world.drains.limits import DrainLimits
-from tests.support.builders import a_node
+from tests.support.builders import a_node, a_pod
 from tests.support.shrinking import ShrinkScene
 
 pytestmark = pytest.mark.anyio
@@ -173,3 +175,21 @@ async def test_after_a_start_nothing_is_forgotten_while_the_provider_does_not_an
     scene.cloud.breaks(None)
     await scene.pass_time(90)
     assert scene.sizes() == {"a": 0}
+
+
+async def test_an_evicted_pod_of_a_kind_that_is_nowhere_any_more_can_still_be_planned_for() -> None:
+    """The picture knows only labels that somebody reads; the pod's own rule reads one that nobody else does."""
+    scene = ShrinkScene()
+    pool(scene, 2)
+    await scene.pass_time(10)
+    own = (Requirement("tier", "In", ("rare",)),)
+    rule = Particulars(anti_affinity=(PodTerm(topology_key="kubernetes.io/hostname", selector=own, namespaces=("default",)),))
+    pod = a_pod("rare", on="gone", labels={"tier": "rare"})
+    shrinking = scene.autoscaler._shrinking
+    assert shrinking is not None
+    assert shrinking.state is not None
+    evicted = replace(pod, kind=replace(pod.kind, particulars=rule))
+    shrinking.state = shrinking.state.evicted(evicted, scene.time.wall())
+    record = await scene.loop()
+    assert record.shrink is not None
+    assert (record.shrink.homeless, record.shrink.reasons[Hindrance.DESTINATION]) == ("", 1)
