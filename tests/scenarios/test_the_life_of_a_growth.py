@@ -34,13 +34,14 @@ def has(
     name: str,
     *,
     cloud: int = 0,
+    size: int = 0,
     max_size: int = 1000,
     scalars: tuple[tuple[str, int], ...] = (),
     **node: Any,
 ) -> Pool:
     """A group of nodes of 4 CPUs, unless said otherwise."""
     template = replace(a_node(f"template-of-{name}", **node), scalars=(*scalars, ("pods", 110)))
-    return scene.clouds[cloud].has(name, max_size=max_size, template=template)
+    return scene.clouds[cloud].has(name, size=size, max_size=max_size, template=template)
 
 
 async def test_five_hundred_pods_get_five_hundred_nodes_a_hundred_at_a_time() -> None:
@@ -272,6 +273,17 @@ async def test_pods_learn_what_was_bought_for_them_and_why_nothing_was() -> None
 
     await scene.loop()
     assert len(scene.said("NotTriggerScaleUp")) == 1, "the same is not said again at once"
+
+
+async def test_expendable_pods_that_run_are_in_nobodys_way() -> None:
+    scene = Scene()
+    has(scene, "a", size=1)
+    scene.wants_many(1, tag="expendable", priority=-20)
+    scene.settle()
+    assert scene.pending() == 0
+    scene.wants_many(1)
+    record = await scene.loop()
+    assert (record.planned, record.pending.schedulable) == ({}, 1), "kube-scheduler preempts for it"
 
 
 async def test_a_plan_that_failed_is_made_again_from_everything() -> None:

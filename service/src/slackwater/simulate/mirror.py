@@ -53,6 +53,8 @@ class Mirror:
         #: Pods that count on a node, by its name, whether the node is there or not.
         self._guests: dict[NodeName, dict[PodUid, Tenant]] = {}
         self._place: dict[PodUid, NodeName] = {}
+        #: Of the pods that have a place, those of a negative priority.
+        self._negative: dict[PodUid, None] = {}
         self._free: dict[Row, None] = {}
         self._strangers: Sequence[Pod] = ()
         self._kinds_at_first = 0
@@ -60,6 +62,16 @@ class Mirror:
     def on(self, row: Row) -> list[Tenant]:
         """The pods of a row, as they count there, with their kinds' numbers."""
         return list(self._guests.get(self.picture.facts.nodes[row].name, {}).values()) if row < self.picture.n_rows else []
+
+    def standing_below(self, priority: int) -> list[tuple[KindId, Row]]:
+        """Where pods of a lower priority stand, one entry for each; of negative priorities alone, which are few."""
+        found = []
+        for uid in self._negative:
+            node = self._place[uid]
+            tenant = self._guests[node][uid]
+            if tenant.pod.priority < priority and node in self._nodes:
+                found.append((tenant.kind, self.row_of(node)))
+        return found
 
     @property
     def nodes(self) -> Mapping[NodeName, Node]:
@@ -156,6 +168,7 @@ class Mirror:
         node = self._place.pop(uid, None)
         if node is None:
             return None
+        self._negative.pop(uid, None)
         guests = self._guests[node]
         tenant = guests.pop(uid)
         if not guests:
@@ -169,6 +182,8 @@ class Mirror:
             return False
         self._place[pod.uid] = pod.node
         self._guests.setdefault(pod.node, {})[pod.uid] = Tenant(pod, kind)
+        if pod.priority < 0:
+            self._negative[pod.uid] = None
         return True
 
     def _move(self, moves: Sequence[tuple[KindId, int, int]]) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from slackwater.decide.scaleup.existing import give_way
 from slackwater.decide.scaleup.groups import Bar, BarKind, GrowableGroup
 from slackwater.decide.scaleup.outcome import PassedOver, ScaleUpPlan
 from slackwater.decide.scaleup.pending import Demand, which_count
@@ -40,6 +41,7 @@ class GrowthPlanner:
         mirror.learn(standing)
         picture = mirror.picture
         with picture.fork():
+            give_way(picture, mirror.standing_below(policy.pending.priority_cutoff))
             for census in inquiry.census.values():
                 _leave_out(mirror, census)
             plan = plan_scale_up(picture, demand, groups, policy=policy, clock=_until(stop), hints=self._hints)
