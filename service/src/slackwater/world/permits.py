@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from slackwater.ledger.account import Account
 from slackwater.ledger.growth import Question, settled
 from slackwater.model.effects import Effect, Resize
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
@@ -91,7 +92,7 @@ class Permits:
         question = _question(ask, pod.vertical, slot_bytes, policy)
         if isinstance(question, PermitRefusal):
             return question
-        if self._migrating.is_told(pod) and question.asked != claim.account.reserved:
+        if self._migrating.is_told(pod) and not _as_held(claim.account, question.asked):
             message = "cannot change resources: agent has already been informed that pod is migrating"
             return PermitRefusal(status=400, code="migrating", message=message)
         return _Case(pod, standing, claim, row, ask, question, slot_bytes)
@@ -103,7 +104,9 @@ class Permits:
         first_odd = self._hear(case, now, leaving=leaving or landing is not None)
         effects: list[Effect] = []
         told = self._migrating.is_told(pod)
-        if not told:
+        if told:
+            effects += self._held(case, now)
+        else:
             effects += self._settle(case, now, withhold=leaving or landing is not None)
             if landing is not None:
                 effects += self._migrating.start(pod, landing)
@@ -137,6 +140,15 @@ class Permits:
         self._tally.odd_requests += odd
         first_odd, standing.odd = odd and not standing.odd, standing.odd or odd
         return first_odd
+
+    def _held(self, case: "_Case", now: Instant) -> list[Effect]:
+        """The agent of a pod that migrates has told what the pod has: nothing is left to be uncertain about."""
+        account = case.claim.account
+        if account.buffer == NOTHING:
+            return []
+        self._claims.recount(case.pod.uid, replace(account, reserved=case.question.asked, buffer=NOTHING))
+        self._migrating.still_leaving(case.pod.uid)
+        return self._room_given(now)
 
     def _settle(self, case: "_Case", now: Instant, *, withhold: bool) -> list[Effect]:
         """The formula, and what it changes on the node."""
@@ -186,6 +198,11 @@ class Permits:
             ceiling_pending=not granted.within(safe),
             node=claim.node,
         )
+
+
+def _as_held(account: Account, asked: Amounts) -> bool:
+    """Is that what the pod has? Before its agent has been heard, it may have some of its Buffer."""
+    return account.reserved.minus(account.buffer).within(asked) and asked.within(account.reserved)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,3 +67,4 @@ class VerticalEvents:
                 account = self._standings.seen(pod, claim.account, scheduler_name=policy.scheduler_name)
                 if account != claim.account:
                     self._claims.recount(uid, account)
+                self._ceilings.recorded(uid)
