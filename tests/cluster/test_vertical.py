@@ -123,7 +123,9 @@ async def until_crowded(watcher: Watcher) -> None:
         return bool(watcher.faults) or (numbers["looks"] >= LOOKS and min(numbers.values()) > 0)
 
     await anyio.sleep(UNDISTURBED_SECONDS)
-    await eventually(seen, enough, within_seconds=PATIENCE_SECONDS, wanted=f"{LOOKS} looks, and each of these", every_seconds=0.5)
+    await eventually(
+        seen, enough, within_seconds=PATIENCE_SECONDS, wanted=f"{LOOKS} looks, and each of these", every_seconds=0.5
+    )
 
 
 async def until_at_rest(stage: Stage, ground: Ground, fleet: Fleet) -> None:
@@ -139,9 +141,7 @@ async def until_at_rest(stage: Stage, ground: Ground, fleet: Fleet) -> None:
             *(f"permit of {entry['name']}: {entry}" for entry in dump["permits"] if entry["permit"] != entry["ceiling"]),
         ]
 
-    await eventually(
-        left, lambda found: not found, within_seconds=PATIENCE_SECONDS, wanted="nothing left", every_seconds=0.5
-    )
+    await eventually(left, lambda found: not found, within_seconds=PATIENCE_SECONDS, wanted="nothing left", every_seconds=0.5)
 
 
 def not_at_rest(node: dict[str, Any], in_use: dict[str, tuple[int, int]]) -> list[str]:
