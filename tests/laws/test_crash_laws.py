@@ -10,6 +10,7 @@ Assumed, as in docs/adr/0011: of a binding that was sent, it is settled when a n
 import os
 from collections import deque
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import hypothesis.strategies as st
 import pytest
@@ -39,7 +40,7 @@ from slackwater.model.machines import Machine, Migration
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Load, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.model.vertical import MigrationRef
+from slackwater.model.vertical import MigrationRef, Role
 from slackwater.world.invariants import violations
 from slackwater.world.permits import Decided
 from slackwater.world.policy import Policy
@@ -50,6 +51,7 @@ from tests.support.builders import a_node, a_pod, a_vertical, amounts
 pytestmark = pytest.mark.timeout(900)
 
 NODES = ("a", "b")
+ROLES: Final[tuple[Role, Role]] = ("source", "target")
 UNIT = amounts("1", "4Gi")
 MAXIMUM = amounts("6", "24Gi")
 sizes = st.builds(lambda cpu, memory: amounts(str(cpu), f"{4 * memory}Gi"), *[st.sampled_from([1, 2, 3, 4, 6])] * 2)
@@ -134,7 +136,7 @@ class ApiServer:
             case CreateMigration():
                 key = PodKey(effect.key.namespace, effect.name)
                 if key not in self.migrations:
-                    self.put_migration(_a_migration(key, effect))
+                    self.put_migration(_a_migration(key, effect.machine, effect.key.name, effect.landing))
                 return MigrationStarted(effect.uid)
             case DeleteMigration(_, key):
                 self.delete_migration(key)
@@ -161,18 +163,18 @@ class ApiServer:
         ]
 
 
-def _a_migration(key: PodKey, effect: CreateMigration) -> Migration:
+def _a_migration(key: PodKey, machine: str, pod: str, landing: NodeName | None = None) -> Migration:
     return Migration(
         key=key,
         uid=f"uid-{key.name}",
         resource_version=0,
-        machine=effect.machine,
+        machine=machine,
         phase="",
-        ours=True,
+        ours=landing is not None,
         deleting=False,
-        source_pod=effect.key.name,
+        source_pod=pod,
         target_pod="",
-        landing=effect.landing,
+        landing=landing,
     )
 
 
@@ -245,47 +247,35 @@ class CrashMachine(RuleBasedStateMachine):
                     if not sent.arrived:
                         sent.arrived, sent.answer = True, self.api.arrives(sent.effect)
                     self.answer(lane, sent)
-            for key in list(self.binding):
-                self.bind_is_sent(key)
             for news in self.api.news.values():
                 while news:
                     self.take(news.popleft())
-            self.answers()
+            self.goes_on()
 
     def answer(self, lane: tuple[str, bool], sent: Sent) -> None:
         self.over(lane)
         if sent.answer is not None:
             self.take(sent.answer)
-        self.answers()
+        self.goes_on()
 
     # --- the API server's moods -------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.lanes)
-    @rule(data=st.data())
-    def a_request_arrives(self, data: st.DataObject) -> None:
-        _, sent = self.first(data)
-        if not sent.arrived:
-            sent.arrived, sent.answer = True, self.api.arrives(sent.effect)
-
-    @precondition(lambda self: self.lanes)
-    @rule(data=st.data())
-    def a_request_arrives_and_is_answered(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), end=st.sampled_from(["answered", "answered", "answered", "arrived", "lost"]))
+    def a_request_goes_on(self, data: st.DataObject, end: str) -> None:
+        """Lost: the dispatcher gives a permit up, and the request may be on its way all the same."""
         lane, sent = self.first(data)
-        if not sent.arrived:
-            sent.arrived, sent.answer = True, self.api.arrives(sent.effect)
-        self.answer(lane, sent)
-
-    @precondition(lambda self: self.lanes)
-    @rule(data=st.data())
-    def nobody_answers(self, data: st.DataObject) -> None:
-        """The dispatcher gives a permit up; the request may be on its way all the same."""
-        lane, sent = self.first(data)
-        if isinstance(sent.effect, WritePermit):
+        if end == "lost" and isinstance(sent.effect, WritePermit):
             self.over(lane)
             if not sent.arrived:
                 self.late.append(sent.effect)
             self.take(PermitNotWritten(sent.effect.pod, "no answer"))
-            self.answers()
+            self.goes_on()
+            return
+        if not sent.arrived:
+            sent.arrived, sent.answer = True, self.api.arrives(sent.effect)
+        if end == "answered":
+            self.answer(lane, sent)
 
     @precondition(lambda self: self.late)
     @rule(data=st.data())
@@ -293,13 +283,17 @@ class CrashMachine(RuleBasedStateMachine):
         index = data.draw(st.integers(0, len(self.late) - 1))
         self.api.arrives(self.late.pop(index))
 
+    @rule()
+    def a_quiet_moment(self) -> None:
+        self.settle_all()
+
     @precondition(lambda self: any(self.api.news.values()))
     @rule(data=st.data(), everything=st.booleans())
     def a_watch_tells(self, data: st.DataObject, everything: bool) -> None:
         news = self.api.news[data.draw(st.sampled_from([kind for kind, events in self.api.news.items() if events]))]
         for _ in range(len(news) if everything else 1):
             self.take(news.popleft())
-        self.answers()
+        self.goes_on()
 
     @rule(seconds=st.sampled_from([0.1, 1.1, 3.0, 12.0]))
     def time_passes(self, seconds: float) -> None:
@@ -327,25 +321,27 @@ class CrashMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.binding)
     @rule(data=st.data())
-    def a_bind_is_sent(self, data: st.DataObject) -> None:
-        self.bind_is_sent(data.draw(st.sampled_from(sorted(self.binding))))
-
-    @precondition(lambda self: self.binding)
-    @rule(data=st.data())
     def a_bind_is_given_up(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.binding)))
         node = self.binding.pop(key)
         if key in self.api.pods:
             self.take(BindEnded(self.api.pods[key].uid, node, "unsent", ""))
 
-    @rule(cpu=st.sampled_from(["1", "3"]), node=st.sampled_from(NODES))
+    @rule(data=st.data(), what=st.sampled_from(["pod", "machine", "goes"]), node=st.sampled_from(NODES))
+    def somebody_comes_or_goes(self, data: st.DataObject, what: str, node: str) -> None:
+        if what == "pod":
+            self.plain_pod_comes(data.draw(st.sampled_from(["1", "3"])), node)
+        elif what == "machine":
+            self.machine_comes(data.draw(sizes), node)
+        elif self.vms:
+            self.machine_goes(data.draw(st.sampled_from(sorted(self.vms))))
+
     def plain_pod_comes(self, cpu: str, node: str) -> None:
         self.serial += 1
         pod = self.api.put_pod(a_pod(f"p{self.serial}", cpu=cpu, memory="4Gi"))
         self.take(self.api.news["pods"].pop())
         self.place(pod, node)
 
-    @rule(use=sizes, node=st.sampled_from(NODES))
     def machine_comes(self, use: Amounts, node: str) -> None:
         self.serial += 1
         name = f"m{self.serial}"
@@ -361,18 +357,24 @@ class CrashMachine(RuleBasedStateMachine):
     def running(self) -> list[str]:
         return sorted(name for name, vm in self.vms.items() if vm.agent is not None)
 
-    @precondition(lambda self: any(vm.agent is None and vm.migrating is None for vm in self.vms.values()))
-    @rule()
-    def agents_begin(self) -> None:
-        for name, vm in self.vms.items():
-            pod = self.api.pods.get(PodKey("default", f"{name}-0"))
-            if vm.agent is None and vm.migrating is None and pod is not None and pod.node is not None:
-                vm.agent = Agent(pod.key)
-
     @precondition(lambda self: self.running())
     @rule(data=st.data(), wish=sizes, load=st.integers(0, 3))
     def an_agent_asks(self, data: st.DataObject, wish: Amounts, load: int) -> None:
+        self.asks(self.vms[data.draw(st.sampled_from(self.running()))], wish, load)
+
+    @precondition(lambda self: self.running())
+    @rule(data=st.data(), more=sizes, load=st.integers(0, 3))
+    def an_agent_wants_more(self, data: st.DataObject, more: Amounts, load: int) -> None:
         vm = self.vms[data.draw(st.sampled_from(self.running()))]
+        self.asks(vm, vm.use.at_least(more), load)
+
+    @precondition(lambda self: self.running())
+    @rule(wishes=st.lists(sizes, min_size=6, max_size=6), load=st.integers(0, 3))
+    def all_agents_ask(self, wishes: list[Amounts], load: int) -> None:
+        for name, wish in zip(self.running(), wishes, strict=False):
+            self.asks(self.vms[name], wish, load)
+
+    def asks(self, vm: Vm, wish: Amounts, load: int) -> None:
         agent = vm.agent
         assert agent is not None
         self.gives_up(vm)
@@ -392,7 +394,7 @@ class CrashMachine(RuleBasedStateMachine):
             return
         self.send(decided.effects)
         agent.waiting, agent.asked = decided, asked
-        self.answers()
+        self.goes_on()
 
     def gives_up(self, vm: Vm) -> None:
         """Its connection broke. What it asked to have less of, it has given back."""
@@ -402,7 +404,14 @@ class CrashMachine(RuleBasedStateMachine):
                 agent.permit = agent.permit.at_most(agent.asked)
             agent.asked = agent.waiting = None
 
-    def answers(self) -> None:
+    def goes_on(self) -> None:
+        """What the service does by itself as soon as it can, and the agents."""
+        for key in list(self.binding):
+            self.bind_is_sent(key)
+        for vm in self.vms.values():
+            pod = self.api.pods.get(PodKey("default", f"{vm.name}-0"))
+            if vm.agent is None and vm.migrating is None and pod is not None and pod.node is not None:
+                vm.agent = Agent(pod.key)
         for vm in self.vms.values():
             if vm.agent is not None and vm.agent.waiting is not None:
                 answer = self.world.permit_answer(vm.agent.waiting)
@@ -437,55 +446,51 @@ class CrashMachine(RuleBasedStateMachine):
             if pod.vertical is not None and pod.vertical.machine == vm.name and pod.vertical.using != vm.use:
                 self.api.put_pod(replace(pod, vertical=replace(pod.vertical, using=vm.use)))
 
-    def source_of(self, migration: Migration) -> Pod | None:
-        return self.api.pods.get(PodKey("default", migration.source_pod))
-
-    @precondition(lambda self: any(m.phase == "" for m in self.api.migrations.values()))
     @rule(data=st.data())
-    def a_migration_begins(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(k for k, m in self.api.migrations.items() if m.phase == "")))
-        migration = self.api.migrations[key]
-        source, vm = self.source_of(migration), self.vms.get(migration.machine)
-        if source is None or vm is None or source.vertical is None:
+    def somebody_makes_a_migration(self, data: st.DataObject) -> None:
+        names = [name for name in self.running() if all(m.machine != name for m in self.api.migrations.values())]
+        if names:
+            vm = self.vms[data.draw(st.sampled_from(names))]
+            assert vm.agent is not None
+            if vm.agent.pod in self.api.pods:
+                self.api.put_migration(_a_migration(PodKey("default", f"by-hand-{vm.name}"), vm.name, vm.agent.pod.name))
+
+    def steps(self) -> list[tuple[PodKey, Migration]]:
+        return sorted((key, m) for key, m in self.api.migrations.items() if m.phase in {"", "Pending"})
+
+    @precondition(lambda self: self.steps())
+    @rule(data=st.data(), fails=st.sampled_from([False, False, False, True]))
+    def a_migration_goes_on(self, data: st.DataObject, fails: bool) -> None:
+        """By one step: it begins, its target is placed, it ends."""
+        key, migration = self.steps()[data.draw(st.integers(0, len(self.steps()) - 1))]
+        source, vm = self.api.pods.get(PodKey("default", migration.source_pod)), self.vms.get(migration.machine)
+        if source is None or vm is None:
             self.api.delete_migration(key)
+        elif migration.phase == "":
+            self.begin_migration(migration, source, vm)
+        elif (target := self.api.pods.get(PodKey("default", migration.target_pod))) is None:
             return
+        elif target.node is not None:
+            self.end_migration(migration, source, target, vm, fails=fails)
+        elif target.key not in self.binding and self.world.pods.get(target.uid) is not None:
+            self.place(target, next(node for node in NODES if node != source.node))
+
+    def begin_migration(self, migration: Migration, source: Pod, vm: Vm) -> None:
+        assert source.vertical is not None
         self.serial += 1
         name = f"{vm.name}-{self.serial}"
-        vm.migrating = key
+        vm.migrating = migration.key
         self.api.put_migration(replace(migration, phase="Pending", target_pod=name))
-        target = replace(source.vertical, using=vm.use, migration=MigrationRef(name=key.name, role="target"), permit=None)
+        marks = [MigrationRef(name=migration.key.name, role=role) for role in ROLES]
+        target = replace(source.vertical, using=vm.use, migration=marks[1])
         self.api.put_pod(replace(a_pod(name, cpu="100m", memory="1Gi"), vertical=target))
-        marked = replace(source.vertical, migration=MigrationRef(name=key.name, role="source"))
-        self.api.put_pod(replace(source, vertical=marked))
-        self.take(self.api.news["pods"][-2])  # the target, which else nobody places
-        del self.api.news["pods"][-2]
+        self.api.put_pod(replace(source, vertical=replace(source.vertical, migration=marks[0])))
 
-    def pending_targets(self) -> list[Pod]:
-        found = (self.api.pods.get(PodKey("default", m.target_pod)) for m in self.api.migrations.values())
-        return [pod for pod in found if pod is not None and pod.node is None and pod.key not in self.binding]
-
-    @precondition(lambda self: self.pending_targets())
-    @rule(data=st.data(), node=st.sampled_from(NODES))
-    def a_target_is_placed(self, data: st.DataObject, node: str) -> None:
-        pods = self.pending_targets()
-        pod = pods[data.draw(st.integers(0, len(pods) - 1))]
-        assert pod.vertical is not None
-        migration = next(m for m in self.api.migrations.values() if m.target_pod == pod.key.name)
-        source = self.source_of(migration)
-        if source is None or source.node != node:
-            self.place(pod, node)
-
-    @precondition(lambda self: any(m.phase == "Pending" for m in self.api.migrations.values()))
-    @rule(data=st.data(), fails=st.sampled_from([False, False, True]), early=st.booleans())
-    def a_migration_ends(self, data: st.DataObject, fails: bool, early: bool) -> None:
-        key = data.draw(st.sampled_from(sorted(k for k, m in self.api.migrations.items() if m.phase == "Pending")))
-        migration = self.api.migrations[key]
-        target, source = self.api.pods.get(PodKey("default", migration.target_pod)), self.source_of(migration)
-        vm = self.vms[migration.machine]
-        if target is None or target.vertical is None or target.node is None or source is None or source.vertical is None:
-            return
+    def end_migration(self, migration: Migration, source: Pod, target: Pod, vm: Vm, *, fails: bool) -> None:
+        assert source.vertical is not None
+        assert target.vertical is not None
         if not vm.use.within(target.vertical.using):
-            return  # it is made for what the machine used when it began
+            return  # the target was made for what the machine used when it began
         vm.migrating = None
         if fails:
             self.api.put_pod(replace(source, vertical=replace(source.vertical, migration=None)))
@@ -496,8 +501,6 @@ class CrashMachine(RuleBasedStateMachine):
         self.api.put_pod(replace(target, vertical=replace(target.vertical, migration=None)))
         vm.agent = Agent(target.key)
         self.api.put_migration(replace(migration, phase="Succeeded"))
-        if early:
-            self.api.delete_pod(source.key)
 
     def left_behind(self) -> list[PodKey]:
         current = {vm.agent.pod for vm in self.vms.values() if vm.agent is not None}
@@ -516,10 +519,7 @@ class CrashMachine(RuleBasedStateMachine):
         for key in self.left_behind():
             self.api.delete_pod(key)
 
-    @precondition(lambda self: self.vms)
-    @rule(data=st.data())
-    def machine_goes(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(sorted(self.vms)))
+    def machine_goes(self, name: str) -> None:
         if self.vms[name].migrating is not None:
             return
         del self.vms[name]
