@@ -50,7 +50,7 @@ class Ceilings:
         self._standings = books.standings
         self._annotations = books.annotations
         self._tally = books.tally
-        self._records = Records(books, policy=policy)
+        self.records = Records(books, policy=policy)
         self._policy = policy
         self._due: list[tuple[Instant, PodUid]] = []
         #: Growth that waits until records of others are lower.
@@ -60,20 +60,22 @@ class Ceilings:
 
     def adopt_policy(self, policy: Policy) -> None:
         """From now on."""
-        self._policy = self._records.policy = policy
+        self._policy = self.records.policy = policy
 
     def safe(self, uid: PodUid) -> Amounts:
         """The most that may be answered at once."""
-        return self._records.safe(uid)
+        return self.records.safe(uid)
 
-    def ensure(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """The pod's account has grown or shrunk: writes what must be written now, and remembers what may wait."""
+    def ensure(self, uid: PodUid, now: Instant, *, held: Amounts | None = None) -> list[Effect]:
+        """The pod's account has grown or shrunk: writes what must be written now, and remembers what may wait. `held`: what the
+        agent that asks has already; None: nobody asks."""
         standing, claim, pod = self._standings.get(uid), self._claims.get(uid), self._pods.known(uid)
         if standing is None or claim is None or pod is None:
             return []
         self._note(uid, standing, now)
         standing.behind = self._is_behind(uid, claim)
-        if not standing.exact or not self._standings.may_write(pod) or claim.account.reserved.within(self.safe(uid)):
+        safe = self.records.safe(uid, late=held is not None).at_least(held or NOTHING)
+        if not standing.exact or not self._standings.may_write(pod) or claim.account.reserved.within(safe):
             return []
         if not standing.urgent:
             standing.urgent, standing.attempts = True, 0
@@ -83,23 +85,23 @@ class Ceilings:
 
     def recorded(self, uid: PodUid) -> None:
         """The watch has shown another text on record for the pod."""
-        self._records.mark(uid)
+        self.records.mark(uid)
 
     def _is_behind(self, uid: PodUid, claim: Claim) -> bool:
         """Has the pod, within its ceiling, grown into room that others gave back, and that is still written as theirs?"""
-        return self._raises(uid, claim) and bool(self._records.in_the_way(claim.node, beside=uid))
+        return self._raises(uid, claim) and bool(self.records.in_the_way(claim.node, beside=uid))
 
     def _raises(self, uid: PodUid, claim: Claim) -> bool:
         """Would its present permit be more than a restart counts for certain?"""
         pod = self._pods.known(uid)
         if pod is None or pod.vertical is None:
             return False
-        restored = self._records.restored(pod)
+        restored = self.records.restored(pod)
         return not claim.account.reserved.within(restored.reserved.minus(restored.buffer))
 
     def _note(self, uid: PodUid, standing: Standing, now: Instant) -> None:
         """Is there something to be written lazily? Then when?"""
-        self._records.mark(uid)
+        self.records.mark(uid)
         claim, pod = self._claims.get(uid), self._pods.known(uid)
         if claim is None or pod is None or not _is_kept(standing) or claim.account.buffer != NOTHING:
             standing.settle_at = None
@@ -125,7 +127,7 @@ class Ceilings:
         claim = self._claims.get(uid)
         if claim is None or standing.writing is not None:
             return []  # when that write ends, this one's turn comes
-        if others := self._records.in_the_way(claim.node, beside=uid):
+        if others := self.records.in_the_way(claim.node, beside=uid):
             self._blocked.setdefault(claim.node, {})[uid] = None
             return [effect for other in others for effect in self._lower(other, now)]
         standing.attempts += 1
@@ -141,7 +143,7 @@ class Ceilings:
 
     def still_on_record(self, node: NodeName) -> list[PodUid]:
         """Whose records would take the node over Total, were we to restart now."""
-        return self._records.in_the_way(node)
+        return self.records.in_the_way(node)
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -151,7 +153,7 @@ class Ceilings:
         standing, claim, pod = self._standings.get(uid), self._claims.get(uid), self._pods.known(uid)
         if standing is None or claim is None or pod is None or standing.written_at > now:
             return []
-        restored, own, has = self._records.restored(pod), self._standings.own(pod), claim.account.reserved
+        restored, own, has = self.records.restored(pod), self._standings.own(pod), claim.account.reserved
         permit = restored.reserved.minus(restored.buffer).at_most(has)
         ceiling = (restored.reserved if own is None else own.ceiling).at_most(has).at_least(permit)
         return self._write(uid, permit=permit, ceiling=ceiling, now=now)
@@ -163,7 +165,7 @@ class Ceilings:
             return []
         if not _is_kept(standing) or claim.account.buffer != NOTHING:
             return self._lower(uid, now)
-        others = self._records.in_the_way(claim.node, beside=uid) if self._raises(uid, claim) else []
+        others = self.records.in_the_way(claim.node, beside=uid) if self._raises(uid, claim) else []
         if not others:
             return self._write(uid, permit=claim.account.reserved, ceiling=claim.account.reserved, now=now)
         self._settle(uid, standing, Instant(now + _LAZY_SECONDS))
@@ -181,7 +183,7 @@ class Ceilings:
             standing.lowered_from = before.ceiling
         standing.writing, standing.settle_at, standing.written_at = written, None, now
         self._tally.permit_writes += 1
-        self._records.mark(uid)
+        self.records.mark(uid)
         return [WritePermit(uid=place.uid, key=place.key, on=place.on, pod=uid, before=place.text, text=written.text())]
 
     def _ceiling(self, claim: Claim) -> Amounts:
@@ -221,7 +223,7 @@ class Ceilings:
         for other in [uid] if standing.machine is None else self._standings.of_machine(standing.machine):
             if (found := self._standings.get(other)) is not None and not found.fenced:
                 found.fenced = True
-                self._records.mark(other)
+                self.records.mark(other)
 
     def _go_on(self, uid: PodUid, standing: Standing, now: Instant) -> list[Effect]:
         claim = self._claims.get(uid)
@@ -259,7 +261,7 @@ class Ceilings:
 
     def forget(self, uid: PodUid, node: NodeName) -> None:
         """The pod counts no more; growth may have waited for it."""
-        self._records.forget(uid, node)
+        self.records.forget(uid, node)
         self.settled.append(uid)
         self._released.append(node)
 
@@ -268,7 +270,7 @@ class Ceilings:
         for uid, standing in self._standings.items():
             if standing.settle_at is not None:
                 heapq.heappush(self._due, (standing.settle_at, uid))
-            self._records.mark(uid)
+            self.records.mark(uid)
 
     def writing(self) -> int:
         """Writes under way."""

@@ -31,14 +31,14 @@ LARGEST_AMOUNT: Final = 2**50
 class Decided:
     """What a question came to, before what it needs is written. `denied`: some growth had no room.
 
-    `asked` and `last_permit` are in milliCPU and bytes, whatever the agent counts in. `first_odd`: this is the pod's first
-    question that is no multiple of its compute unit.
+    `asked`, and `held` which the agent has already, are in milliCPU and bytes, whatever the agent counts in. `first_odd`: this
+    is the pod's first question that is no multiple of its compute unit.
     """
 
     uid: PodUid
     row: Row
     asked: Amounts
-    last_permit: Amounts
+    held: Amounts
     slot_bytes: int
     told: bool  #: the agent knows that the pod migrates: it has what it has
     migrate: bool
@@ -92,7 +92,7 @@ class Permits:
         question = _question(ask, pod.vertical, slot_bytes, policy)
         if isinstance(question, PermitRefusal):
             return question
-        if self._migrating.is_told(pod) and not _as_held(claim.account, question.asked):
+        if self._migrating.is_told(pod) and not _as_held(claim.account, question):
             message = "cannot change resources: agent has already been informed that pod is migrating"
             return PermitRefusal(status=400, code="migrating", message=message)
         return _Case(pod, standing, claim, row, ask, question, slot_bytes)
@@ -113,14 +113,14 @@ class Permits:
             elif leaving:
                 self._migrating.still_leaving(uid)
             # Before a resize: a pod's writes are sent in this order.
-            effects = [*self._ceilings.ensure(uid, now), *effects]
+            effects = [*self._ceilings.ensure(uid, now, held=case.held()), *effects]
         claim = self._claims.get(uid)
         assert claim is not None
         return Decided(
             uid=uid,
             row=case.row,
             asked=case.question.asked,
-            last_permit=case.question.last_permit,
+            held=case.held(),
             slot_bytes=case.slot_bytes,
             told=told,
             migrate=landing is not None,
@@ -148,6 +148,7 @@ class Permits:
             return []
         self._claims.recount(case.pod.uid, replace(account, reserved=case.question.asked, buffer=NOTHING))
         self._migrating.still_leaving(case.pod.uid)
+        self._ceilings.recorded(case.pod.uid)
         return self._room_given(now)
 
     def _settle(self, case: "_Case", now: Instant, *, withhold: bool) -> list[Effect]:
@@ -156,7 +157,7 @@ class Permits:
         assert vertical is not None
         question = case.question
         if case.ask.last_permit is None and before.buffer != NOTHING:  # a new agent goes on with what its VM has
-            question = replace(question, last_permit=vertical.using.at_most(question.asked))
+            question = replace(question, last_permit=case.held())
         resizing = vertical.resizing
         put_off = resizing is not None and resizing.pending is not None
         if withhold:
@@ -190,7 +191,7 @@ class Permits:
             return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
         granted = claim.account.reserved if standing.permitted is None else standing.permitted
         granted = granted.at_most(decided.asked)
-        safe = granted if decided.told else self._ceilings.safe(decided.uid).at_least(decided.last_permit)
+        safe = granted if decided.told else self._ceilings.safe(decided.uid).at_least(decided.held)
         return PermitAnswer(
             permit=granted.at_most(safe),
             slot_bytes=decided.slot_bytes,
@@ -200,9 +201,11 @@ class Permits:
         )
 
 
-def _as_held(account: Account, asked: Amounts) -> bool:
-    """Is that what the pod has? Before its agent has been heard, it may have some of its Buffer."""
-    return account.reserved.minus(account.buffer).within(asked) and asked.within(account.reserved)
+def _as_held(account: Account, question: Question) -> bool:
+    """Is that what the pod has? Before its agent has been heard, it may have been permitted some of its Buffer."""
+    certain = account.reserved.minus(account.buffer)
+    most = certain.at_least(question.last_permit).at_most(account.reserved)
+    return certain.within(question.asked) and question.asked.within(most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +219,12 @@ class _Case:
     ask: PermitAsk
     question: Question
     slot_bytes: int
+
+    def held(self) -> Amounts:
+        """What the agent has already; one that begins goes on with what its pod uses."""
+        if self.ask.last_permit is not None or self.pod.vertical is None:
+            return self.question.last_permit
+        return self.pod.vertical.using.at_most(self.question.asked)
 
 
 def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Policy) -> Question | PermitRefusal:

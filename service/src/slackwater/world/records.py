@@ -27,22 +27,27 @@ class Records:
         self._claims = books.claims
         self._standings = books.standings
         self.policy = policy
-        #: Pods that a restart may count for more than they count for now. Few, but for the first minutes after a start.
-        self._loose: dict[NodeName, dict[PodUid, None]] = {}
+        #: Pods that a restart may count for more than they count for now, with how much more; and the sums by node. Many only
+        #: after a start.
+        self._loose: dict[NodeName, dict[PodUid, Amounts]] = {}
+        self._sums: dict[NodeName, Amounts] = {}
 
     def restored(self, pod: Pod) -> Account:
         """What a restart would count, by the text that is known. The pod is vertical."""
         return self._standings.after_restart(pod, scheduler_name=self.policy.scheduler_name)
 
-    def safe(self, uid: PodUid) -> Amounts:
-        """The most that may be answered at once: what any restart would reserve.
+    def safe(self, uid: PodUid, *, late: bool = True) -> Amounts:
+        """The most that may be answered at once, beyond what the agent has already: what any restart would reserve.
 
-        What the pod of a machine shows as used is no record: it lags behind what its agent does.
+        What the pod of a machine shows as used is no record: it lags behind what its agent does. Unless `late` is False,
+        nothing is safe until what a former process may have sent can do nothing any more: it may have sent a lower ceiling.
         """
         pod = self._pods.known(uid)
         if pod is None or pod.vertical is None:
             return NOTHING
         standing = self._standings.get(uid)
+        if late and standing is not None and not standing.fenced and self._standings.may_write(pod):
+            return NOTHING
         behind = standing is not None and standing.behind
         safe = self._known(pod, behind=behind)
         for written in () if standing is None else _on_the_way(standing):
@@ -73,17 +78,19 @@ class Records:
         claim = self._claims.get(uid)
         if claim is None:
             return
-        if self.excess(uid) != NOTHING:
-            self._loose.setdefault(claim.node, {})[uid] = None
-        else:
-            self.forget(uid, claim.node)
+        self.forget(uid, claim.node)
+        excess = self.excess(uid)
+        if excess != NOTHING:
+            self._loose.setdefault(claim.node, {})[uid] = excess
+            self._sums[claim.node] = self._sums.get(claim.node, NOTHING).plus(excess)
 
     def forget(self, uid: PodUid, node: NodeName) -> None:
-        loose = self._loose.get(node)
-        if loose is not None:
-            loose.pop(uid, None)
+        loose = self._loose.get(node, {})
+        excess = loose.pop(uid, None)
+        if excess is not None:
+            self._sums[node] = self._sums[node].minus(excess)
             if not loose:
-                del self._loose[node]
+                del self._loose[node], self._sums[node]
 
     def in_the_way(self, node: NodeName, *, beside: PodUid | None = None) -> list[PodUid]:
         """The pods whose records would take the node over Total, were we to restart now. `beside`: all others than this one."""
@@ -91,12 +98,15 @@ class Records:
         if loose is None or row is None:
             return []
         numbers = self._ledger.numbers(row)
-        excesses = {uid: self.excess(uid) for uid in loose if uid != beside}
-        found = numbers.reserved
-        for excess in excesses.values():
-            found = found.plus(excess)
-        short = [r for r in range(2) if found[r] > numbers.total[r]]
-        return [uid for uid, excess in excesses.items() if any(excess[r] for r in short)]
+        found = numbers.reserved.plus(self._sums[node])
+        if beside in loose:
+            found = found.minus(loose[beside])
+        short = [r for r, total in enumerate(numbers.total) if found[r] > total]
+        return [uid for uid, excess in loose.items() if uid != beside and any(excess[r] for r in short)]
+
+    def marked(self) -> dict[PodUid, Amounts]:
+        """The excesses as they were last worked out; all others had none."""
+        return {uid: excess for loose in self._loose.values() for uid, excess in loose.items()}
 
 
 def _on_the_way(standing: Standing) -> Iterator[Written]:
