@@ -56,8 +56,11 @@ async def a_fleet(stage: Stage, ground: Ground, rng: random.Random) -> AsyncIter
         async with anyio.create_task_group() as group:
             group.start_soon(controller.run)
             await fleet.make([f"vm-{number:02}" for number in range(MACHINES)])
+            # Loads begin when all machines run: else those that came first may fill the nodes before the last have a place.
+            fleet.calm = True
             group.start_soon(fleet.run)
             await until_running(fleet)
+            fleet.calm = False
             group.start_soon(watcher.run)
             yield fleet, controller, watcher
             group.cancel_scope.cancel()

@@ -221,7 +221,7 @@ class Ceilings:
     def _fence(self, uid: PodUid, standing: Standing) -> None:
         """Whatever was sent before meant an older text, and does nothing any more: so for all pods of the machine."""
         for other in [uid] if standing.machine is None else self._standings.of_machine(standing.machine):
-            if (found := self._standings.get(other)) is not None and not found.fenced:
+            if (found := self._standings.get(other)) is not None:
                 found.fenced = True
                 self.records.mark(other)
 

@@ -39,6 +39,8 @@ class VerticalEvents:
                 self._machine_seen(event, policy)
             case MachineGone(key):
                 self._annotations.machine_gone(key)
+                for uid in self._standings.of_machine(key):
+                    self._ceilings.recorded(uid)
             case PermitWritten():
                 return self._ceilings.written(event, now)
             case PermitNotWritten():
