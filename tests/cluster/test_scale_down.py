@@ -149,8 +149,13 @@ async def test_a_cluster_whose_load_falls_shrinks_side_by_side_and_no_budget_is_
     )
     grown = sum(map(is_ready, await ground.nodes()))
 
+    for name in names[:3]:
+        await ground.create(f"{policy}/poddisruptionbudgets", a_budget(name, maxUnavailable="20%"))
+    await ground.create(f"{policy}/poddisruptionbudgets", a_budget("stuck", maxUnavailable=0))
     seen = Seen()
+    began = anyio.current_time()
     async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch, ground, seen)
         for name in names:
             await _scale(ground, name, left)
         await eventually(
@@ -160,11 +165,6 @@ async def test_a_cluster_whose_load_falls_shrinks_side_by_side_and_no_budget_is_
             wanted="pods gone",
             every_seconds=2,
         )
-        for name in names[:3]:
-            await ground.create(f"{policy}/poddisruptionbudgets", a_budget(name, maxUnavailable="20%"))
-        await ground.create(f"{policy}/poddisruptionbudgets", a_budget("stuck", maxUnavailable=0))
-        tasks.start_soon(_watch, ground, seen)
-        began = anyio.current_time()
 
         async def sizes() -> tuple[int, int]:
             nodes = await ground.nodes()
