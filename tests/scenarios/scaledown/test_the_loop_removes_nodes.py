@@ -193,3 +193,23 @@ async def test_an_evicted_pod_of_a_kind_that_is_nowhere_any_more_can_still_be_pl
     record = await scene.loop()
     assert record.shrink is not None
     assert (record.shrink.homeless, record.shrink.reasons[Hindrance.DESTINATION]) == ("", 1)
+
+
+async def makespan(drains: int) -> tuple[float, int]:
+    """Seconds until eight nodes at a quarter are packed, and how many pods were evicted for it."""
+    scene = ShrinkScene(
+        shrink=ScaleDownPolicy(unneeded_seconds=30.0, max_drains=drains),
+        limits=DrainLimits(settle_seconds=20.0),
+    )
+    scene.runs("web", pool(scene, 8))
+    while scene.sizes()["a"] > 2:
+        await scene.pass_time(10)
+        assert scene.time.seconds < 2000
+    return scene.time.seconds, scene.watched.evicted
+
+
+async def test_drains_side_by_side_take_a_fraction_of_the_time_and_disturb_no_more() -> None:
+    side_by_side, in_a_row = await makespan(5), await makespan(1)
+    print(f"5 drains at a time: {side_by_side[0]:.0f} s, {side_by_side[1]} evictions; one: {in_a_row[0]:.0f} s, {in_a_row[1]}")
+    assert side_by_side[0] < 0.6 * in_a_row[0]
+    assert side_by_side[1] <= in_a_row[1] + 2
