@@ -43,15 +43,21 @@ controlplane: $(STAMP) ## Builds the real control plane into the cache
 cluster: controlplane ## Tests on the real control plane
 	$(BIN)/python -m pytest tests/controlplane tests/cluster
 
+KILLS ?= 6
 .PHONY: cluster-kills
-cluster-kills: controlplane ## Forty machines that grow and move while the service is killed three times
-	SLACKWATER_TEST_KILLS=3 $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
+cluster-kills: controlplane ## Forty machines that grow and move while the service is killed again and again
+	SLACKWATER_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
 
 NODES ?= 500
 PODS ?= 20000
 .PHONY: scale-up
 scale-up: controlplane ## From 0 to NODES nodes for PODS pending pods, in batches, with failing nodes; prints the time line
 	SLACKWATER_TEST_SCALE_UP=$(NODES),$(PODS) $(BIN)/python -m pytest -s tests/cluster/test_scale_up.py -k just_the_nodes
+
+DRAINS ?= 5
+.PHONY: scale-down
+scale-down: controlplane ## NODES nodes with PODS pods, the load falls to 30 %: DRAINS at a time; prints makespan and evictions
+	SLACKWATER_TEST_SCALE_DOWN=$(NODES),$(PODS),$(DRAINS) $(BIN)/python -m pytest -s tests/cluster/test_scale_down.py
 
 N ?= 10000
 SEED ?= 1
