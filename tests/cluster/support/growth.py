@@ -98,9 +98,10 @@ async def of_kwok(ground: Ground, group: str) -> tuple[int, int]:
 
 async def of_deployment(ground: Ground, path: str, label: str) -> tuple[int, int]:
     """Of a MachineDeployment: what it is asked to have, less the ready Nodes that carry the label."""
-    # The Nodes first: what is asked for meanwhile is then counted.
+    # The size first: a machine that gets ready meanwhile makes room for one that is asked for meanwhile.
+    asked = int((await ground.read(path))["spec"]["replicas"])
     ready = sum(is_ready(node) for node in await ground.nodes() if node["metadata"]["labels"].get(label) == ground.name)
-    return ready, int((await ground.read(path))["spec"]["replicas"]) - ready
+    return ready, max(asked - ready, 0)
 
 
 async def _on_record(ground: Ground, group: str) -> set[str]:
