@@ -187,12 +187,12 @@ class _Planning:
 
     def _why_not(self) -> list[Unhelpable]:
         runs = self._runs()
-        reasons = self._sites.why_not([run.kind for run in runs])
+        reasons = {} if self._is_over() else self._sites.why_not([run.kind for run in runs])
         pods = self._demand.counted
         return [
             Unhelpable(
                 pods=tuple(pods[pod] for pod in run.pods.tolist()),
-                groups={group.name: self._why(at, reasons[run.kind]) for at, group in enumerate(self._groups)},
+                groups={group.name: self._why(at, reasons.get(run.kind, {})) for at, group in enumerate(self._groups)},
             )
             for run in sorted(runs, key=lambda run: int(run.pods[0]))
         ]
