@@ -29,7 +29,7 @@ _RETRY_AFTER_SECONDS: Final = 1.0
 _GATHER_SECONDS: Final = 0.25
 _PASS_SECONDS: Final = 60.0
 #: Nodes that are created, or booted, at the same time.
-_WIDTH: Final = 16
+_WIDTH: Final = 8
 
 
 @dataclass(slots=True)
