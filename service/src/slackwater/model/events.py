@@ -6,6 +6,7 @@ from typing import Literal
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.machines import Machine, Migration
 from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.surroundings import SurroundingEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +231,5 @@ OtherEvent = (
     | VerticalEvent
 )
 Event = OtherEvent | PreemptionEvent
+#: What feeds give out; the world takes the first kind.
+FeedEvent = Event | SurroundingEvent

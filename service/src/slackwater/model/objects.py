@@ -54,6 +54,7 @@ class Node:
     images: tuple[Image, ...] = ()
     features: tuple[str, ...] = ()
     provider_id: str = ""
+    created_at: UnixTime | None = None  #: None where the object does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,10 @@ class Pod:
     overdue_at: UnixTime | None = None
     #: Of a pending pod that preempts: see `model.preempting`.
     preempting: Preempting | None = None
+    #: Names of its scheduling gates: no scheduler looks at it while it has any.
+    gates: tuple[str, ...] = ()
+    #: For how long after its creation no node may be added for it, by an annotation of its own.
+    scale_up_delay_seconds: float | None = None
 
     @property
     def need(self) -> Amounts:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from slackwater.model.effects import Effect
-from slackwater.model.events import Event
+from slackwater.model.events import Event, FeedEvent
 from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, NodeGroup
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 
@@ -51,7 +51,7 @@ class Feed(Protocol):
 class Batch:
     """Events that belong together; a relist's last batch has `listed` set."""
 
-    events: Sequence[Event]
+    events: Sequence[FeedEvent]
     listed: bool = False
 
 

@@ -140,6 +140,16 @@ files = st.fixed_dictionaries(
                     optional={"timeout": durations(some_nanoseconds), "tls": st.none() | some_of(caFile=paths)},
                 ),
             ),
+            scaleUp=some_of(
+                balanceSimilarGroups=st.booleans(),
+                expendablePodsPriorityCutoff=st.integers(-(2**31), 2**31 - 1),
+                settleTime=durations(nanoseconds),
+                maxPods=counts,
+                limits=st.dictionaries(st.sampled_from(["nodes", "cpu", "memory", "a/b"]), quantities(nanos, "n")),
+                quotas=st.lists(
+                    st.fixed_dictionaries({"name": group_names}, optional={"limits": st.just({"nodes": "3"})}), max_size=2
+                ),
+            ),
             scaleDown=some_of(utilizationThreshold=fractions, unneededTime=durations(nanoseconds)),
         ),
         "kube": some_of(listPageSize=widths, writeDeadline=durations(some_nanoseconds)),

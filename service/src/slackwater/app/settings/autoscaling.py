@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from slackwater.app.settings.providers import KwokWeather, Providers
+from slackwater.app.settings.scaleup import ScaleUp
 from slackwater.app.settings.section import Section
 from slackwater.app.settings.values import (
     Count,
@@ -94,6 +95,8 @@ class NodeGroup(Section):
     max_size: Count = Field(default=5000, examples=[5000])
     """Nodes that the group may have. 5000 by default, the size Slackwater is measured at. A provider that has a lower
     maximum keeps it."""
+    enabled: Switch = True
+    """Whether the autoscaler may change the group. true by default; groups that need not follow demand cost planning time."""
     max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
     """Nodes of this group that may be on their way at the same time; 0: no limit. 100 by default: more overload the
     image registry and the provider, and nodes that fail to start are paid for."""
@@ -185,6 +188,8 @@ class Autoscaler(Section):
     """The groups. Empty by default."""
     providers: Providers = Providers()
     """Who creates and deletes nodes."""
+    scale_up: ScaleUp = ScaleUp()
+    """For which pods nodes are added, and how many."""
     scale_down: ScaleDown = ScaleDown()
     """When and how nodes are removed."""
     slack: Slack = Slack()

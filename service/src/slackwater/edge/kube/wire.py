@@ -21,6 +21,7 @@ from slackwater_protocol.names import (
     PREEMPTING,
     SAFE_TO_EVICT,
     SAFE_TO_EVICT_LOCAL_VOLUMES,
+    SCALE_UP_DELAY,
 )
 
 #: The API always writes text; people's files also hold numbers.
@@ -46,6 +47,7 @@ class AnnotationsWire(Struct, gc=False):
     mirror_pod: str | None = field(name=MIRROR_POD, default=None)
     config_source: str | None = field(name=CONFIG_SOURCE, default=None)
     preempting: str | None = field(name=PREEMPTING, default=None)
+    scale_up_delay: str | None = field(name=SCALE_UP_DELAY, default=None)
 
 
 class OwnerWire(Wire):
@@ -357,6 +359,7 @@ class PodSpecWire(Wire):
     host_network: bool = False
     host_users: bool | None = None
     termination_grace_period_seconds: int | None = None
+    scheduling_gates: list[NamedWire] | None = None
 
 
 class ContainerStatusWire(Wire):
