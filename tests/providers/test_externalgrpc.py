@@ -99,7 +99,7 @@ async def test_every_call_has_the_configured_deadline_or_the_callers(server: Ext
 
 
 async def test_a_call_that_takes_longer_than_configured_is_given_up(server: ExternalServer) -> None:
-    server.lost.append(False)
+    server.hangs.add("NodeGroupIncreaseSize")
     async with provider_of(server, seconds=0.2) as provider:
         with pytest.raises(ProviderError, match="NodeGroupIncreaseSize: DEADLINE_EXCEEDED") as caught:
             await provider.grow(GROUP, seen=FIRST_SIZE, to=FIRST_SIZE + 1, timeout_seconds=60)
