@@ -75,6 +75,11 @@ openapi: $(STAMP) ## Writes openapi/ from the code
 docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
 	$(BIN)/python -m slackwater.app.documents docs deploy
 
+WIRE := service/src/slackwater/edge/cloud/externalgrpc/wire
+.PHONY: protobuf
+protobuf: $(STAMP) ## Generates the external provider's messages from their .proto files
+	$(BIN)/python -m grpc_tools.protoc -I service/src --python_out service/src --pyi_out service/src $(WIRE)/*.proto
+
 .PHONY: lock
 lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)
 	$(BIN)/uv lock --upgrade

@@ -5,11 +5,20 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from tests.providers.clusterapi_rig import clusterapi_rig
 from tests.providers.double_rig import double_rig
+from tests.providers.externalgrpc_rig import externalgrpc_rig
 from tests.providers.kwok_rig import kwok_rig
 from tests.providers.rig import Rig
 
-RIGS: dict[str, Callable[[], AbstractAsyncContextManager[Rig]]] = {"double": double_rig, "kwok": kwok_rig}
+RIGS: dict[str, Callable[[], AbstractAsyncContextManager[Rig]]] = {
+    "double": double_rig,
+    "kwok": kwok_rig,
+    "externalgrpc": externalgrpc_rig,
+    "clusterapi-deployment": lambda: clusterapi_rig("MachineDeployment"),
+    "clusterapi-set": lambda: clusterapi_rig("MachineSet"),
+    "clusterapi-pool": lambda: clusterapi_rig("MachinePool"),
+}
 
 
 @pytest.fixture

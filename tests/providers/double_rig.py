@@ -22,6 +22,10 @@ class DoubleRig:
     clock: list[float]
     group: GroupName = GROUP
     other: GroupName = OTHER
+    guards_processes: bool = True
+
+    async def noticed(self) -> None:
+        """At once."""
 
     async def settle(self) -> None:
         while (next_at := self.provider.next_at()) is not None:

@@ -26,6 +26,15 @@ class Rig(Protocol):
     @property
     def other(self) -> GroupName: ...
 
+    @property
+    def guards_processes(self) -> bool:
+        """Whether two processes that grow a group at the same time cannot both do it. Within one process nobody can."""
+        ...
+
+    async def noticed(self) -> None:
+        """The cloud has seen what was asked last, and has begun with it; nothing has arrived yet."""
+        ...
+
     async def settle(self) -> None:
         """Machines that are on their way arrive, their Nodes register; those being deleted are gone."""
         ...

@@ -1,7 +1,6 @@
-"""An API server in memory, behind the port of the providers: versions, preconditions, selectors, pages, the scale subresource.
+"""An API server in memory, behind the port of the providers: versions, preconditions, selectors, pages, scale and status.
 
-A test can lose the answer to the next write, before or after it was carried out, and make the server silent. Deliberately
-absent: what Kubernetes checks or adds, and everything that controllers do.
+Deliberately absent: what Kubernetes checks or adds, what controllers do, and what goes wrong on the way (`flakyapi`).
 """
 
 import copy
@@ -14,7 +13,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from slackwater.edge.cloud.apiserver import NO_PARAMS, Answer, Unanswered
+from slackwater.edge.cloud.apiserver import NO_PARAMS, Answer
 
 Json = dict[str, Any]
 
@@ -26,8 +25,6 @@ class ObjectStore:
     served: set[str]
     objects: dict[str, Json] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)  #: (method, path)
-    lost: list[bool] = field(default_factory=list)
-    silent: bool = False
     _versions: Iterator[int] = field(default_factory=lambda: count(100))
 
     async def ask(
@@ -40,18 +37,10 @@ class ObjectStore:
         content_type: str = "application/json",
     ) -> Answer:
         self.asked.append((method, path))
-        if self.silent:
-            await anyio.sleep_forever()
         await anyio.lowlevel.checkpoint()  # others may come in between
         if method == "GET":
             return self._read(path, params)
-        lost = self.lost.pop(0) if self.lost else None
-        if lost is False:
-            raise Unanswered(f"{method} {path}: no answer")
-        answer = self._write(method, path, json.loads(json.dumps(body)), content_type)
-        if lost:
-            raise Unanswered(f"{method} {path}: no answer")
-        return answer
+        return self._write(method, path, json.loads(json.dumps(body)), content_type)
 
     # What tests and controllers of tests use directly.
 
@@ -95,7 +84,7 @@ class ObjectStore:
         if method == "POST":
             return self._create(f"{path}/{body['metadata']['name']}", body)
         scaled = path.endswith("/scale")
-        path = path.removesuffix("/scale")
+        path = path.removesuffix("/scale").removesuffix("/status")
         now = self.objects.get(path)
         if now is None:
             return _not_found(path)
@@ -128,6 +117,9 @@ class ObjectStore:
         return Answer(200)
 
     def _store(self, path: str, item: Json) -> Json:
+        if "deletionTimestamp" in item["metadata"] and not item["metadata"].get("finalizers"):
+            del self.objects[path]
+            return item
         item["metadata"]["resourceVersion"] = str(next(self._versions))
         self.objects[path] = copy.deepcopy(item)
         return item

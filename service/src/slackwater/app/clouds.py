@@ -8,27 +8,35 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
 from slackwater.app.settings import Settings
-from slackwater.app.settings.autoscaling import NodeGroup, Template
+from slackwater.app.settings.autoscaling import NodeGroup, Provider, ScaleDown, Template
+from slackwater.app.settings.providers import ClusterApi, ExternalGrpc
 from slackwater.app.settings.values import quantity_text
 from slackwater.edge.cloud.apiserver import NO_PARAMS, Answer, NotSent, Unanswered
+from slackwater.edge.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.edge.cloud.configured import ConfiguredProvider, Entry
 from slackwater.edge.cloud.kwok.fates import Weather
 from slackwater.edge.cloud.kwok.nodes import KwokGroup
 from slackwater.edge.cloud.kwok.provider import KwokProvider
-from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import NodeDecoder
 from slackwater.edge.kube.errors import KubeConfigError, NoAnswer, Unreachable
-from slackwater.model.nodegroups import GroupName
+from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Node
 from slackwater.run.ports import NodeProvider
 from slackwater_protocol.durations import SECOND
 from slackwater_protocol.units import Nanos
 
 _KUBELETS_PODS: Final = "110"
+
+
+class CloudError(Exception):
+    """A provider cannot be built as the settings say. Names the key, what was seen and what is wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +83,90 @@ def _unix_time() -> float:
 async def open_clouds(
     settings: Settings, client: KubeClient, *, now: Callable[[], float] = _unix_time
 ) -> AsyncIterator[Clouds]:
-    """The providers that the settings name, connected; `client` is the served cluster's. Does not ask anything yet."""
+    """The providers that the settings name, connected; `client` is the served cluster's. Does not ask anything yet.
+
+    :raises CloudError: a file or a library is missing. :raises KubeConfigError: the management cluster's kubeconfig is no good.
+    """
     providers: list[NodeProvider] = []
     tasks: dict[str, Callable[[], Awaitable[None]]] = {}
-    async with AsyncExitStack():
-        if groups := tuple(_kwok_groups(settings)):
+    async with AsyncExitStack() as stack:
+        if uses_kwok(settings):
             section = settings.autoscaler.providers.kwok
+            groups = _kwok_groups(settings)
             kwok = KwokProvider(KubeApi(client), groups, now=now, seed=section.seed, namespace=section.namespace)
             providers.append(kwok)
             tasks["kwok arrivals"] = kwok.arrivals.run
+        if uses_clusterapi(settings):
+            clusterapi = await stack.enter_async_context(_clusterapi(settings, client, now))
+            providers.append(ConfiguredProvider(clusterapi, _entries(settings, "clusterapi")))
+        if (external := settings.autoscaler.providers.externalgrpc) is not None:
+            provider = await stack.enter_async_context(_externalgrpc(external, settings.autoscaler.scale_down))
+            providers.append(ConfiguredProvider(provider, _entries(settings, "externalgrpc")))
         yield Clouds(providers=tuple(providers), tasks=tasks)
+
+
+def uses_kwok(settings: Settings) -> bool:
+    """Is there a group of it?"""
+    return any(group.provider == "kwok" for group in settings.autoscaler.node_groups)
+
+
+def uses_clusterapi(settings: Settings) -> bool:
+    """Is its section there, or a group of it?"""
+    named = any(group.provider == "clusterapi" for group in settings.autoscaler.node_groups)
+    return named or settings.autoscaler.providers.clusterapi is not None
+
+
+@asynccontextmanager
+async def _clusterapi(settings: Settings, client: KubeClient, now: Callable[[], float]) -> AsyncIterator[NodeProvider]:
+    section = settings.autoscaler.providers.clusterapi or ClusterApi()
+    wanted = Wanted(namespace=section.namespace, cluster_name=section.cluster_name, labels=section.selector)
+
+    def stamp() -> str:
+        return datetime.fromtimestamp(now(), UTC).isoformat()
+
+    async with AsyncExitStack() as stack:
+        if section.kubeconfig is not None:
+            client = await stack.enter_async_context(open_client(kubeconfig=section.kubeconfig))
+        yield ClusterApiProvider(KubeApi(client), wanted, stamp=stamp)
+
+
+@asynccontextmanager
+async def _externalgrpc(section: ExternalGrpc, rules: ScaleDown) -> AsyncIterator[NodeProvider]:
+    try:
+        from slackwater.edge.cloud.externalgrpc.client import Tls, open_client
+        from slackwater.edge.cloud.externalgrpc.provider import ExternalGrpcProvider
+    except ImportError as error:
+        wanted = "want the extra: pip install 'slackwater[externalgrpc]'"
+        raise CloudError(f"autoscaler.providers.externalgrpc: {error}, {wanted}") from error
+    tls = None
+    if (said := section.tls) is not None:
+        tls = Tls(ca_file=said.ca_file, cert_file=said.cert_file, key_file=said.key_file, server_name=said.server_name)
+    defaults = GroupOptions(
+        utilization_threshold=rules.utilization_threshold,
+        gpu_utilization_threshold=rules.utilization_threshold,
+        unneeded_seconds=rules.unneeded_time / SECOND,
+        unready_seconds=rules.unready_time / SECOND,
+    )
+    async with AsyncExitStack() as stack:
+        opening = open_client(str(section.address), timeout_seconds=section.timeout / SECOND, tls=tls)
+        try:
+            client = await stack.enter_async_context(opening)
+        except OSError as error:
+            raise CloudError(f"autoscaler.providers.externalgrpc.tls: {error}") from error
+        yield ExternalGrpcProvider(client, defaults=defaults)
+
+
+def _entries(settings: Settings, provider: Provider) -> Iterator[Entry]:
+    for group in settings.autoscaler.node_groups:
+        if group.provider == provider:
+            said = group.template != Template()
+            yield Entry(
+                id=GroupName(group.id or group.name),
+                name=GroupName(group.name),
+                min_size=group.min_size,
+                max_size=group.max_size,
+                template=template_node(group.name, group.template) if said else None,
+            )
 
 
 def _kwok_groups(settings: Settings) -> Iterator[KwokGroup]:

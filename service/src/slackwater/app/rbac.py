@@ -1,8 +1,17 @@
-"""What the service may do at the API server, and nothing else; `deploy/rbac.yaml` is written from here."""
+"""What the service may do at the API server, and nothing else; `deploy/rbac.yaml` is written from here.
 
+What a provider of node groups needs is granted only where the configuration uses it: `slackwater config rbac F`.
+"""
+
+from collections.abc import Iterator
 from typing import Any, Final
 
 import yaml
+
+from slackwater.app.clouds import uses_clusterapi, uses_kwok
+from slackwater.app.settings import Settings
+from slackwater.edge.cloud.kwok.provider import CONFIG_MAP
+from slackwater_protocol.names import CLUSTER_API_GROUP
 
 _RULES: Final[tuple[dict[str, Any], ...]] = (
     # The picture.
@@ -31,12 +40,53 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
-def cluster_role() -> dict[str, Any]:
+#: Node groups of Node objects alone.
+_KWOK: Final = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "patch", "delete"]},)
+#: Its record of machines on their way, in one namespace. No rule can name an object that is yet to be created.
+_KWOK_RECORD: Final[tuple[dict[str, Any], ...]] = (
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CONFIG_MAP], "verbs": ["get", "patch"]},
+)
+_SCALED: Final = ("machinedeployments", "machinesets", "machinepools")
+_CLUSTER_API: Final[tuple[dict[str, Any], ...]] = (
+    {"apiGroups": [CLUSTER_API_GROUP], "resources": [*_SCALED], "verbs": ["get", "list"]},
+    {"apiGroups": [CLUSTER_API_GROUP], "resources": [f"{plural}/scale" for plural in _SCALED], "verbs": ["update"]},
+    # Machines that are to go are marked; where others are still coming they are deleted.
+    {"apiGroups": [CLUSTER_API_GROUP], "resources": ["machines"], "verbs": ["get", "list", "patch", "delete"]},
+    # What a new machine will have, where the group does not say it: whatever kinds of templates there are.
+    {"apiGroups": [f"infrastructure.{CLUSTER_API_GROUP}"], "resources": ["*"], "verbs": ["get"]},
+)
+
+
+def cluster_role(settings: Settings | None = None) -> dict[str, Any]:
+    """For the defaults where there are no settings. Rights on a management cluster of its own are not among them."""
+    return _role("ClusterRole", {"name": "slackwater"}, (*_RULES, *_provider_rules(settings or Settings())))
+
+
+def record_role(settings: Settings) -> dict[str, Any] | None:
+    """Beside the ClusterRole, in one namespace; None where nothing is recorded."""
+    if not (settings.autoscaler.enabled and uses_kwok(settings)):
+        return None
+    namespace = settings.autoscaler.providers.kwok.namespace
+    return _role("Role", {"name": "slackwater-kwok", "namespace": namespace}, _KWOK_RECORD)
+
+
+def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:
+    if not settings.autoscaler.enabled:
+        return
+    if uses_kwok(settings):
+        yield from _KWOK
+    section = settings.autoscaler.providers.clusterapi
+    if uses_clusterapi(settings) and (section is None or section.kubeconfig is None):
+        yield from _CLUSTER_API
+
+
+def _role(kind: str, metadata: dict[str, str], rules: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "slackwater"},
-        "rules": [dict(rule) for rule in _RULES],
+        "kind": kind,
+        "metadata": metadata,
+        "rules": [dict(rule) for rule in rules],
     }
 
 
@@ -51,16 +101,30 @@ def cluster_role_binding(subject: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def record_role_binding(role: dict[str, Any], subject: dict[str, str]) -> dict[str, Any]:
+    """Gives the Role to `subject`, in the Role's namespace."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": dict(role["metadata"]),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role["metadata"]["name"]},
+        "subjects": [subject],
+    }
+
+
 def user(name: str) -> dict[str, str]:
     return {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}
 
 
-def manifest() -> str:
-    """Role, account and binding as one YAML file for `kubectl apply -f`."""
+def manifest(settings: Settings | None = None) -> str:
+    """Roles, account and bindings as one YAML file for `kubectl apply -f`."""
     account = {"kind": "ServiceAccount", "name": "slackwater", "namespace": "kube-system"}
     objects = [
-        cluster_role(),
+        cluster_role(settings),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "slackwater", "namespace": "kube-system"}},
         cluster_role_binding(account),
     ]
+    record = None if settings is None else record_role(settings)
+    if record is not None:
+        objects += [record, record_role_binding(record, account)]
     return "---\n".join(yaml.safe_dump(item, sort_keys=False) for item in objects)

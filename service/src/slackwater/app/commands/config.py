@@ -1,4 +1,4 @@
-"""`slackwater config check | schema`: the configuration file, without running anything."""
+"""`slackwater config check | schema | rbac`: the configuration file, without running anything."""
 
 import argparse
 import json
@@ -33,12 +33,32 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "of every key. Editors check and complete a file with it.",
     )
     schema.set_defaults(run=run_schema)
+    rights = parts.add_parser(
+        "rbac",
+        help="print the rights that the service needs with a file",
+        description="Prints the account, the roles and the bindings that the service needs with a configuration file, as "
+        "YAML for `kubectl apply -f -`. Exit code 0; 2: the file is not valid.",
+    )
+    rights.add_argument("file", metavar="F", help="the file, YAML or JSON; - for stdin")
+    rights.set_defaults(run=run_rbac)
 
 
 def run_schema(args: argparse.Namespace) -> int:
     from slackwater.app.settings import schema
 
     print(json.dumps(schema(), indent=2))
+    return 0
+
+
+def run_rbac(args: argparse.Namespace) -> int:
+    from slackwater.app import rbac
+    from slackwater.app.settings import SettingsError, loads
+
+    try:
+        print(rbac.manifest(loads(text_of(args.file), source=name_of(args.file))), end="")
+    except SettingsError as err:
+        print(f"slackwater: {err}", file=sys.stderr)
+        return BAD_INPUT
     return 0
 
 

@@ -4,12 +4,10 @@ Flows through: a request, its answer's status and body, and what a status means 
 absent: connections and credentials (see `app.clouds`), retries.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-import anyio
 import msgspec
 
 from slackwater.model.nodegroups import GroupName
@@ -79,6 +77,7 @@ class MetaWire(Wire):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -92,49 +91,6 @@ class _ListMetaWire(Wire):
 class _PageWire(Wire, Generic[T]):
     metadata: _ListMetaWire = msgspec.field(default_factory=_ListMetaWire)
     items: list[T] | None = None
-
-
-@contextmanager
-def told(group: GroupName | None) -> Iterator[None]:
-    """What goes wrong in the body, as the `ProviderError` that the port promises."""
-    try:
-        yield
-    except Unanswered as error:
-        raise ProviderError("unknown", group, str(error)) from error
-    except NotSent as error:
-        raise ProviderError("other", group, str(error)) from error
-    except msgspec.MsgspecError as error:
-        raise ProviderError("other", group, f"the API server's answer cannot be read: {error}") from error
-
-
-@contextmanager
-def bounded(group: GroupName | None, timeout_seconds: float) -> Iterator[None]:
-    """The same, and a body that takes too long is an unknown outcome."""
-    try:
-        with anyio.fail_after(timeout_seconds), told(group):
-            yield
-    except TimeoutError as error:
-        raise ProviderError("unknown", group, f"no answer within {timeout_seconds:g} s") from error
-
-
-async def each(group: GroupName, items: Iterable[T], do: Callable[[T], Awaitable[None]], *, width: int) -> None:
-    """`do` of every item, at most `width` at the same time. When all have ended, raises the first `ProviderError` of any."""
-    limiter = anyio.CapacityLimiter(width)
-    problems: list[ProviderError] = []
-
-    async def one(item: T) -> None:
-        async with limiter:
-            try:
-                with told(group):
-                    await do(item)
-            except ProviderError as error:
-                problems.append(error)
-
-    async with anyio.create_task_group() as tasks:
-        for item in items:
-            tasks.start_soon(one, item)
-    if problems:
-        raise problems[0]
 
 
 def refusal(group: GroupName | None, what: str, answer: Answer) -> ProviderError:

@@ -5,16 +5,17 @@ Every step may be repeated and may be taken by several processes: a Node that is
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import anyio
 import structlog
 
-from slackwater.edge.cloud.apiserver import ApiServer, bounded, each
+from slackwater.edge.cloud.apiserver import ApiServer
+from slackwater.edge.cloud.bounded import bounded, each, repeated
 from slackwater.edge.cloud.kwok import nodes
 from slackwater.edge.cloud.kwok.fates import course
 from slackwater.edge.cloud.kwok.nodes import KwokGroup, Members
-from slackwater.edge.cloud.kwok.record import Machines, Page, Record
+from slackwater.edge.cloud.kwok.record import Machines, Record
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.run.ports import ProviderError
@@ -24,9 +25,11 @@ _log = structlog.get_logger(__name__)
 #: How often the record is read where nothing is due: another process may have written to it.
 _LOOK_EVERY_SECONDS: Final = 5.0
 _RETRY_AFTER_SECONDS: Final = 1.0
+#: Between two passes: each looks at all Nodes, so machines that are due one soon after the other arrive together.
+_GATHER_SECONDS: Final = 0.25
 _PASS_SECONDS: Final = 60.0
 #: Nodes that are created, or booted, at the same time.
-_WIDTH: Final = 16
+_WIDTH: Final = 8
 
 
 @dataclass(slots=True)
@@ -63,11 +66,12 @@ class Arrivals:
             self._woken = anyio.Event()
             try:
                 due_at = await self.settle()
-                wait = _LOOK_EVERY_SECONDS if due_at is None else min(_LOOK_EVERY_SECONDS, due_at - self._now())
+                due_in = _LOOK_EVERY_SECONDS if due_at is None else due_at - self._now()
+                wait = min(max(due_in, _GATHER_SECONDS), _LOOK_EVERY_SECONDS)
             except ProviderError as error:
                 _log.warning("nodes of kwok groups wait", problem=str(error))
                 wait = _RETRY_AFTER_SECONDS
-            with anyio.move_on_after(max(wait, 0.0)):
+            with anyio.move_on_after(wait):
                 await self._woken.wait()
 
     async def settle(self) -> float | None:
@@ -89,7 +93,8 @@ class Arrivals:
         try:
             await each(group.name, numbers, lambda number: self._step(group, number, machines, members, done), width=_WIDTH)
         finally:
-            await self._strike(group.name, done.up)
+            if done.up:
+                await self._strike(group.name, done.up)
         return done
 
     def _in_stock(self, group: KwokGroup, machines: Machines, members: Members) -> list[int]:
@@ -128,8 +133,11 @@ class Arrivals:
 
     async def _strike(self, group: GroupName, up: set[int]) -> None:
         """Off the record, however often others write meanwhile."""
-        while up:
-            page: Page = await self._record.read()
+
+        async def attempt() -> Literal[True] | None:
+            page = await self._record.read()
             machines = page.of(group)
-            if not machines.asked_at.keys() & up or await self._record.write(page, group, machines.without(up)):
-                return
+            struck = machines.asked_at.keys() & up
+            return await self._record.write(page, group, machines.without(struck)) if struck else True
+
+        await repeated(attempt)

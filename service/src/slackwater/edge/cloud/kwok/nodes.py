@@ -23,6 +23,7 @@ from slackwater.edge.cloud.apiserver import (
     listed,
     refusal,
 )
+from slackwater.edge.cloud.bounded import repeated
 from slackwater.edge.cloud.kwok.fates import FAIR, Weather
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, InstanceId
@@ -120,25 +121,28 @@ async def create(api: ApiServer, group: KwokGroup, name: NodeName, *, booted: bo
 
 async def boot(api: ApiServer, group: GroupName, member: Member) -> None:
     """A Node that is gone is done."""
-    path = _path(member.name)
-    answer = await api.ask("GET", path)
-    if answer.status == OK:
-        answer = await _booted(api, path, msgspec.json.decode(answer.body), member.uid)
+    answer = await repeated(lambda: _booted(api, member))
     if answer.status not in (OK, NOT_FOUND):
         raise refusal(group, f"boot node {member.name}", answer)
 
 
-async def _booted(api: ApiServer, path: str, node: dict[str, Any], uid: str) -> Answer:
-    """A merge patch replaces lists whole, hence under the version that was read."""
+async def _booted(api: ApiServer, member: Member) -> Answer | None:
+    """A merge patch replaces lists whole, hence under the version that was read. None where it has changed since."""
+    path = _path(member.name)
+    read = await api.ask("GET", path)
+    if read.status != OK:
+        return read
+    node = msgspec.json.decode(read.body)
     meta = node["metadata"]
-    if meta["uid"] != uid:
+    if meta["uid"] != member.uid:
         return Answer(NOT_FOUND)
     taints = [taint for taint in node["spec"].get("taints", ()) if taint["key"] != _NOT_READY["key"]]
     patch = {
-        "metadata": {"uid": uid, "resourceVersion": meta["resourceVersion"], "annotations": _KWOK},
+        "metadata": {"uid": member.uid, "resourceVersion": meta["resourceVersion"], "annotations": _KWOK},
         "spec": {"taints": taints or None},
     }
-    return await api.ask("PATCH", path, body=patch, content_type=MERGE_PATCH)
+    answer = await api.ask("PATCH", path, body=patch, content_type=MERGE_PATCH)
+    return None if answer.status == CONFLICT else answer
 
 
 async def delete(api: ApiServer, group: GroupName, member: Member) -> None:

@@ -6,11 +6,12 @@ the record alone, deleting changes the record first. Deliberately absent: how ma
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import anyio
 
-from slackwater.edge.cloud.apiserver import ApiServer, bounded, each
+from slackwater.edge.cloud.apiserver import ApiServer
+from slackwater.edge.cloud.bounded import bounded, each, repeated
 from slackwater.edge.cloud.kwok import nodes
 from slackwater.edge.cloud.kwok.arrivals import Arrivals
 from slackwater.edge.cloud.kwok.fates import course
@@ -22,8 +23,10 @@ from slackwater.run.ports import ProviderError
 
 _OUT_OF_STOCK: Final = InstanceError(kind="out-of-resources", code="OUT_OF_STOCK", message="no more machines are to be had")
 _BOOT_FAILED: Final = InstanceError(kind="other", code="BOOT_FAILED", message="the machine did not start")
+#: Holds the record (see `record`).
+CONFIG_MAP: Final = "slackwater-kwok"
 #: Nodes that one call deletes at the same time.
-_WIDTH: Final = 16
+_WIDTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +69,10 @@ class KwokProvider:
         now: Callable[[], float],
         seed: int,
         namespace: str,
-        config_map: str = "slackwater-kwok",
     ) -> None:
         self._api = api
         self._groups: Mapping[GroupName, KwokGroup] = {group.name: group for group in groups}
-        self._record = Record(api, namespace=namespace, name=config_map)
+        self._record = Record(api, namespace=namespace, name=CONFIG_MAP)
         self._now = now
         self._seed = seed
         # While machines arrive none is given up: whether one has come would change between the look and the write.
@@ -88,48 +90,53 @@ class KwokProvider:
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
         with bounded(group, timeout_seconds):
-            while True:
-                standing = await self._standing(group)
-                _check_seen(standing, seen)
-                _check_growth(standing.group, to)
-                machines = _after_all(standing).with_more(to - seen, self._now())
-                if await self._record.write(standing.page, group, machines):
-                    self.arrivals.wake()
-                    return
+            await repeated(lambda: self._grown(group, seen=seen, to=to))
+            self.arrivals.wake()
 
     async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
         with bounded(group, timeout_seconds):
             async with self._lock:
-                while True:
-                    standing = await self._standing(group)
-                    _check_seen(standing, seen)
-                    if to < standing.group.min_size:
-                        raise ProviderError("limit", group, f"got {to} nodes, want at least {standing.group.min_size}")
-                    machines = standing.machines.without(self._given_up(standing, seen - to))
-                    if await self._record.write(standing.page, group, machines):
-                        return
+                await repeated(lambda: self._lowered(group, seen=seen, to=to))
 
     async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
         with bounded(group, timeout_seconds):
             async with self._lock:
-                doomed = await self._struck(group, frozenset(instance.id for instance in instances))
+                ids = frozenset(instance.id for instance in instances)
+                doomed = await repeated(lambda: self._struck(group, ids))
                 await each(group, doomed, lambda member: nodes.delete(self._api, group, member), width=_WIDTH)
 
-    async def _struck(self, group: GroupName, ids: frozenset[InstanceId]) -> Sequence[Member]:
+    # Each attempt answers None where somebody else wrote to the record; nothing has happened then.
+
+    async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
+        standing = await self._standing(group)
+        _check_seen(standing, seen)
+        _check_growth(standing.group, to)
+        machines = _after_all(standing).with_more(to - seen, self._now())
+        return await self._record.write(standing.page, group, machines)
+
+    async def _lowered(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
+        standing = await self._standing(group)
+        _check_seen(standing, seen)
+        if to < standing.group.min_size:
+            raise ProviderError("limit", group, f"got {to} nodes, want at least {standing.group.min_size}")
+        machines = standing.machines.without(self._given_up(standing, seen - to))
+        return await self._record.write(standing.page, group, machines)
+
+    async def _struck(self, group: GroupName, ids: frozenset[InstanceId]) -> Sequence[Member] | None:
         """Takes the machines off the record; answers their Nodes, which are still there."""
-        while True:
-            standing = await self._standing(group)
-            await self._check_ours(standing, ids)
-            there = [member for member in standing.members.there.values() if member.id in ids]
-            coming = [name for name in standing.coming if ID_PREFIX + name in ids]
-            left = standing.target - len(there) - len(coming)
-            if (there or coming) and left < standing.group.min_size:
-                wanted = f"want at least {standing.group.min_size}"
-                raise ProviderError("limit", group, f"{left} nodes would be left, {wanted}")
-            numbers = {standing.group.number_of(name) for name in (*coming, *(member.name for member in there))}
-            on_record = standing.machines.asked_at.keys() & numbers
-            if not on_record or await self._record.write(standing.page, group, standing.machines.without(on_record)):
-                return there
+        standing = await self._standing(group)
+        await self._check_ours(standing, ids)
+        there = [member for member in standing.members.there.values() if member.id in ids]
+        coming = [name for name in standing.coming if ID_PREFIX + name in ids]
+        left = standing.target - len(there) - len(coming)
+        if (there or coming) and left < standing.group.min_size:
+            wanted = f"want at least {standing.group.min_size}"
+            raise ProviderError("limit", group, f"{left} nodes would be left, {wanted}")
+        numbers = {standing.group.number_of(name) for name in (*coming, *(member.name for member in there))}
+        on_record = standing.machines.asked_at.keys() & numbers
+        if not on_record or await self._record.write(standing.page, group, standing.machines.without(on_record)):
+            return there
+        return None
 
     async def _check_ours(self, standing: _Standing, ids: frozenset[InstanceId]) -> None:
         """A machine that is not in the group may be gone. It must not be in another one."""

@@ -6,6 +6,7 @@ one. Once its Node is up, the Node is the record. See docs/adr/0040.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
@@ -71,8 +72,8 @@ class Record:
         groups = {GroupName(group): _MACHINES.decode(text) for group, text in (found.data or {}).items()}
         return Page(version=found.metadata.resource_version, groups=groups)
 
-    async def write(self, page: Page, group: GroupName, machines: Machines) -> bool:
-        """Whether it was still as `page` says, and now is otherwise. False: somebody else has written; nothing happened."""
+    async def write(self, page: Page, group: GroupName, machines: Machines) -> Literal[True] | None:
+        """None where it is not any more as `page` says: somebody else has written, and nothing happened."""
         data = {group: msgspec.json.encode(machines).decode()}
         if not page.version:
             made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self._name}, "data": data}
@@ -82,7 +83,7 @@ class Record:
             answer = await self._api.ask("PATCH", self._path, body=patch, content_type=MERGE_PATCH)
         # Not found: it was deleted since, and is made anew from what is read next.
         if answer.status == CONFLICT or (answer.status == NOT_FOUND and page.version):
-            return False
+            return None
         if answer.status not in (OK, CREATED):
             raise refusal(group, f"write {self._path}", answer)
         return True

@@ -1,0 +1,277 @@
+"""The conformance suite of providers once more, on a real API server, with the rights that the service asks for."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+import pytest
+
+from slackwater.app import rbac
+from slackwater.app.clouds import KubeApi
+from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.app.settings import Settings, loads
+from slackwater.edge.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.edge.cloud.externalgrpc import reading
+from slackwater.edge.cloud.kwok.fates import Weather
+from slackwater.edge.cloud.kwok.nodes import KwokGroup
+from slackwater.edge.cloud.kwok.provider import KwokProvider
+from slackwater.edge.kube.client import open_client
+from slackwater.edge.kube.decode import NodeDecoder
+from slackwater.model.nodegroups import GroupName, InstanceErrorKind
+from slackwater.model.objects import Node
+from tests.cluster.clusterapi import crds
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.waiting import eventually
+from tests.controlplane.talk import create
+from tests.providers.clusterapi_rig import CAPACITY, a_provider
+from tests.providers.kwok_rig import SLOW, TEMPLATE, a_group
+from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
+from tests.providers.test_conformance import *  # noqa: F403  # the suite: run here with the rigs of this file
+from tests.support.flakyapi import FlakyApi
+from tests.support.machines import PLURALS, MachineController, a_scaled, sizes
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+_GROUND: Final = "slackwater.test/ground"
+_USES_ALL: Final = """
+apiVersion: config.slackwater.dev/v1alpha1
+kind: SlackwaterConfiguration
+autoscaler:
+  enabled: true
+  nodeGroups: [{name: a}, {name: b, provider: clusterapi}]
+  providers: {kwok: {namespace: NAMESPACE}}
+"""
+
+
+@dataclass
+class KwokRig:
+    """See `Rig`. Time is virtual; Nodes and their record are real."""
+
+    ground: Ground
+    api: FlakyApi
+    clock: list[float]
+    kwok_groups: list[KwokGroup]
+    provider: KwokProvider
+    group: GroupName
+    other: GroupName
+    guards_processes: bool = True
+
+    async def noticed(self) -> None:
+        """At once."""
+
+    async def settle(self) -> None:
+        while (due_at := await self.provider.arrivals.settle()) is not None:
+            self.clock[0] = due_at
+
+    async def nodes(self) -> Sequence[Node]:
+        return await _nodes_of(self.ground)
+
+    def another(self) -> KwokProvider:
+        return _kwok(self.api, self.kwok_groups, self.clock, self.ground)
+
+    def lose_answer(self, *, done: bool) -> None:
+        self.api.lost.append(done)
+
+    async def machines_fail(self, kind: InstanceErrorKind) -> None:
+        bad = Weather(failing=1) if kind == "other" else Weather(stock=FIRST_SIZE, appear_seconds=30)
+        self.kwok_groups[0] = replace(self.kwok_groups[0], weather=bad)
+        self.provider = self.another()
+
+    def silence(self) -> None:
+        self.api.silent = True
+
+
+@dataclass
+class ClusterApiRig:
+    """See `Rig`. The controller is ours, the API server real."""
+
+    ground: Ground
+    api: FlakyApi
+    controller: MachineController
+    provider: ClusterApiProvider
+    group: GroupName
+    other: GroupName
+    guards_processes: bool = True
+
+    async def noticed(self) -> None:
+        await self.controller.step()
+
+    async def settle(self) -> None:
+        await self.controller.settle()
+
+    async def nodes(self) -> Sequence[Node]:
+        return await _nodes_of(self.ground)
+
+    def another(self) -> ClusterApiProvider:
+        return a_provider(self.api, Wanted(namespace=self.ground.name))
+
+    def lose_answer(self, *, done: bool) -> None:
+        self.api.lost.append(done)
+
+    async def machines_fail(self, kind: InstanceErrorKind) -> None:
+        await self.controller.fail("InsufficientResources" if kind == "out-of-resources" else "CreateError")
+
+    def silence(self) -> None:
+        self.api.silent = True
+
+
+async def _nodes_of(ground: Ground) -> list[Node]:
+    decoder = NodeDecoder()
+    mine = [node for node in await ground.nodes() if node["metadata"].get("labels", {}).get(_GROUND) == ground.name]
+    return [decoder.decode(msgspec.json.encode(node)) for node in mine]
+
+
+def _kwok(api: FlakyApi, groups: Sequence[KwokGroup], clock: list[float], ground: Ground) -> KwokProvider:
+    return KwokProvider(api, groups, now=lambda: clock[0], seed=7, namespace=ground.name)
+
+
+@asynccontextmanager
+async def kwok_rig(api: FlakyApi, _: KubeApi, ground: Ground) -> AsyncIterator[Rig]:
+    clock = [1000.0]
+    labels = {**TEMPLATE["metadata"]["labels"], _GROUND: ground.name}
+    body = {**TEMPLATE, "metadata": {"labels": labels}}
+    names = [f"{ground.name}-group", f"{ground.name}-other"]
+    groups = [
+        replace(a_group(name, weather=SLOW, min_size=smallest), body=body)
+        for name, smallest in zip(names, (MIN_SIZE, 0), strict=True)
+    ]
+    rig = KwokRig(ground, api, clock, groups, _kwok(api, groups, clock, ground), groups[0].name, groups[1].name)
+    await rig.provider.grow(rig.group, seen=0, to=FIRST_SIZE, timeout_seconds=5)
+    await rig.provider.grow(rig.other, seen=0, to=1, timeout_seconds=5)
+    await rig.settle()
+    yield rig
+
+
+@asynccontextmanager
+async def clusterapi_rig(api: FlakyApi, admin: KubeApi, ground: Ground) -> AsyncIterator[Rig]:
+    await crds.install(ground.api)
+    controller = MachineController(admin, ground.name, node_labels={_GROUND: ground.name})
+    kind = "MachineDeployment"
+    for name, size, smallest in (("group", FIRST_SIZE, MIN_SIZE), ("other", 1, 0)):
+        annotations = CAPACITY | sizes(smallest, MAX_SIZE)
+        await controller.create(PLURALS[kind], a_scaled(kind, name, replicas=size, annotations=annotations))
+    await controller.settle()
+    group, other = (GroupName(f"{kind}/{ground.name}/{name}") for name in ("group", "other"))
+    provider = a_provider(api, Wanted(namespace=ground.name))
+    yield ClusterApiRig(ground, api, controller, provider, group, other)
+
+
+RIGS: Final[dict[str, Callable[[FlakyApi, KubeApi, Ground], AbstractAsyncContextManager[Rig]]]] = {
+    "kwok": kwok_rig,
+    "clusterapi": clusterapi_rig,
+}
+
+
+@pytest.fixture(scope="session")
+async def provider_rights(control_plane: ControlPlane) -> None:
+    """The rights that a configuration with all providers asks for, beside those that the account has anyway."""
+    async with control_plane.session() as api:
+        role = rbac.cluster_role(_settings("any"))
+        role["metadata"]["name"] = "slackwater-with-providers"
+        binding = rbac.cluster_role_binding(rbac.user("slackwater"))
+        binding["metadata"]["name"] = binding["roleRef"]["name"] = "slackwater-with-providers"
+        await create(api, f"{_RBAC}/clusterroles", role)
+        await create(api, f"{_RBAC}/clusterrolebindings", binding)
+
+
+def _settings(namespace: str) -> Settings:
+    return loads(_USES_ALL.replace("NAMESPACE", namespace))
+
+
+async def _grant_record(ground: Ground) -> None:
+    role = rbac.record_role(_settings(ground.name))
+    assert role is not None
+    binding = rbac.record_role_binding(role, rbac.user("slackwater"))
+    await ground.create(f"{_RBAC}/namespaces/{ground.name}/roles", role)
+    await ground.create(f"{_RBAC}/namespaces/{ground.name}/rolebindings", binding)
+
+
+@pytest.fixture(params=RIGS)
+async def rig(
+    request: pytest.FixtureRequest, provider_rights: None, control_plane: ControlPlane, ground: Ground
+) -> AsyncIterator[Rig]:
+    await _grant_record(ground)
+    ours, admins = (str(control_plane.kubeconfig(name)) for name in ("slackwater", "admin"))
+    async with open_client(kubeconfig=ours) as client, open_client(kubeconfig=admins) as admin:
+        api = FlakyApi(KubeApi(client))
+        await _until_granted(ground)
+        async with RIGS[request.param](api, KubeApi(admin), ground) as rig:
+            yield rig
+
+
+async def _until_granted(ground: Ground) -> None:
+    """The API server reads roles a moment after they were written. It is asked about them, not tried: the last test of the
+    session counts what was forbidden."""
+    asked = (("", "configmaps", "create"), ("", "nodes", "delete"), ("cluster.x-k8s.io", "machines", "patch"))
+
+    async def allowed() -> list[bool]:
+        return [await _may(ground, *right) for right in asked]
+
+    await eventually(allowed, all, within_seconds=10, wanted=f"all of {asked}")
+
+
+async def _may(ground: Ground, group: str, resource: str, verb: str) -> bool:
+    right = {"namespace": ground.name, "group": group, "resource": resource, "verb": verb}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+    spec = {"user": "slackwater", "resourceAttributes": right}
+    async with ground.api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", json={**body, "spec": spec}) as answer:
+        assert answer.status == 201, await answer.text()
+        return bool((await answer.json())["status"]["allowed"])
+
+
+async def test_kwok_makes_the_nodes_of_a_group_live(provider_rights: None, control_plane: ControlPlane, ground: Ground) -> None:
+    """With the real controller beside it, and the provider running by itself."""
+    await _grant_record(ground)
+    async with open_client(kubeconfig=str(control_plane.kubeconfig("slackwater"))) as client:
+        api = FlakyApi(KubeApi(client))
+        await _until_granted(ground)
+        async with kwok_rig(api, KubeApi(client), ground) as rig:
+            await rig.provider.grow(rig.group, seen=FIRST_SIZE, to=FIRST_SIZE + 2, timeout_seconds=5)
+            await rig.settle()
+
+            async def ready() -> int:
+                return sum(node.ready for node in await rig.nodes())
+
+            wanted = f"{FIRST_SIZE + 3} ready nodes"
+            await eventually(ready, lambda count: count == FIRST_SIZE + 3, within_seconds=30, wanted=wanted)
+
+
+async def test_a_node_as_the_api_server_serialises_it_is_read_as_its_json_is(ground: Ground) -> None:
+    """What an external provider sends as a template are such bytes."""
+    (name,) = await ground.make_nodes(1, labels={"tier": "batch"}, cpu="3900m")
+    path = f"/api/v1/nodes/{name}"
+    await ground.patch_node(name, {"spec": {"providerID": "ext://1", "taints": [{"key": "k", "effect": "NoSchedule"}]}})
+    async with ground.api.get(path, headers={"Accept": "application/vnd.kubernetes.protobuf"}) as answer:
+        raw = await answer.read()
+    assert raw.startswith(b"k8s\x00")
+    found = reading.template(_unwrapped(raw[4:]), GroupName("g"))
+    want = NodeDecoder().decode(msgspec.json.encode(await ground.read(path)))
+    assert found is not None
+    assert (found.name, found.provider_id, found.labels) == (want.name, want.provider_id, want.labels)
+    assert (found.allocatable, found.scalars, found.taints) == (want.allocatable, want.scalars, want.taints)
+
+
+def _unwrapped(envelope: bytes) -> bytes:
+    """Field 2 (raw) of runtime.Unknown."""
+    at = 0
+    while at < len(envelope):
+        tag, at = _varint(envelope, at)
+        assert tag & 7 == 2, "all fields of the envelope are of the length-delimited kind"
+        length, at = _varint(envelope, at)
+        if tag >> 3 == 2:
+            return envelope[at : at + length]
+        at += length
+    raise AssertionError("no raw field")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        at += 1
+        if not data[at - 1] & 0x80:
+            return value, at
+        shift += 7

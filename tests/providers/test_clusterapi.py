@@ -1,0 +1,381 @@
+"""Cluster API's groups: which objects are some, what their annotations say, and that the right machines go."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from slackwater.edge.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceId, NodeGroup
+from slackwater.model.objects import Taint
+from slackwater.run.ports import ProviderError
+from slackwater_protocol.units import byte_count
+from tests.cluster.support.waiting import eventually
+from tests.providers.clusterapi_rig import CAPACITY, NAMESPACE, a_provider, a_store
+from tests.support.flakyapi import FlakyApi
+from tests.support.machines import GROUP_PATH, MARK, PLURALS, MachineController, a_scaled, sizes
+from tests.support.objectstore import ObjectStore
+
+pytestmark = pytest.mark.anyio
+
+POOL = GroupName(f"MachineDeployment/{NAMESPACE}/pool")
+OPTION = "cluster.x-k8s.io/autoscaling-options-"
+PREFIX = "capacity.cluster-autoscaler.kubernetes.io/"
+
+
+class World:
+    """A management cluster."""
+
+    def __init__(self, wanted: Wanted | None = None) -> None:
+        self.store: ObjectStore = a_store()
+        self.api = FlakyApi(self.store)
+        self.controller = MachineController(self.store, NAMESPACE)
+        self.provider: ClusterApiProvider = a_provider(self.api, wanted)
+
+    async def has(
+        self,
+        name: str = "pool",
+        kind: str = "MachineDeployment",
+        *,
+        replicas: int = 3,
+        annotations: Mapping[str, str] | None = None,
+        labels: dict[str, str] | None = None,
+        template: dict[str, Any] | None = None,
+    ) -> None:
+        said = dict(sizes(1, 10) if annotations is None else annotations)
+        body = a_scaled(kind, name, replicas=replicas, annotations=said, labels=labels)
+        if template is not None:
+            body["spec"]["template"] = template
+        await self.controller.create(PLURALS[kind], body)
+        await self.controller.settle()
+
+    async def groups(self) -> Sequence[NodeGroup]:
+        return await self.provider.groups(timeout_seconds=5)
+
+    async def pool(self) -> NodeGroup:
+        (group,) = await self.groups()
+        return group
+
+    async def delete(self, *instances: Instance) -> None:
+        await self.provider.delete(POOL, instances, timeout_seconds=5)
+
+    def machines(self) -> dict[str, Any]:
+        return {item["metadata"]["name"]: item for item in self.store.listed(f"{GROUP_PATH}/machines").values()}
+
+    def marked(self) -> list[str]:
+        return [name for name, item in self.machines().items() if MARK in item["metadata"].get("annotations", {})]
+
+    def writes(self, method: str) -> list[str]:
+        return [path for asked, path in self.store.asked if asked == method]
+
+
+# --- which objects are groups -----------------------------------------------------------------------------------------------
+
+
+async def test_where_cluster_api_is_not_installed_there_are_no_groups() -> None:
+    world = World()
+    world.store.served.clear()
+    assert await world.groups() == []
+
+
+async def test_a_set_of_a_deployment_is_no_group_of_its_own() -> None:
+    world = World()
+    await world.has()
+    for item in world.store.listed(f"{GROUP_PATH}/machinesets").values():
+        item["metadata"]["annotations"] = sizes(0, 5)
+    assert [group.name for group in await world.groups()] == [POOL]
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {},
+        {**sizes(1, 3), "cluster.x-k8s.io/paused": ""},
+        sizes(4, 3),
+        sizes(0, 0),
+        {**sizes(1, 3), "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "-1"},
+        {**sizes(1, 3), "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "many"},
+        {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "1"},
+    ],
+    ids=["none", "paused", "min above max", "max 0", "negative", "no number", "min alone"],
+)
+async def test_an_object_that_does_not_say_its_sizes_is_left_alone(annotations: dict[str, str]) -> None:
+    world = World()
+    await world.has(annotations=annotations)
+    assert await world.groups() == []
+    with pytest.raises(ProviderError, match="gone"):
+        await world.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "want"),
+    [
+        (Wanted(), True),
+        (Wanted(namespace=NAMESPACE), True),
+        (Wanted(namespace="elsewhere"), False),
+        (Wanted(cluster_name="here"), True),
+        (Wanted(cluster_name="there"), False),
+        (Wanted(labels={"autoscale": "yes"}), True),
+        (Wanted(labels={"autoscale": "no"}), False),
+    ],
+)
+async def test_only_wanted_groups_are_used(wanted: Wanted, want: bool) -> None:
+    world = World(wanted)
+    await world.has(labels={"autoscale": "yes", "team": "a"})
+    assert [group.name for group in await world.groups()] == ([POOL] if want else [])
+    if not want:
+        with pytest.raises(ProviderError, match="gone"):
+            await world.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+
+
+# --- what annotations say ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_template_from_annotations_alone() -> None:
+    world = World()
+    said = {
+        PREFIX + "cpu": "15900m",
+        PREFIX + "memory": "60Gi",
+        PREFIX + "ephemeral-disk": "100Gi",
+        PREFIX + "maxPods": "200",
+        PREFIX + "gpu-type": "nvidia.com/gpu",
+        PREFIX + "gpu-count": "2",
+        PREFIX + "labels": "zone=a, tier=gpu",
+        PREFIX + "taints": "gpu=yes:NoSchedule,old=:NoExecute",
+    }
+    labels = {"node-role.kubernetes.io/worker": "", "team": "a", "x.node.cluster.x-k8s.io/y": "z"}
+    taints = [{"key": "gpu", "value": "no", "effect": "NoSchedule"}, {"key": "slow", "effect": "PreferNoSchedule"}]
+    await world.has(annotations=sizes(0, 5) | said, template={"metadata": {"labels": labels}, "spec": {"taints": taints}})
+    template = (await world.pool()).template
+    assert template is not None
+    assert template.allocatable == (15900, 60 << 30)
+    assert dict(template.scalars) == {"ephemeral-storage": byte_count("100Gi"), "pods": 200, "nvidia.com/gpu": 2}
+    assert template.labels == {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "node-role.kubernetes.io/worker": "",
+        "x.node.cluster.x-k8s.io/y": "z",
+        "zone": "a",
+        "tier": "gpu",
+    }
+    assert set(template.taints) == {
+        Taint("gpu", "yes", "NoSchedule"),
+        Taint("slow", "", "PreferNoSchedule"),
+        Taint("old", "", "NoExecute"),
+    }
+
+
+@pytest.mark.parametrize("reference", [{"apiVersion": "infra.example.com/v1"}, {"apiGroup": "infra.example.com"}])
+async def test_what_annotations_leave_out_the_infrastructure_says(reference: dict[str, str]) -> None:
+    world = World()
+    infra = "/apis/infra.example.com"
+    ref = {"kind": "MetalTemplate", "name": "big", **reference}
+    world.store.objects[infra] = {"preferredVersion": {"version": "v1"}}
+    world.store.objects[f"{infra}/v1"] = {"resources": [{"name": "metaltemplates", "kind": "MetalTemplate"}]}
+    capacity = {"cpu": "8", "memory": "32Gi", "pods": 50}
+    node_info = {"architecture": "arm64", "operatingSystem": "linux"}
+    path = f"{infra}/v1/namespaces/{NAMESPACE}/metaltemplates/big"
+    world.store.put(path, status={"capacity": capacity, "nodeInfo": node_info})
+    await world.has(annotations=sizes(0, 5) | {PREFIX + "cpu": "6"}, template={"spec": {"infrastructureRef": ref}})
+    template = (await world.pool()).template
+    assert template is not None
+    assert template.allocatable == (6000, 32 << 30)
+    assert dict(template.scalars) == {"pods": 50}
+    assert template.labels["kubernetes.io/arch"] == "arm64"
+    asked = len(world.writes("GET"))
+    await world.pool()
+    assert not [get for get in world.writes("GET")[asked:] if infra in get]  # templates do not change
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {PREFIX + "cpu": "4"},
+        CAPACITY | {PREFIX + "cpu": "lots"},
+        CAPACITY | {PREFIX + "taints": "gpu"},
+        CAPACITY | {PREFIX + "labels": "=a"},
+    ],
+    ids=["nothing", "no memory", "no quantity", "no taint", "no label"],
+)
+async def test_without_a_readable_capacity_there_is_a_group_but_no_template(said: dict[str, str]) -> None:
+    world = World()
+    await world.has(annotations=sizes(0, 5) | said)
+    group = await world.pool()
+    assert (group.template, group.target) == (None, 3)
+
+
+async def test_a_groups_own_options() -> None:
+    world = World()
+    said = {
+        OPTION + "scaledownutilizationthreshold": "0.7",
+        OPTION + "scaledownunneededtime": "90s",
+        OPTION + "maxnodeprovisiontime": "1h",
+    }
+    await world.has(annotations=sizes(0, 5) | said)
+    assert (await world.pool()).options == GroupOptions(utilization_threshold=0.7, unneeded_seconds=90, provision_seconds=3600)
+
+
+# --- which machines go ------------------------------------------------------------------------------------------------------
+
+
+async def test_sizes_go_through_the_scale_subresource_and_machines_are_marked_before() -> None:
+    world = World()
+    await world.has()
+    await world.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+    await world.controller.settle()
+    first = len(world.store.asked)
+    doomed = (await world.pool()).instances[1]
+    await world.delete(doomed)
+    writes = [(method, path.rpartition("/")[2]) for method, path in world.store.asked[first:] if method != "GET"]
+    assert writes == [("PATCH", world.marked()[0]), ("PUT", "scale")]
+    await world.controller.step()
+    assert world.controller.deleted == world.marked()
+
+
+async def test_a_lost_answer_about_the_size_lowers_it_once() -> None:
+    world = World()
+    await world.has()
+    doomed = (await world.pool()).instances[0]
+    world.api.lost_paths = ["/scale"]
+    with pytest.raises(ProviderError, match="unknown"):
+        await world.delete(doomed)
+    await world.delete(doomed)
+    assert (await world.pool()).target == 2
+    await world.controller.settle()
+    group = await world.pool()
+    assert (group.target, len(group.instances)) == (2, 2)
+    assert doomed.id not in {instance.id for instance in group.instances}
+
+
+async def test_a_refused_size_takes_the_marks_back() -> None:
+    world = World()
+    await world.has()
+    instances = (await world.pool()).instances
+    world.api.refused_paths = {"/scale": 403}
+    with pytest.raises(ProviderError, match="403"):
+        await world.delete(*instances[:2])
+    assert world.marked() == []
+
+
+async def test_a_group_that_others_write_to_is_read_again() -> None:
+    world = World()
+    await world.has()
+    doomed = (await world.pool()).instances[0]
+    world.api.refused_paths = {"/scale": 409}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.delete, doomed)
+        await eventually(lambda: _puts(world), lambda puts: puts > 1, within_seconds=5, wanted="a second attempt")
+        world.api.refused_paths = {}
+    assert (await world.pool()).target == 2
+    assert len(world.marked()) == 1
+
+
+async def _puts(world: World) -> int:
+    return sum(path.endswith("/pool") for method, path in world.store.asked if method == "GET")
+
+
+async def test_a_machine_goes_although_others_are_still_coming() -> None:
+    world = World()
+    await world.has()
+    doomed = (await world.pool()).instances[0]
+    await world.provider.grow(POOL, seen=3, to=5, timeout_seconds=5)
+    await world.delete(doomed)  # their controller has three machines and is to have four: it would delete none
+    await world.controller.settle()
+    await world.controller.settle()
+    group = await world.pool()
+    assert (group.target, len(group.instances)) == (4, 4)
+    assert doomed.id not in {instance.id for instance in group.instances}
+
+
+async def test_giving_up_takes_failed_machines_first_and_never_one_with_a_node() -> None:
+    world = World()
+    await world.has()
+    before = {instance.id for instance in (await world.pool()).instances}
+    await world.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+    await world.controller.step()
+    await world.controller.fail("CreateError")
+    (failed,) = (instance for instance in (await world.pool()).instances if instance.error)
+    await world.provider.grow(POOL, seen=4, to=6, timeout_seconds=5)
+    await world.controller.step()
+    await world.provider.lower(POOL, seen=6, to=5, timeout_seconds=5)
+    await world.controller.settle()
+    after = {instance.id for instance in (await world.pool()).instances}
+    assert before < after
+    assert failed.id not in after
+    assert len(after) == 5
+
+
+async def test_a_machine_that_got_its_id_meanwhile_is_still_known() -> None:
+    world = World()
+    await world.has()
+    await world.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+    await world.controller.step()
+    (coming,) = (instance for instance in (await world.pool()).instances if instance.state == "creating")
+    assert coming.id.startswith(f"machine://{NAMESPACE}/")
+    await world.controller.settle()
+    await world.delete(coming)
+    await world.controller.settle()
+    assert (await world.pool()).target == 3
+
+
+async def test_nothing_is_deleted_while_a_deployment_rolls_out() -> None:
+    world = World()
+    await world.has()
+    (deployment,) = world.store.listed(f"{GROUP_PATH}/machinedeployments").values()
+    owner = {"kind": "MachineDeployment", "name": "pool", "uid": deployment["metadata"]["uid"]}
+    new = world.store.put(
+        f"{GROUP_PATH}/namespaces/{NAMESPACE}/machinesets/pool-2",
+        metadata={"ownerReferences": [owner]},
+        spec={"replicas": 1},
+    )
+    machine = next(iter(world.machines().values()))
+    machine["metadata"]["ownerReferences"] = [{"kind": "MachineSet", "name": "pool-2", "uid": new["metadata"]["uid"]}]
+    with pytest.raises(ProviderError, match="rolls out"):
+        await world.delete((await world.pool()).instances[0])
+    assert world.marked() == []
+
+
+class TestAPoolWithoutMachines:
+    """Only its size can be told."""
+
+    POOL = GroupName(f"MachinePool/{NAMESPACE}/pool")
+
+    def world(self, smallest: int = 0) -> World:
+        world = World()
+        ids = ["cloud://1", "cloud://2"]
+        spec = {"replicas": 2, "providerIDList": ids, "template": {}}
+        path = f"{GROUP_PATH}/namespaces/{NAMESPACE}/machinepools/pool"
+        world.store.put(path, metadata={"annotations": sizes(smallest, 5)}, spec=spec)
+        return world
+
+    async def test_it_grows_and_shows_its_instances(self) -> None:
+        world = self.world()
+        await world.provider.grow(self.POOL, seen=2, to=4, timeout_seconds=5)
+        group = await world.pool()
+        assert group.target == 4
+        assert [(instance.id, instance.state) for instance in group.instances] == [
+            ("cloud://1", "running"),
+            ("cloud://2", "running"),
+        ]
+
+    async def test_all_of_it_can_go_but_not_one(self) -> None:
+        world = self.world()
+        one, two = (await world.pool()).instances
+        with pytest.raises(ProviderError, match="cannot be told which"):
+            await world.provider.delete(self.POOL, [one], timeout_seconds=5)
+        assert (await world.pool()).target == 2
+        await world.provider.delete(self.POOL, [one, two], timeout_seconds=5)
+        assert (await world.pool()).target == 0
+
+    async def test_its_minimum_holds(self) -> None:
+        world = self.world(smallest=1)
+        with pytest.raises(ProviderError, match="limit"):
+            await world.provider.delete(self.POOL, (await world.pool()).instances, timeout_seconds=5)
+
+    async def test_what_is_gone_is_done(self) -> None:
+        world = self.world()
+        gone = Instance(id=InstanceId("cloud://0"), state="running")
+        await world.provider.delete(self.POOL, [gone], timeout_seconds=5)
+        assert (await world.pool()).target == 2

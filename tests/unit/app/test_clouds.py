@@ -1,0 +1,192 @@
+"""Settings into providers: which there are, what their groups look like, and which rights they need."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.app import rbac
+from slackwater.app.cli import main
+from slackwater.app.clouds import CloudError, Clouds, KubeApi, open_clouds
+from slackwater.app.settings import loads
+from slackwater.edge.cloud.apiserver import NotSent, Unanswered
+from slackwater.edge.kube.client import open_client
+from slackwater.edge.kube.errors import KubeConfigError
+from slackwater.model.objects import Taint
+from tests.support.externalserver import RUNNING, ExternalServer, Pool
+from tests.support.fakeapi import FakeApi, Reply, fake_api, status, write_kubeconfig
+
+pytestmark = pytest.mark.anyio
+
+HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+ALL = """
+autoscaler:
+  enabled: true
+  nodeGroups:
+  - {name: a, maxSize: 5, kwok: {appearAfter: 20s, failing: 0.5}, template: {
+      metadata: {labels: {tier: batch}}, spec: {taints: [{key: k, value: v, effect: NoSchedule}]},
+      status: {capacity: {cpu: 4, memory: 16Gi, pods: 110}, allocatable: {cpu: 3900m}}}}
+  - {name: b, provider: clusterapi, id: MachineDeployment/default/md-0, maxSize: 3}
+  providers: {kwok: {namespace: ours, seed: 7}}
+"""
+NODES = "/api/v1/nodes"
+
+
+@pytest.fixture
+async def api(anyio_backend: str) -> AsyncIterator[FakeApi]:
+    async with fake_api() as api:
+        api.objects[NODES] = {}
+        yield api
+
+
+@asynccontextmanager
+async def clouds_of(text: str, api: FakeApi, folder: Path) -> AsyncIterator[Clouds]:
+    kubeconfig = write_kubeconfig(folder / "kubeconfig", api.url)
+    async with open_client(kubeconfig=kubeconfig) as client, open_clouds(loads(HEADER + text), client) as clouds:
+        yield clouds
+
+
+async def test_without_node_groups_there_are_no_providers(api: FakeApi, tmp_path: Path) -> None:
+    async with clouds_of("autoscaler: {enabled: true}", api, tmp_path) as clouds:
+        assert (clouds.providers, clouds.tasks) == ((), {})
+
+
+async def test_each_provider_that_is_named_is_there(api: FakeApi, tmp_path: Path) -> None:
+    settings = yaml.safe_load(HEADER + ALL)
+    settings["autoscaler"]["providers"]["externalgrpc"] = {"address": "127.0.0.1:1"}
+    async with clouds_of(_body(settings), api, tmp_path) as clouds:
+        assert [provider.name for provider in clouds.providers] == ["kwok", "clusterapi", "externalgrpc"]
+        assert list(clouds.tasks) == ["kwok arrivals"]
+
+
+def _body(settings: dict[str, Any]) -> str:
+    return yaml.safe_dump({key: value for key, value in settings.items() if key not in ("apiVersion", "kind")})
+
+
+async def test_a_kwok_group_is_as_its_template_says(api: FakeApi, tmp_path: Path) -> None:
+    async with clouds_of(ALL, api, tmp_path) as clouds:
+        (group,) = await clouds.providers[0].groups(timeout_seconds=5)
+    assert (group.name, group.min_size, group.max_size, group.target) == ("a", 0, 5, 0)
+    template = group.template
+    assert template is not None
+    assert template.allocatable == (3900, 16 << 30)
+    assert template.scalars == (("pods", 110),)
+    assert template.labels == {"tier": "batch"}
+    assert template.taints == (Taint("k", "v", "NoSchedule"),)
+
+
+async def test_a_group_keeps_its_configured_name_and_the_narrower_size(api: FakeApi, tmp_path: Path) -> None:
+    prefix = "cluster.x-k8s.io/cluster-api-autoscaler-node-group"
+    sizes = {f"{prefix}-min-size": "1", f"{prefix}-max-size": "10"}
+    path = "/apis/cluster.x-k8s.io/v1beta1/machinedeployments"
+    api.put(path, "md-0", "default", metadata={"annotations": sizes}, spec={"replicas": 2})
+    api.put(path, "md-1", "default", metadata={"annotations": sizes}, spec={"replicas": 2})
+    async with clouds_of(ALL, api, tmp_path) as clouds:
+        groups = await clouds.providers[1].groups(timeout_seconds=5)
+    found = [(group.name, group.min_size, group.max_size) for group in groups]
+    assert found == [("MachineDeployment/default/md-1", 1, 10), ("b", 1, 3)]
+
+
+async def test_an_external_provider_is_reached_as_configured(api: FakeApi, tmp_path: Path) -> None:
+    server = ExternalServer(pools={"pool": Pool("pool", 0, 5, target=1)})
+    server.pools["pool"].make(1, RUNNING)
+    async with server.serving() as address:
+        text = f'autoscaler: {{providers: {{externalgrpc: {{address: "{address}", timeout: 2s}}}}}}'
+        async with clouds_of(text, api, tmp_path) as clouds:
+            (group,) = await clouds.providers[0].groups(timeout_seconds=60)
+    assert (group.name, group.target) == ("pool", 1)
+    assert 1 < server.calls[0].seconds <= 2.1
+    assert server.asked("NodeGroupGetOptions")[0].defaults.scaleDownUtilizationThreshold == 0.5
+    assert server.asked("NodeGroupGetOptions")[0].defaults.scaleDownUnneededDuration.seconds == 600
+
+
+async def test_a_file_that_is_missing_is_named(api: FakeApi, tmp_path: Path) -> None:
+    text = 'autoscaler: {providers: {externalgrpc: {address: "a:1", tls: {caFile: nowhere.pem}}}}'
+    with pytest.raises(CloudError, match=r"externalgrpc\.tls: .*nowhere\.pem"):
+        async with clouds_of(text, api, tmp_path):
+            pass
+    with pytest.raises(KubeConfigError, match=r"nowhere\.yaml"):
+        async with clouds_of("autoscaler: {providers: {clusterapi: {kubeconfig: nowhere.yaml}}}", api, tmp_path):
+            pass
+
+
+async def test_a_library_that_is_missing_is_named(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "slackwater.edge.cloud.externalgrpc.client", None)  # as if grpc were not there
+    with pytest.raises(CloudError, match=r"autoscaler\.providers\.externalgrpc: .*slackwater\[externalgrpc\]"):
+        async with clouds_of('autoscaler: {providers: {externalgrpc: {address: "a:1"}}}', api, tmp_path):
+            pass
+
+
+async def test_another_cluster_may_manage(api: FakeApi, tmp_path: Path) -> None:
+    async with fake_api() as management:
+        kubeconfig = write_kubeconfig(tmp_path / "management", management.url)
+        text = f"autoscaler: {{providers: {{clusterapi: {{kubeconfig: {kubeconfig}, namespace: fleet}}}}}}"
+        async with clouds_of(text, api, tmp_path) as clouds:
+            assert await clouds.providers[0].groups(timeout_seconds=5) == []
+        assert {asked.path for asked in management.asked} >= {"/apis/cluster.x-k8s.io/v1beta1/namespaces/fleet/machinepools"}
+    assert not api.asked
+
+
+async def test_what_went_wrong_on_the_way_is_told_apart(api: FakeApi, tmp_path: Path) -> None:
+    async with open_client(kubeconfig=write_kubeconfig(tmp_path / "k", api.url)) as client:
+        asks = KubeApi(client)
+        api.reply("PATCH", NODES, Reply(drop=True), Reply(status=409, body=status(409, "Conflict")))
+        with pytest.raises(Unanswered, match="PATCH"):
+            await asks.ask("PATCH", NODES, body={"a": 1})
+        assert (await asks.ask("PATCH", NODES, body={"a": 1})).status == 409
+        assert api.asked[-1].body == b'{"a":1}'
+    await api.stop()
+    async with open_client(kubeconfig=str(tmp_path / "k")) as client:
+        with pytest.raises(NotSent, match="cannot be reached"):
+            await KubeApi(client).ask("PATCH", NODES, body={"a": 1})
+
+
+# --- rights -----------------------------------------------------------------------------------------------------------------
+
+
+def granted(text: str) -> set[tuple[str, str]]:
+    role = rbac.cluster_role(loads(HEADER + text))
+    return {(verb, resource) for rule in role["rules"] for verb in rule["verbs"] for resource in rule["resources"]}
+
+
+KWOK_RIGHTS = {("create", "nodes"), ("delete", "nodes"), ("patch", "nodes")}
+CLUSTER_API_RIGHTS = {("update", "machinedeployments/scale"), ("patch", "machines"), ("list", "machinepools")}
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("autoscaler: {enabled: true}", set()),
+        ("autoscaler: {nodeGroups: [{name: a}]}", set()),
+        ("autoscaler: {enabled: true, nodeGroups: [{name: a}]}", KWOK_RIGHTS),
+        ("autoscaler: {enabled: true, nodeGroups: [{name: a, provider: clusterapi}]}", CLUSTER_API_RIGHTS),
+        ("autoscaler: {enabled: true, providers: {clusterapi: {}}}", CLUSTER_API_RIGHTS),
+        ("autoscaler: {enabled: true, providers: {clusterapi: {kubeconfig: other}}}", set()),
+        ('autoscaler: {enabled: true, providers: {externalgrpc: {address: "a:1"}}}', set()),
+        (ALL, KWOK_RIGHTS | CLUSTER_API_RIGHTS),
+    ],
+)
+def test_a_provider_has_its_rights_only_where_it_is_used(text: str, want: set[tuple[str, str]]) -> None:
+    assert granted(text) & (KWOK_RIGHTS | CLUSTER_API_RIGHTS) == want
+    assert granted("") <= granted(text)
+
+
+def test_the_rights_of_a_file_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "slackwater.yaml"
+    file.write_text(HEADER + ALL)
+    assert main(["config", "rbac", str(file)]) == 0
+    objects = list(yaml.safe_load_all(capsys.readouterr().out))
+    kinds = [item["kind"] for item in objects]
+    assert kinds == ["ClusterRole", "ServiceAccount", "ClusterRoleBinding", "Role", "RoleBinding"]
+    record = objects[3]
+    assert record["metadata"] == {"name": "slackwater-kwok", "namespace": "ours"}
+    assert {name for rule in record["rules"] for name in rule.get("resourceNames", ())} == {"slackwater-kwok"}
+    assert objects[4]["roleRef"]["name"] == "slackwater-kwok"
+
+    file.write_text("autoscaler: {}")
+    assert main(["config", "rbac", str(file)]) == 2
+    assert "apiVersion" in capsys.readouterr().err
