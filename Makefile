@@ -48,6 +48,12 @@ KILLS ?= 6
 cluster-kills: controlplane ## Forty machines that grow and move while the service is killed again and again
 	SLACKWATER_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
 
+NODES ?= 500
+PODS ?= 20000
+.PHONY: scale-up
+scale-up: controlplane ## From 0 to NODES nodes for PODS pending pods, in batches, with failing nodes; prints the time line
+	SLACKWATER_TEST_SCALE_UP=$(NODES),$(PODS) $(BIN)/python -m pytest -s tests/cluster/test_scale_up.py
+
 N ?= 10000
 SEED ?= 1
 .PHONY: oracle

@@ -16,7 +16,17 @@ from rich.console import Console
 from slackwater.app.controlplane.build import build
 from slackwater.app.controlplane.errors import ControlPlaneError
 from slackwater.app.controlplane.progress import shown_on
-from tests.bench import agents, filter_latency, first_sync, publish, scheduler_throughput, show, simulation, world_events
+from tests.bench import (
+    agents,
+    autoscaler_loop,
+    filter_latency,
+    first_sync,
+    publish,
+    scheduler_throughput,
+    show,
+    simulation,
+    world_events,
+)
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell, installed_service
 from tests.bench.report import Report
 
@@ -24,6 +34,7 @@ from tests.bench.report import Report
 BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     world_events.NAME: world_events.measure,
     simulation.NAME: simulation.measure,
+    autoscaler_loop.NAME: autoscaler_loop.measure,
     filter_latency.NAME: filter_latency.measure,
     agents.NAME: agents.measure,
     first_sync.NAME: first_sync.measure,

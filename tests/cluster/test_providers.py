@@ -184,7 +184,7 @@ def _settings(namespace: str) -> Settings:
 async def _grant_record(ground: Ground) -> None:
     role = rbac.record_role(_settings(ground.name))
     assert role is not None
-    binding = rbac.record_role_binding(role, rbac.user("slackwater"))
+    binding = rbac.role_binding(role, rbac.user("slackwater"))
     await ground.create(f"{_RBAC}/namespaces/{ground.name}/roles", role)
     await ground.create(f"{_RBAC}/namespaces/{ground.name}/rolebindings", binding)
 

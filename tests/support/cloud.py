@@ -116,6 +116,9 @@ class Cloud:
     def pool(self, name: str) -> Pool:
         return self._pools[GroupName(name)]
 
+    def pool_names(self) -> list[str]:
+        return sorted(self._pools)
+
     def refuse(self, kind: ProviderErrorKind, times: int = 1) -> None:
         """The next changes are refused, and do nothing."""
         self._refusals.extend([kind] * times)

@@ -30,6 +30,8 @@ class MachineController:
     api: ApiServer
     namespace: str
     node_labels: dict[str, str] = field(default_factory=dict)
+    #: What a new Node has; nothing: whoever plays the kubelet says.
+    capacity: dict[str, str] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
 
@@ -94,7 +96,9 @@ class MachineController:
         name = machine["metadata"]["name"]
         path, id_ = f"{self._path('machines')}/{name}", f"machines://{self.namespace}/{name}"
         meta = {"name": f"node-{name}", "labels": self.node_labels}
-        await self._send("POST", NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {"providerID": id_}})
+        status = {"capacity": self.capacity, "allocatable": self.capacity}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {"providerID": id_}, "status": status}
+        await self._send("POST", NODES, node)
         await self._patch(path, {"spec": {"providerID": id_}})
         await self._patch(f"{path}/status", {"status": {"nodeRef": {"name": f"node-{name}"}, "phase": "Running"}})
 

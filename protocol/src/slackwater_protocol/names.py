@@ -26,6 +26,8 @@ BOUNDS_CONTAINER: Final = "slackwater.dev/bounds-container"
 LANDING: Final = "slackwater.dev/landing"
 #: Label on a Node: the node group that it belongs to.
 NODE_GROUP: Final = "slackwater.dev/node-group"
+#: Annotation on a Node, "true": unschedulable because its removal has begun, not by a person's hand.
+CORDONED: Final = "slackwater.dev/cordoned"
 #: Annotation on a pending Pod: any new value wakes it, since kube-scheduler retries a rejected pod that changes.
 TOUCHED: Final = "slackwater.dev/touched"
 
@@ -89,6 +91,8 @@ SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabl
 TO_BE_DELETED_TAINT: Final = "ToBeDeletedByClusterAutoscaler"
 #: Taint on a Node, Unix seconds, PreferNoSchedule: unneeded since then.
 DELETION_CANDIDATE_TAINT: Final = "DeletionCandidateOfClusterAutoscaler"
+#: What annotations on a Node begin with, before the slash: while there is one, its deletion waits.
+DELAY_DELETION_GROUP: Final = "delay-deletion.cluster-autoscaler.kubernetes.io"
 #: Annotation on a Pod, an integer: the lower, the sooner its controller would remove it.
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 #: API group of CapacityBuffer.

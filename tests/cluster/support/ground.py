@@ -103,6 +103,10 @@ class Ground:
         """Names of the pods without a node."""
         return await self._names(self.pods_path, fieldSelector="spec.nodeName=")
 
+    async def names_bound(self) -> list[str]:
+        """Names of the pods that have a node."""
+        return await self._names(self.pods_path, fieldSelector="spec.nodeName!=")
+
     async def until_bound(self, count: int, *, within_seconds: float) -> dict[str, Json]:
         """Waits until there are `count` pods, all bound, and answers them by name.
 

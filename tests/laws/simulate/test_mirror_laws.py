@@ -110,3 +110,14 @@ def test_what_changed_is_followed_and_not_built_anew() -> None:
         mirror.take(Changes(generation=Generation(2), pods=[PodChange(pod.uid, None)]))
     assert mirror.builds == 1
     assert int(mirror.picture.used[2].sum()) == len(pods) - 200
+
+
+def test_only_pods_of_a_lower_negative_priority_stand_below() -> None:
+    mirror = Mirror()
+    pods = [a_pod(f"p{priority}", on="n", priority=priority) for priority in (-20, -10, -1, 0, 5)]
+    elsewhere = a_pod("gone", on="no such node", priority=-20)
+    mirror.take(everything([a_node("n")], [*pods, elsewhere]))
+    assert len(mirror.standing_below(-10)) == 1
+    assert len(mirror.standing_below(0)) == 3
+    mirror.take(Changes(generation=Generation(2), pods=[PodChange(pods[0].uid, None)]))
+    assert mirror.standing_below(-10) == []

@@ -95,11 +95,12 @@ def test_serve_refuses_a_bad_file_with_every_problem(tmp_path: Path, capsys: pyt
     ]
 
 
-def test_serve_refuses_what_it_cannot_do_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_refuses_an_autoscaler_with_nothing_to_grow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(HEADER + "autoscaler: {enabled: true}\n")
     assert main(["serve", "--config", str(path)]) == 2
-    want = f"slackwater: {path}: autoscaler.enabled: got true, want false: this build adds and removes no nodes yet\n"
+    wanted = "a group or a provider: with none of them no node can be added"
+    want = f"slackwater: {path}: autoscaler.nodeGroups: got none, want {wanted}\n"
     assert capsys.readouterr().err == want
 
 

@@ -153,7 +153,7 @@ def granted(text: str) -> set[tuple[str, str]]:
     return {(verb, resource) for rule in role["rules"] for verb in rule["verbs"] for resource in rule["resources"]}
 
 
-KWOK_RIGHTS = {("create", "nodes"), ("delete", "nodes"), ("patch", "nodes")}
+KWOK_RIGHTS = {("create", "nodes"), ("delete", "nodes")}
 CLUSTER_API_RIGHTS = {("update", "machinedeployments/scale"), ("patch", "machines"), ("list", "machinepools")}
 
 
@@ -181,11 +181,12 @@ def test_the_rights_of_a_file_are_printed(tmp_path: Path, capsys: pytest.Capture
     assert main(["config", "rbac", str(file)]) == 0
     objects = list(yaml.safe_load_all(capsys.readouterr().out))
     kinds = [item["kind"] for item in objects]
-    assert kinds == ["ClusterRole", "ServiceAccount", "ClusterRoleBinding", "Role", "RoleBinding"]
+    assert kinds == ["ClusterRole", "ServiceAccount", "ClusterRoleBinding", "Role", "RoleBinding", "Role", "RoleBinding"]
     record = objects[3]
     assert record["metadata"] == {"name": "slackwater-kwok", "namespace": "ours"}
     assert {name for rule in record["rules"] for name in rule.get("resourceNames", ())} == {"slackwater-kwok"}
     assert objects[4]["roleRef"]["name"] == "slackwater-kwok"
+    assert objects[5]["metadata"] == {"name": "slackwater-autoscaler", "namespace": "kube-system"}
 
     file.write_text("autoscaler: {}")
     assert main(["config", "rbac", str(file)]) == 2

@@ -40,7 +40,7 @@ def test_notes_leave_a_file_valid(path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["config", "check", str(path)]) == 0
     out, err = capsys.readouterr()
     note, verdict = out.splitlines()
-    assert note.startswith(f"{path}: note: autoscaler.enabled: got true, want false")
+    assert note.startswith(f"{path}: note: autoscaler.nodeGroups: got none, want a group")
     assert verdict == f"{path}: valid"
     assert err == ""
 

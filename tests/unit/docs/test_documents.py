@@ -12,6 +12,7 @@ from slackwater.app import wiring
 from slackwater.app.documents import FILES, MarksMissing, main, metrics, reasons, renewed, settings
 from slackwater.app.policy import dispatcher_config_of
 from slackwater.app.settings import Settings, schema
+from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.wiring import _GC_THRESHOLD
 from slackwater.edge.kube.client import KubeClient
 from slackwater.edge.kube.reflector import ReflectorConfig
@@ -66,22 +67,26 @@ def test_a_folder_without_pages_is_an_error(tmp_path: Path) -> None:
     assert main([str(tmp_path)]) == 1
 
 
+#: As much as can be switched on.
+EVERYTHING = Settings(autoscaler=Autoscaler(enabled=True))
+
+
 # --- metrics --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
 async def test_every_metric_that_the_service_exposes_is_documented_with_its_meaning() -> None:
-    service = wiring.Service(Settings(), cast("KubeClient", None), Random(0))
+    service = wiring.Service(EVERYTHING, cast("KubeClient", None), Random(0))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=service.ops), base_url="http://ops") as http:
         exposed = (await http.get("/metrics")).text
-    helps = dict(re.findall(r"^# HELP (slackwater_\w+) (.+)$", exposed, re.MULTILINE))
+    helps = dict(re.findall(r"^# HELP ((?:slackwater|cluster_autoscaler)_\w+) (.+)$", exposed, re.MULTILINE))
     documented = {name.strip("`"): meaning for name, _, _, meaning in rows(metrics())}
     assert documented == helps
 
 
 @pytest.mark.anyio
 async def test_the_documented_labels_are_those_of_the_series() -> None:
-    service = wiring.Service(Settings(), cast("KubeClient", None), Random(0))
+    service = wiring.Service(EVERYTHING, cast("KubeClient", None), Random(0))
     service.dispatcher.stats.calls["Bind", "done"] = 1
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=service.ops), base_url="http://ops") as http:
         exposed = (await http.get("/metrics")).text
@@ -135,10 +140,21 @@ def test_every_key_of_the_file_is_in_the_tables() -> None:
 def test_keys_without_effect_are_marked_and_others_are_not() -> None:
     sections = {part.partition("\n")[0].strip("`"): part for part in settings().split("### ")}
     marked = {name for name, part in sections.items() if "**No effect in this version**" in part}
-    assert "autoscaler" in marked
-    assert "autoscaler.nodeGroups[].template.spec.taints[]" in marked
+    assert "autoscaler.slack" in marked
     assert marked.isdisjoint(
-        {"Top", "extender", "nodes.system", "nodes.score", "kube", "listeners.ops", "listeners.agents", "vertical", "migration"}
+        {
+            "Top",
+            "autoscaler",
+            "autoscaler.nodeGroups[]",
+            "extender",
+            "nodes.system",
+            "nodes.score",
+            "kube",
+            "listeners.ops",
+            "listeners.agents",
+            "vertical",
+            "migration",
+        }
     )
 
 

@@ -28,5 +28,6 @@ def test_everything_of_ours_stands_under_our_own_group() -> None:
         "slackwater.dev/bounds-container",
         "slackwater.dev/landing",
         "slackwater.dev/node-group",
+        "slackwater.dev/cordoned",
         "slackwater.dev/touched",
     }

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.events import BindEnded, BudgetSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
-from slackwater.model.ids import Instant, NodeName
+from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.objects import Node, Pod
 from slackwater.world.changes import ChangeCollector
 from slackwater.world.policy import Policy
@@ -84,7 +84,9 @@ def test_a_part_at_a_time_tells_everything_once() -> None:
     world = a_world(a_node("n"), *(a_pod(f"p{number}") for number in range(10)))
     collector = ChangeCollector(world)
     nodes, pods = collector.some(4)
-    assert len(nodes) + len(pods) == 4
+    assert (len(nodes), len(pods)) == (1, 4)
+    world.apply(PodGone(pods[0].uid, PodKey("default", "p0")), NOW)
     told = collector.rest((nodes, pods))
-    assert sorted(change.uid for change in told.pods) == sorted(f"uid-p{number}" for number in range(10))
+    assert {change.uid for change in told.pods} == {f"uid-p{number}" for number in range(10)}
+    assert dict(told.pods)[pods[0].uid] is None, "what changed meanwhile is told once more, and last"
     assert [change.name for change in told.nodes] == ["n"]

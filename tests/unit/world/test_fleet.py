@@ -145,8 +145,10 @@ def test_failed_instances_are_deleted_and_a_few_of_them_are_no_reason_to_stop() 
     (chore,) = fleet.chores(at(1))
     assert isinstance(chore, Delete)
     assert {lost.instance.id for lost in chore.lost} == {instance.id for instance in failed}
-    assert fleet.census[G].in_creation == 95
+    assert (fleet.census[G].in_creation, fleet.census[G].upcoming) == (95, 100)
     assert fleet.census[G].closed(at(1)) is None
+    fleet.observe([a_group(instances=many(95))], {}, at(2))
+    assert fleet.census[G].upcoming == 95, "deleted: to be replaced"
 
 
 @pytest.mark.parametrize("kind", ["out-of-resources", "quota"])
@@ -154,6 +156,7 @@ def test_a_stock_out_closes_the_group_for_a_while(kind: InstanceErrorKind) -> No
     fleet = a_fleet(a_group())
     fleet.observe([a_group(instances=[*many(9), an_instance("x", state="creating", error=kind)])], {}, at(1))
     assert fleet.census[G].closed(at(2)) == f"backing off after: E-{kind}"
+    fleet.observe([a_group(instances=many(9))], {}, at(2))
     assert fleet.census[G].upcoming == 9
     assert fleet.census[G].closed(at(302)) is None
 
@@ -186,7 +189,18 @@ def test_an_instance_that_never_registers_is_deleted_and_still_counts_against_th
     fleet.observe([a_group(instances=[an_instance("x")])], {}, at(PATIENCE + 1))
     (chore,) = fleet.chores(at(PATIENCE + 1))
     assert isinstance(chore, Delete)
-    assert (chore.lost[0].code, fleet.census[G].upcoming, fleet.census[G].in_creation) == ("timeout", 0, 1)
+    assert (chore.lost[0].code, fleet.census[G].in_creation) == ("timeout", 1)
+
+
+def test_a_lost_machine_whose_deletion_fails_is_replaced_after_a_while() -> None:
+    fleet = a_fleet(a_group())
+    failed = a_group(instances=[an_instance("x", state="creating", error="other")])
+    fleet.observe([failed], {}, at(1))
+    fleet.observe([failed], {}, at(60))
+    assert fleet.census[G].upcoming == 1
+    fleet.observe([failed], {}, at(61))
+    assert fleet.census[G].upcoming == 0
+    assert len(fleet.chores(at(61))) == 1
 
 
 def test_a_node_that_registers_and_is_never_ready_is_deleted() -> None:

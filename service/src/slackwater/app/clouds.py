@@ -5,7 +5,7 @@ client of the API server. Deliberately absent: when they are asked for anything.
 """
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from slackwater.app.settings import Settings
-from slackwater.app.settings.autoscaling import NodeGroup, Provider, ScaleDown, Template
+from slackwater.app.settings.autoscaling import NodeGroup, Provider, Template
 from slackwater.app.settings.providers import ClusterApi, ExternalGrpc
+from slackwater.app.settings.scaledown import ScaleDown
 from slackwater.app.settings.values import quantity_text
 from slackwater.edge.cloud.apiserver import NO_PARAMS, Answer, NotSent, Unanswered
 from slackwater.edge.cloud.clusterapi.provider import ClusterApiProvider, Wanted
@@ -44,7 +45,7 @@ class Clouds:
     """`tasks` run until cancelled, as children of whoever uses the providers; each with its name."""
 
     providers: Sequence[NodeProvider]
-    tasks: Mapping[str, Callable[[], Awaitable[None]]]
+    tasks: Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class KubeApi:
@@ -88,7 +89,7 @@ async def open_clouds(
     :raises CloudError: a file or a library is missing. :raises KubeConfigError: the management cluster's kubeconfig is no good.
     """
     providers: list[NodeProvider] = []
-    tasks: dict[str, Callable[[], Awaitable[None]]] = {}
+    tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
     async with AsyncExitStack() as stack:
         if uses_kwok(settings):
             section = settings.autoscaler.providers.kwok

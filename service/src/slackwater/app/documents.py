@@ -20,6 +20,7 @@ from prometheus_client.core import Metric
 from slackwater.app import rbac, wiring
 from slackwater.app.schedulerconfig import generate
 from slackwater.app.settings import API_VERSION, KIND, Settings, loads, notes, schema
+from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.changes import Needs, needs
 from slackwater.app.settings.problems import Steps
 from slackwater.edge.kube.client import KubeClient
@@ -73,14 +74,16 @@ def _table(*rows: Sequence[str]) -> str:
 
 def metrics(_text: str = "") -> str:
     """Every metric of the service by name, with its labels and what it means."""
-    families = sorted((family for family in _families() if family.name.startswith("slackwater_")), key=lambda f: f.name)
+    ours = ("slackwater_", "cluster_autoscaler_")
+    families = sorted((family for family in _families() if family.name.startswith(ours)), key=lambda f: f.name)
     rows = [(f"`{_exposed(f)}`", f.type, ", ".join(f"`{label}`" for label in _labels(f)), f.documentation) for f in families]
     return _table(("metric", "type", "labels", "meaning"), *rows)
 
 
 def _families() -> list[Metric]:
     # Wired as `serve` does it; nothing is connected and nothing runs.
-    service = wiring.Service(Settings(), cast("KubeClient", None), Random(0))
+    everything = Settings(autoscaler=Autoscaler(enabled=True))
+    service = wiring.Service(everything, cast("KubeClient", None), Random(0))
     return [*service.registry.collect(), *node_families()]
 
 

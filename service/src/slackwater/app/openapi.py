@@ -307,7 +307,7 @@ def ops_document() -> Json:
     for name, schema in document["components"]["schemas"].items():
         document["components"]["schemas"][name] = _plain(schema, {})
     document["components"]["schemas"]["State"] = STATE
-    answers = {path: operations["get"]["responses"] for path, operations in document["paths"].items()}
+    answers = {path: operations["get"]["responses"] for path, operations in document["paths"].items() if "get" in operations}
     for path in ("/readyz", "/healthz"):
         waiting = {"text/plain": {"schema": {"type": "string"}}}
         answers[path]["503"] = {"description": "What has not been listed once.", "content": waiting}

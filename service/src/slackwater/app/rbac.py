@@ -11,7 +11,8 @@ import yaml
 from slackwater.app.clouds import uses_clusterapi, uses_kwok
 from slackwater.app.settings import Settings
 from slackwater.edge.cloud.kwok.provider import CONFIG_MAP
-from slackwater_protocol.names import CLUSTER_API_GROUP
+from slackwater.edge.kube.priorities import CONFIG_MAP as PRIORITIES
+from slackwater_protocol.names import CLUSTER_API_GROUP, SCHEDULER_NAMESPACE
 
 _RULES: Final[tuple[dict[str, Any], ...]] = (
     # The picture.
@@ -40,6 +41,19 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
+#: The autoscaler's picture: what placing pods reads beside nodes and pods, and what new nodes have from the start.
+_AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
+    {"apiGroups": [""], "resources": ["namespaces", "persistentvolumeclaims", "persistentvolumes"], "verbs": ["list", "watch"]},
+    {
+        "apiGroups": ["storage.k8s.io"],
+        "resources": ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
+        "verbs": ["list", "watch"],
+    },
+    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["list", "watch"]},
+    # Removing nodes: taints and the cordon, evictions of their pods.
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
+    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+)
 #: Node groups of Node objects alone.
 _KWOK: Final = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "patch", "delete"]},)
 #: Its record of machines on their way, in one namespace. No rule can name an object that is yet to be created.
@@ -71,9 +85,23 @@ def record_role(settings: Settings) -> dict[str, Any] | None:
     return _role("Role", {"name": "slackwater-kwok", "namespace": namespace}, _KWOK_RECORD)
 
 
+def status_role(settings: Settings) -> dict[str, Any] | None:
+    """The autoscaler's status object, and what its expander `priority` reads; None where it does not run."""
+    if not settings.autoscaler.enabled:
+        return None
+    names = [settings.autoscaler.status_config_map]
+    rules: tuple[dict[str, Any], ...] = (
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": names, "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES], "verbs": ["get"]},
+    )
+    return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
+
+
 def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:
     if not settings.autoscaler.enabled:
         return
+    yield from _AUTOSCALER
     if uses_kwok(settings):
         yield from _KWOK
     section = settings.autoscaler.providers.clusterapi
@@ -101,7 +129,7 @@ def cluster_role_binding(subject: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def record_role_binding(role: dict[str, Any], subject: dict[str, str]) -> dict[str, Any]:
+def role_binding(role: dict[str, Any], subject: dict[str, str]) -> dict[str, Any]:
     """Gives the Role to `subject`, in the Role's namespace."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -124,7 +152,7 @@ def manifest(settings: Settings | None = None) -> str:
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "slackwater", "namespace": "kube-system"}},
         cluster_role_binding(account),
     ]
-    record = None if settings is None else record_role(settings)
-    if record is not None:
-        objects += [record, record_role_binding(record, account)]
+    for role in () if settings is None else (record_role(settings), status_role(settings)):
+        if role is not None:
+            objects += [role, role_binding(role, account)]
     return "---\n".join(yaml.safe_dump(item, sort_keys=False) for item in objects)

@@ -203,6 +203,10 @@ STATE: Final = _told(
         virtualMachines=_list("VirtualMachines, as far as some decision reads them.", _VALUE),
         virtualMachineMigrations=_list("VirtualMachineMigrations, whoever made them.", _VALUE),
         objects=_OBJECTS,
+        autoscaler={
+            "anyOf": [{"type": "object"}, {"type": "null"}],
+            "description": "What the last loop of the autoscaler saw and did; null where it does not run, or before its first.",
+        },
         configuration={"type": "object", "description": "The configuration in force."},
     ),
     "The whole state; quantities are milliCPU and bytes.",

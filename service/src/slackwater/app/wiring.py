@@ -29,6 +29,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from slackwater.app.agents import agents_app, agents_tls, max_connections
 from slackwater.app.policy import answer_seconds_of, dispatcher_config_of, policy_of
+from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Kube, OpsListener
 from slackwater.edge.kube.client import KubeClient, open_client
@@ -38,6 +39,7 @@ from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
+from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
 from slackwater.edge.web.direct import Terms
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
@@ -45,12 +47,15 @@ from slackwater.edge.web.ops import SettingsView, ops_app
 from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app, serve_direct
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.events import Ticked
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import NodeName
 from slackwater.model.kinds import KindInterner
 from slackwater.run.clock import monotonic
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
 from slackwater.run.victims_deleted import VictimsDeleted
+from slackwater.world.drains.drains import CancelAnswer
 from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
@@ -99,6 +104,8 @@ async def serve(
             await service.intake.synced()
             _settle_garbage_collector()
             _log.info("ready", nodes=len(service.world.nodes), pods=len(service.world.pods))
+            if service.scaling is not None:
+                root.start_soon(service.scaling.run, name="autoscaler")
             if on_ready is not None:
                 await on_ready(Running(world=service.world, intake=service.intake))
     _log.info("stopped")
@@ -130,7 +137,9 @@ class Service:
         self.dispatcher = Dispatcher(writer, self.intake.take, dispatcher_config_of(settings), rng=rng)
         self.desk = Desk(self.world, self.dispatcher.submit_all, monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
-        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake)
+        self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
+        wakes = () if self.scaling is None else (self.scaling.look,)
+        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
         self.registry = registry = self._registry()
         self.extender = Extender(
             world=self.world,
@@ -150,7 +159,34 @@ class Service:
             client=client,
             registry=registry,
         )
-        self.ops = ops_app(world=self.world, readiness=self.intake, registry=registry, settings=self._view, clock=monotonic)
+        self.ops = ops_app(
+            world=self.world,
+            readiness=self.intake,
+            registry=registry,
+            settings=self._view,
+            clock=monotonic,
+            autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
+            cancel_drain=self._cancel_drain,
+            certified=_asks_for_certificates(settings.listeners.ops),
+        )
+
+    def _cancel_drain(self, node: NodeName) -> CancelAnswer:
+        now = monotonic()
+        answer, effects = self.world.removals.drains.cancel(node, Hindrance.CANCELLED, "asked for over HTTP", now)
+        self.dispatcher.submit_all(effects)
+        _log.info("drain cancelled" if answer == "cancelled" else "drain not cancelled", node=node, answer=answer)
+        return answer
+
+    def _scaling(self, client: KubeClient, kinds: KindInterner, rng: Random) -> Scaling:
+        return Scaling(
+            self._settings,
+            client,
+            self.world,
+            kinds,
+            submit=self.dispatcher.submit_all,
+            on_broken=_report_broken,
+            rng=rng,
+        )
 
     def _registry(self) -> CollectorRegistry:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # else one more series for each, which nobody reads
@@ -166,6 +202,9 @@ class Service:
                 feeds=self._feed_metrics,
             )
         )
+        if self.scaling is not None:
+            scaling = self.scaling
+            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
         return registry
 
     def _feed_metrics(self) -> Iterator[Metric]:
@@ -179,7 +218,8 @@ class Service:
         alive = GaugeMetricFamily(
             "slackwater_feed_alive", "1 from an answer of the API server until a break.", labels=["resource"]
         )
-        for name, reflector in self._reflectors.items():
+        more = {} if self.scaling is None else self.scaling.reflectors
+        for name, reflector in {**self._reflectors, **more}.items():
             stats = reflector.stats()
             events.add_metric([name], stats.events)
             lists.add_metric([name], stats.lists)
@@ -211,6 +251,10 @@ class Service:
 
 def _most_writes(kube: Kube) -> int:
     return kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+
+
+def _asks_for_certificates(listener: OpsListener) -> bool:
+    return listener.tls is not None and listener.tls.client_ca_file is not None
 
 
 def _now() -> datetime:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.objects import Taint
 from slackwater.model.resources import Amounts
 
 
@@ -47,13 +48,14 @@ class ReadPod:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """An Event on a pod for people. Dropped under load; nothing depends on it."""
+    """An Event on a pod, or on a node (without a namespace), for people. Dropped under load; nothing depends on it."""
 
     uid: PodUid
     key: PodKey
     type: Literal["Normal", "Warning"]
     reason: str
     note: str
+    about: Literal["Pod", "Node"] = "Pod"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +131,51 @@ class DeleteVictim:
     preemptor: PodKey
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkNode:
+    """Gives a node the taint, in place of one of the same key; with `cordon` it also becomes unschedulable, and an annotation
+    remembers that it was not before. Ends as `NodeMarked`."""
+
+    uid: str
+    name: NodeName
+    taint: Taint
+    cordon: bool = False
+
+    @property
+    def key(self) -> PodKey:
+        return PodKey("", self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmarkNode:
+    """Takes the taint of that key off a node; with `uncordon` it also becomes schedulable again where `MarkNode` had made it
+    unschedulable. Ends as `NodeUnmarked`."""
+
+    uid: str
+    name: NodeName
+    taint_key: str
+    uncordon: bool = False
+
+    @property
+    def key(self) -> PodKey:
+        return PodKey("", self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict:
+    """POST the eviction of a pod, so that its budgets are asked; with `force` its deletion instead. Ends as `EvictionEnded`.
+
+    `grace_seconds` is how long it has to end, None: as long as the pod itself says.
+    """
+
+    uid: PodUid
+    key: PodKey
+    node: NodeName
+    grace_seconds: int | None = None
+    force: bool = False
+
+
 PreemptionEffect = WritePreempting | DeleteVictim
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
-Effect = Bind | Touch | Nominate | ReadPod | Announce | VerticalEffect | PreemptionEffect
+DrainEffect = MarkNode | UnmarkNode | Evict
+Effect = Bind | Touch | Nominate | ReadPod | Announce | VerticalEffect | PreemptionEffect | DrainEffect

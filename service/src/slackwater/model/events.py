@@ -204,6 +204,54 @@ class Stopping:
     """The service is about to end: nothing new begins, and no gate stays shut."""
 
 
+@dataclass(frozen=True, slots=True)
+class NodeMarked:
+    """The API call of a `MarkNode` ended."""
+
+    name: NodeName
+    taint_key: str
+    done: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUnmarked:
+    """The API call of an `UnmarkNode` ended."""
+
+    name: NodeName
+    taint_key: str
+    done: bool
+    detail: str
+
+
+#: accepted: the API server has taken it; the watch tells when the pod is gone. gone: there was no such pod any more.
+#: blocked: a budget allows no disruption now. refused: it will not have it. unreachable: no answer; nobody knows.
+EvictionOutcome = Literal["accepted", "gone", "blocked", "refused", "unreachable"]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionEnded:
+    """The API call of an `Evict` ended."""
+
+    uid: PodUid
+    node: NodeName
+    outcome: EvictionOutcome
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRemoved:
+    """The provider was asked to delete a node's machine. deleted: it has taken it. failed: it will not do it.
+
+    unknown: no answer in time; it may have happened or not.
+    """
+
+    name: NodeName
+    outcome: Literal["deleted", "failed", "unknown"]
+    detail: str
+
+
+DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved
 PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping
 VerticalEvent = (
     MachineSeen
@@ -231,6 +279,6 @@ OtherEvent = (
     | Synced
     | VerticalEvent
 )
-Event = OtherEvent | PreemptionEvent
+Event = OtherEvent | PreemptionEvent | DrainEvent
 #: What feeds give out; the world takes the first kind.
 FeedEvent = Event | SurroundingEvent

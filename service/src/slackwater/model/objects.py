@@ -54,6 +54,9 @@ class Node:
     images: tuple[Image, ...] = ()
     features: tuple[str, ...] = ()
     provider_id: str = ""
+    keep: bool = False
+    deletion_delayed: bool = False
+    cordoned_by_us: bool = False
     created_at: UnixTime | None = None  #: None where the object does not say
 
 
@@ -87,6 +90,8 @@ class Pod:
     ties: Ties = NO_TIES
     ready: bool = True
     overdue_at: UnixTime | None = None
+    #: How long the pod may take to end, by its own word.
+    grace_seconds: int = 30
     #: Of a pending pod that preempts: see `model.preempting`.
     preempting: Preempting | None = None
     #: Names of its scheduling gates: no scheduler looks at it while it has any.

@@ -26,6 +26,7 @@ class Ties:
 
     `mirror`: the kubelet runs it from a file; the API only shows it. `daemon`: an annotation says that it counts as a
     DaemonSet's. `local_volumes` are its emptyDirs on disk and hostPaths, without those that an annotation gives free.
+    `deletion_cost` is its controller's order of removal: the lower, the sooner.
     """
 
     owner: Owner | None = None
@@ -33,6 +34,7 @@ class Ties:
     daemon: bool = False
     safe_to_evict: SafeToEvict | None = None
     local_volumes: tuple[str, ...] = ()
+    deletion_cost: int = 0
 
 
 NO_TIES: Final = Ties()

@@ -24,8 +24,11 @@ from slackwater.model.effects import (
     DeleteMigration,
     DeleteVictim,
     Effect,
+    Evict,
+    MarkNode,
     ReadPod,
     Touch,
+    UnmarkNode,
     WritePermit,
     WritePreempting,
 )
@@ -33,8 +36,12 @@ from slackwater.model.events import (
     BindEnded,
     BindOutcome,
     Event,
+    EvictionEnded,
+    EvictionOutcome,
     MigrationDeleteEnded,
     MigrationNotStarted,
+    NodeMarked,
+    NodeUnmarked,
     PermitNotWritten,
     PodGone,
     PreemptingNotWritten,
@@ -273,7 +280,7 @@ class Dispatcher:
         # The world first: whoever waits for the ticket then finds it up to date.
         if event is not None:
             self._on_event(event)
-        told = _preemption_ended(effect, outcome)
+        told = _preemption_ended(effect, outcome) or _drain_ended(effect, outcome)
         if told is not None:
             self._on_event(told)
         ticket.finish()
@@ -312,6 +319,22 @@ def _preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
             if outcome.verdict == "done":
                 return None if isinstance(outcome.event, PodGone) else VictimEnded(uid, "accepted", "")
             return VictimEnded(uid, "refused" if outcome.verdict == "refused" else "unreachable", outcome.detail)
+        case _:
+            return None
+
+
+def _drain_ended(effect: Effect, outcome: Outcome) -> Event | None:
+    """The end of a call of a node's removal, beside what it taught about the pod."""
+    done = outcome.verdict == "done"
+    match effect:
+        case MarkNode():
+            return NodeMarked(effect.name, effect.taint.key, done, outcome.detail)
+        case UnmarkNode():
+            return NodeUnmarked(effect.name, effect.taint_key, done, outcome.detail)
+        case Evict() if not isinstance(outcome.event, EvictionEnded):
+            how: EvictionOutcome = "gone" if isinstance(outcome.event, PodGone) else "accepted" if done else "unreachable"
+            how = "refused" if outcome.verdict == "refused" else how
+            return EvictionEnded(effect.uid, effect.node, how, outcome.detail)
         case _:
             return None
 

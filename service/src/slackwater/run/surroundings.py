@@ -70,6 +70,10 @@ class SurroundingsIntake:
         else:
             self._objects[event.kind].pop(event.key, None)
 
+    def begin_again(self) -> None:
+        """Everything is told once more."""
+        self._changed.update(self._feeds)
+
     def changes(self) -> Surroundings:
         """What changed since the last call, in copies."""
         changed, self._changed = self._changed, set()

@@ -34,16 +34,20 @@ class Disruptions:
 
     def allows(self, pod: Pod) -> bool:
         """Does every budget of the pod allow one more disruption?"""
-        budgets = self.of(pod)
+        budgets = self.of(pod) if self._left else ()
         return not budgets or all(self._left[budget] >= 1 for budget in budgets)
 
     def allow_all(self, pods: Iterable[Pod]) -> bool:
         """Could all of them be disturbed at the same time?"""
+        if not self._left:
+            return True
         wanted = Counter(budget for pod in pods if _costs(pod) for budget in self.of(pod))
         return all(self._left[budget] >= count for budget, count in wanted.items())
 
     def spend(self, pods: Iterable[Pod]) -> None:
         """The pods are going to be moved."""
+        if not self._left:
+            return
         for pod in pods:
             for budget in self.of(pod) if _costs(pod) else ():
                 self._left[budget] -= 1

@@ -112,6 +112,7 @@ class Evacuations:
         """Tries to empty a row onto others, tried in the order of `rows`; None where `stop` cut it off.
 
         Where the node's removal has `begun` already, rules block nothing any more: its pods are leaving, and need a place.
+        Those that are being deleted do not: what is made for them is pending, or the caller's to remember.
         Raises ValueError for a row that was evacuated before.
         """
         if row in self._evacuated:
@@ -121,7 +122,11 @@ class Evacuations:
         for tenant, verdict in judged:
             if verdict.hindrance is not None and not begun:
                 return Kept(row=row, pod=tenant.pod, hindrance=verdict.hindrance)
-        own = [tenant for tenant, verdict in judged if verdict.fate in (Fate.MOVE, Fate.BLOCK)]
+        own = [
+            tenant
+            for tenant, verdict in judged
+            if verdict.fate in (Fate.MOVE, Fate.BLOCK) and not (begun and tenant.pod.deleting)
+        ]
         movers = self._in_order(row, [*map(self._anew, own), *guests])
         with self._picture.fork() as trial:
             self._clear(row, [*tenants, *guests])

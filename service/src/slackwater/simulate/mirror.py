@@ -53,12 +53,25 @@ class Mirror:
         #: Pods that count on a node, by its name, whether the node is there or not.
         self._guests: dict[NodeName, dict[PodUid, Tenant]] = {}
         self._place: dict[PodUid, NodeName] = {}
+        #: Of the pods that have a place, those of a negative priority.
+        self._negative: dict[PodUid, None] = {}
         self._free: dict[Row, None] = {}
+        self._strangers: Sequence[Pod] = ()
         self._kinds_at_first = 0
 
     def on(self, row: Row) -> list[Tenant]:
         """The pods of a row, as they count there, with their kinds' numbers."""
         return list(self._guests.get(self.picture.facts.nodes[row].name, {}).values()) if row < self.picture.n_rows else []
+
+    def standing_below(self, priority: int) -> list[tuple[KindId, Row]]:
+        """Where pods of a lower priority stand, one entry for each; of negative priorities alone, which are few."""
+        found = []
+        for uid in self._negative:
+            node = self._place[uid]
+            tenant = self._guests[node][uid]
+            if tenant.pod.priority < priority and node in self._nodes:
+                found.append((tenant.kind, self.row_of(node)))
+        return found
 
     @property
     def nodes(self) -> Mapping[NodeName, Node]:
@@ -68,6 +81,17 @@ class Mirror:
     def row_of(self, name: NodeName) -> Row:
         """The row of a node that exists."""
         return self.picture.facts.row_of[name]
+
+    def learn(self, pods: Sequence[Pod]) -> None:
+        """Makes the picture know the kinds of pods that are no part of the cluster, so that a plan may place them.
+
+        Where they read labels that the picture was built without, it is built anew.
+        """
+        self._strangers = pods
+        try:
+            self.picture.number(pods)
+        except UnreadLabel:
+            self._build()
 
     def take(self, changes: Changes) -> None:
         """Brings the picture up to date. Every trial on it must have ended."""
@@ -143,6 +167,7 @@ class Mirror:
         node = self._place.pop(uid, None)
         if node is None:
             return None
+        self._negative.pop(uid, None)
         guests = self._guests[node]
         tenant = guests.pop(uid)
         if not guests:
@@ -156,6 +181,8 @@ class Mirror:
             return False
         self._place[pod.uid] = pod.node
         self._guests.setdefault(pod.node, {})[pod.uid] = Tenant(pod, kind)
+        if pod.priority < 0:
+            self._negative[pod.uid] = None
         return True
 
     def _move(self, moves: Sequence[tuple[KindId, int, int]]) -> None:
@@ -184,7 +211,13 @@ class Mirror:
     def _build(self) -> None:
         standing = [tenant.pod for guests in self._guests.values() for tenant in guests.values()]
         everyone = [*standing, *self.pending.values()]
-        self.picture = Picture.build(list(self._nodes.values()), everyone, namespaces=self._namespaces, storage=self._storage)
+        self.picture = Picture.build(
+            list(self._nodes.values()),
+            everyone,
+            also=[pod.kind for pod in self._strangers],
+            namespaces=self._namespaces,
+            storage=self._storage,
+        )
         numbers = iter(self.picture.number(everyone).tolist())
         for guests in self._guests.values():
             for uid, tenant in guests.items():

@@ -4,9 +4,8 @@ While nobody watches nothing is noted. Noting costs an entry in a set; collectin
 cluster, and may be done a part at a time. Deliberately absent: what planners make of it.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
-from typing import TypeVar
 
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import NodeName, PodUid
@@ -16,33 +15,51 @@ from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.surroundings import Surroundings
 from slackwater.world.world import World
 
-T = TypeVar("T", PodUid, NodeName)
-
 
 class ChangeCollector:
     """Watches one world for one reader, from its making on."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._pods: set[PodUid] = {pod.uid for pod in world.pods}
-        self._nodes: set[NodeName] = set(world.nodes.row_of)
+        self._pods: set[PodUid] = set()
+        self._nodes: set[NodeName] = set()
+        #: Noted, and being handed out a part at a time; what changes once more is noted once more.
+        self._old_pods: list[PodUid] = []
         self._budgets_version = -1
+        self.begin_again()
         world.pods.changed = world.claims.changed = self._pods
         world.nodes.changed = self._nodes
 
+    def begin_again(self) -> None:
+        """Everything is told once more: what was told last may not have been understood."""
+        self._pods.update(pod.uid for pod in self._world.pods)
+        self._nodes.update(self._world.nodes.row_of)
+        self._budgets_version = -1
+
     def __len__(self) -> int:
-        """How many objects are to be collected."""
-        return len(self._pods) + len(self._nodes)
+        """How many objects are to be collected, some of them perhaps twice."""
+        return len(self._pods) + len(self._old_pods) + len(self._nodes)
 
     def some(self, most: int) -> tuple[list[NodeChange], list[PodChange]]:
-        """Up to `most` of what changed, as it is now. What changes again later is collected again."""
-        nodes = [NodeChange(name, self._node(name)) for name in _taken(self._nodes, most)]
-        pods = [PodChange(uid, self._pod(uid)) for uid in _taken(self._pods, most - len(nodes))]
-        return nodes, pods
+        """All nodes and up to `most` of the pods that changed, as they are now. What changes again is collected again."""
+        if not self._old_pods:
+            # Not bit by bit from the set: each bit would pass over the holes that those before it left.
+            self._old_pods.extend(self._pods)
+            self._pods.clear()
+        part, self._old_pods[-most:] = self._old_pods[-most:], []
+        nodes = sorted(self._nodes)
+        self._nodes.clear()
+        return [NodeChange(name, self._node(name)) for name in nodes], self._told(part)
+
+    def _told(self, uids: Iterable[PodUid]) -> list[PodChange]:
+        """Sorted, so that the same changes are given in the same order on every run."""
+        return [PodChange(uid, self._pod(uid)) for uid in sorted(uids)]
 
     def rest(self, before: tuple[list[NodeChange], list[PodChange]] = ([], []), around: Surroundings | None = None) -> Changes:
         """All that is left, after what `some` gave `before`: together one consistent state of the world."""
-        nodes, pods = self.some(len(self))
+        nodes, pods = self.some(len(self) + 1)
+        pods += self._told(self._pods)
+        self._pods.clear()
         around = around or Surroundings()
         budgets = None
         if self._budgets_version != self._world.budgets.version:
@@ -85,10 +102,3 @@ def _taking(pod: Pod, amounts: Amounts) -> Pod:
 
 def _larger(kind: Kind, amounts: Amounts) -> Kind:
     return replace(kind, requests=kind.requests.at_least(amounts))
-
-
-def _taken(noted: set[T], most: int) -> list[T]:
-    """Sorted, so that the same changes are given in the same order on every run."""
-    found = list(noted) if len(noted) <= most else list(islice(noted, most))
-    noted.difference_update(found)
-    return sorted(found)

@@ -51,6 +51,8 @@ class MigrationChoice:
         self._routes = routes
         self._backoffs: dict[PodKey, Backoff] = {}
         self.queue = MigrationQueue()
+        #: Machines that have to leave their node whatever the pressure wait for as many places.
+        self.places_kept = 0
 
     def decide(self, pod: Pod, standing: Standing, policy: Policy, now: Instant) -> NodeName | None:
         """An agent asks: does its machine leave now, and where to? Reads its load of the request before (section 2.6)."""
@@ -64,10 +66,32 @@ class MigrationChoice:
         ):
             return None
         routes = self._routes()
+        if len(routes) + self.places_kept >= policy.migration.max_concurrent and self.places_kept:
+            return None
         if not room_at_source(routes, claim.node, policy.migration):
             return None
         need = claim.account.reserved.minus(claim.account.buffer)
         landing = self._landing(pod, need, row, full_targets(routes, policy.migration), above_watermark=forced)
+        if landing is None:
+            self._tally.migrations_without_landing += 1
+            self.back_off(machine_key(pod), now)
+        return landing
+
+    def leave(self, pod: Pod, policy: Policy, now: Instant) -> NodeName | None:
+        """A machine has to leave, since its node is being removed: where to, where it may go now.
+
+        Below the watermark if it can, else above: its node goes whatever the pressure elsewhere.
+        """
+        claim = self._claims.get(pod.uid)
+        row = None if claim is None else self._nodes.row_of.get(claim.node)
+        if claim is None or row is None or not policy.migration.enabled or not self._may_leave(pod, now):
+            return None
+        routes = self._routes()
+        if not room_at_source(routes, claim.node, policy.migration):
+            return None
+        need, full = claim.account.reserved.minus(claim.account.buffer), full_targets(routes, policy.migration)
+        landing = self._landing(pod, need, row, full, above_watermark=False)
+        landing = landing or self._landing(pod, need, row, full, above_watermark=True)
         if landing is None:
             self._tally.migrations_without_landing += 1
             self.back_off(machine_key(pod), now)

@@ -26,6 +26,8 @@ class NodeTable:
         self._vertical: dict[Row, int] = {}
         #: Rows where room appeared since somebody last cleared this: who waits for room looks here.
         self.freed: set[int] = set()
+        #: How often a node became ready.
+        self.became_ready = 0
         #: Names of nodes that came, changed or went, for whoever watches; None: nobody does.
         self.changed: set[NodeName] | None = None
         self.row_of: dict[NodeName, Row] = {}
@@ -51,6 +53,7 @@ class NodeTable:
             self.changed.add(node.name)
         row = self.row_of.get(node.name)
         known = None if row is None else self.by_row[row]
+        self.became_ready += node.ready and (known is None or not known.ready)
         if row is None:
             row = self._new_row()
             self.row_of[node.name] = row

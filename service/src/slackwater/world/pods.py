@@ -25,6 +25,8 @@ class PodTable:
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
         #: UIDs of pods that came, changed or went, for whoever watches; None: nobody does.
         self.changed: set[PodUid] | None = None
+        #: How often a pod was first said to fit nowhere: whoever adds nodes looks when it moves.
+        self.became_stuck = 0
         #: How many pods have each priority, which never changes.
         self.priorities: Counter[int] = Counter()
 
@@ -39,6 +41,8 @@ class PodTable:
         if (gone is not None and (read or gone[1])) or (known is not None and known.resource_version > pod.resource_version):
             return False
         self._gone.pop(pod.uid, None)
+        if pod.unschedulable_message is not None and pod.node is None:
+            self.became_stuck += known is None or known.unschedulable_message is None
         self._count(known, -1)
         self._count(pod, 1)
         self._pods[pod.uid] = pod

@@ -13,6 +13,7 @@ from slackwater.model.events import (
     BindEnded,
     BudgetGone,
     BudgetSeen,
+    DrainEvent,
     Event,
     NodeGone,
     NodeSeen,
@@ -44,6 +45,7 @@ from slackwater.world.policy import Policy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.preemptors import Preemptors
 from slackwater.world.proposals import Kept, Proposals
+from slackwater.world.removals import Removals
 from slackwater.world.vertical_events import VerticalEvents
 
 
@@ -60,6 +62,7 @@ class World:
         self._lend(books)
         self.preemptions = Preemptions(books)
         self.migrating = Migrating(books)
+        self.removals = Removals(books, self.migrating)
         self.ceilings = Ceilings(books, policy=policy)
         room_given = self.refusals.wake_recent
         self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
@@ -95,6 +98,8 @@ class World:
     def apply(self, event: Event, now: Instant) -> list[Effect]:
         """Takes in one event; answers what should be done about it."""
         self.generation = Generation(self.generation + 1)
+        if isinstance(event, DrainEvent):
+            return self.removals.drains.apply(event, now)
         effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
         return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
 
@@ -259,9 +264,8 @@ class World:
             self._conditions.forget(stranger)
         effects += self._binding.overdue(self.policy, now)
         effects += self._nominations.due(self.policy, now)
-        effects += self.ceilings.due(now)
-        effects += self.migrating.tick(now)
-        return effects
+        effects += self.ceilings.due(now) + self.migrating.tick(now)
+        return effects + self.removals.tick(self.policy, now)
 
     def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
         found = ((uid, self.pods.get(uid)) for uid in uids)

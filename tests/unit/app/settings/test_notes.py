@@ -12,9 +12,9 @@ def test_the_defaults_need_no_note() -> None:
     assert unsupported(Settings()) == ()
 
 
-def test_an_enabled_autoscaler_is_not_supported_yet() -> None:
+def test_an_autoscaler_without_anything_that_could_grow_is_refused() -> None:
     settings = loads(HEADER + "autoscaler: {enabled: true}")
-    want = "autoscaler.enabled: got true, want false: this build adds and removes no nodes yet"
+    want = "autoscaler.nodeGroups: got none, want a group or a provider: with none of them no node can be added"
     assert [str(problem) for problem in unsupported(settings)] == [want]
     assert notes(settings) == [f"{want}; serve refuses to start with this"]
 
@@ -26,7 +26,11 @@ NOTES = {
         "featureGates: {AsyncPreemption: false}\npreemption: {enabled: false}",
         "featureGates.AsyncPreemption: has no effect while preemption.enabled is false",
     ),
-    "autoscaler": ("autoscaler: {scanInterval: 5s}", "autoscaler: has no effect in this build: "),
+    "autoscaler": ("autoscaler: {scanInterval: 5s}", "autoscaler: has no effect while autoscaler.enabled is false"),
+    "scale-down": (
+        "autoscaler: {enabled: true, nodeGroups: [{name: a}], scaleDown: {unneededTime: 1m}}",
+        "autoscaler.scaleDown: has no effect in this build: ",
+    ),
     "bind": ("extender: {bind: false}", "extender.bind: with false kube-scheduler binds by itself; "),
     "hold": (
         "extender: {httpTimeout: 11s}",
@@ -57,7 +61,7 @@ def test_a_key_without_the_effect_it_asks_for_is_noted(text: str, want_start: st
     ("text", "want_start"),
     [
         (
-            "autoscaler: {scaleDown: {maxScaleDownParallelism: 3}}",
+            "autoscaler: {enabled: true, nodeGroups: [{name: a}], scaleDown: {maxScaleDownParallelism: 3}}",
             "autoscaler.scaleDown.maxDrainParallelism: 5 is more than maxScaleDownParallelism (3)",
         ),
         ("migration: {maxConcurrent: 1, maxPerTarget: 1}", "migration.maxPerSource: 2 is more than maxConcurrent (1)"),

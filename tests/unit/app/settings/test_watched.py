@@ -131,7 +131,7 @@ async def test_a_comment_is_no_change(watch: Watch) -> None:
 async def test_what_serve_refuses_is_refused_here_too(watch: Watch) -> None:
     await watch.run(watch.writes(HEADER + "autoscaler: {enabled: true}\n"), nothing)
     (error,) = watch.refused
-    assert [problem.path for problem in error.problems] == ["autoscaler.enabled"]
+    assert [problem.path for problem in error.problems] == ["autoscaler.nodeGroups"]
 
 
 async def test_an_atomic_rename_is_seen(watch: Watch, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from slackwater.app.commands.columns import columns
 from slackwater.app.commands.failure import CommandFailed
+from slackwater.app.commands.scaledown import add_scale_down
 from slackwater.app.commands.scaleup import add_scale_up
 from slackwater.app.commands.sources import name_of, settings_from
 
@@ -31,7 +32,7 @@ _MOST_REASONS: Final = 3
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "simulate",
-        help="say from a file where pods could go, and which nodes they need",
+        help="say from a file where pods could go, which nodes they need, and which nodes could go",
         description="What-if on a file as `kubectl get nodes,pods,... -A -o json` (or yaml) writes it.",
     )
     what = parser.add_subparsers(prog="slackwater simulate", metavar="WHAT", required=True)
@@ -55,6 +56,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     placement.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")
     placement.set_defaults(run=run_placement)
     add_scale_up(what)
+    add_scale_down(what)
 
 
 def run_placement(args: argparse.Namespace) -> int:

@@ -14,12 +14,12 @@ from slackwater.app.offline.completing import completed_pod, completed_template
 from slackwater.app.offline.defaultspread import OWNERS, SERVICE, Spreading
 from slackwater.decide.scaleup.expanders.priority import BadPriorities, Priorities
 from slackwater.edge.kube import storage as decoding
-from slackwater.edge.kube.decode import NodeDecoder, PodDecoder
+from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget
 from slackwater.edge.kube.priorities import CONFIG_MAP, decode_priorities
 from slackwater.edge.kube.surroundings import decode_daemon_set
 from slackwater.model.ids import PodUid
 from slackwater.model.kinds import KindInterner
-from slackwater.model.objects import Node, Pod
+from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.selectors import Selector
 from slackwater.model.storage import Attachment, Storage
 
@@ -27,10 +27,11 @@ T = TypeVar("T")
 _DEEPEST: Final = 16
 _DAEMON_SET: Final = "DaemonSet"
 _CONFIG_MAP: Final = "ConfigMap"
-_NAMESPACED: Final = frozenset({"Pod", "PersistentVolumeClaim", "CSIStorageCapacity", _DAEMON_SET, _CONFIG_MAP})
+_BUDGET: Final = "PodDisruptionBudget"
+_NAMESPACED: Final = frozenset({"Pod", "PersistentVolumeClaim", "CSIStorageCapacity", _DAEMON_SET, _CONFIG_MAP, _BUDGET})
 _SPREADING: Final = (SERVICE, *OWNERS)
-#: What only adding nodes reads.
-_SCALING: Final = (_DAEMON_SET, _CONFIG_MAP)
+#: What only adding and removing nodes reads.
+_SCALING: Final = (_DAEMON_SET, _CONFIG_MAP, _BUDGET)
 READ: Final = (
     "Node",
     "Pod",
@@ -61,8 +62,9 @@ class Cluster:
     """Decoded objects, in the order of the file. `unknown` are kinds of which it has none.
 
     `spread_by_default` selects, for pods that state no spread constraints, the pods of their Services and controllers.
-    `daemons` are the pods that DaemonSets would make. `priorities` is Cluster Autoscaler's ConfigMap for its expander of that
-    name, None where the file has none that can be read: then `priorities_problem` may say why.
+    `daemons` are the pods that DaemonSets would make, `budgets` None where the file has no PodDisruptionBudget. `priorities` is
+    Cluster Autoscaler's ConfigMap for its expander of that name, None where the file has none that can be read: then
+    `priorities_problem` may say why.
     """
 
     nodes: tuple[Node, ...]
@@ -72,6 +74,7 @@ class Cluster:
     unknown: frozenset[str] = frozenset()
     spread_by_default: Mapping[PodUid, Selector] = field(default_factory=dict)
     daemons: tuple[Pod, ...] = ()
+    budgets: tuple[DisruptionBudget, ...] | None = None
     priorities: Priorities | None = None
     priorities_problem: str = ""
 
@@ -105,6 +108,7 @@ def read_cluster(*documents: object) -> Cluster:
         storage=_storage(by_kind),
         unknown=frozenset(kind for kind in READ if not by_kind[kind]),
         spread_by_default=_spread_by_default(by_kind),
+        budgets=tuple(_each(by_kind[_BUDGET], decode_budget)) or None,
         daemons=tuple(_each(by_kind[_DAEMON_SET], lambda raw: decode_daemon_set(daemons, raw))),
     )
     cluster = _with_priorities(cluster, by_kind[_CONFIG_MAP])

@@ -9,15 +9,17 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from slackwater.app.settings.creation import Creation
 from slackwater.app.settings.providers import KwokWeather, Providers
+from slackwater.app.settings.scaledown import GroupScaleDown, ScaleDown
 from slackwater.app.settings.scaleup import ScaleUp
 from slackwater.app.settings.section import Section
 from slackwater.app.settings.values import (
     Count,
     Delay,
-    Fraction,
     GroupName,
     LabelText,
+    ObjectName,
     ProviderGroup,
     QualifiedName,
     Quantity,
@@ -27,7 +29,7 @@ from slackwater.app.settings.values import (
     Width,
     refused,
 )
-from slackwater_protocol.durations import MINUTE, SECOND, Duration
+from slackwater_protocol.durations import SECOND, Duration
 
 Expander = Literal["random", "most-pods", "least-nodes", "least-waste", "priority"]
 Provider = Literal["kwok", "clusterapi", "externalgrpc"]
@@ -100,39 +102,12 @@ class NodeGroup(Section):
     max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
     """Nodes of this group that may be on their way at the same time; 0: no limit. 100 by default: more overload the
     image registry and the provider, and nodes that fail to start are paid for."""
+    scale_down: GroupScaleDown = GroupScaleDown()
+    """When nodes of this group are removed, where that differs from other groups."""
     template: Template = Template()
     """What a new node looks like."""
     kwok: KwokWeather = KwokWeather()
     """How a group of the kwok provider behaves."""
-
-
-class ScaleDown(Section):
-    """Removal of nodes that are not needed."""
-
-    enabled: Switch = True
-    """Whether nodes are removed. true by default."""
-    utilization_threshold: Fraction = Field(default=0.5, examples=[0.5])
-    """Share of a node's requests below which it is a candidate. 0.5 by default, the figure of Cluster
-    Autoscaler."""
-    unneeded_time: Delay = Field(default=Duration(10 * MINUTE), examples=["10m"])
-    """Duration for which a node has to be unneeded before it goes. 10m by default: shorter than most paid minimums,
-    longer than a rolling update."""
-    unready_time: Delay = Field(default=Duration(20 * MINUTE), examples=["20m"])
-    """The same for a node that is not ready. 20m by default: a reboot must not cost the node."""
-    max_scale_down_parallelism: Width = Field(default=10, examples=[10])
-    """Nodes, empty or not, that may be on their way out at the same time. 10 by default."""
-    max_drain_parallelism: Width = Field(default=5, examples=[5])
-    """Nodes with pods that may be drained at the same time. 5 by default; more than `maxScaleDownParallelism` has no
-    effect."""
-    simulation_timeout: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
-    """Duration that planning a scale-down may take; what is found by then is used. 0s: no limit. 30s by default."""
-    delay_after_add: Delay = Field(default=Duration(10 * MINUTE), examples=["10m"])
-    """Duration after a group has grown in which it does not shrink. 10m by default: pods are still settling."""
-    delay_after_delete: Delay = Field(default=Duration(0), examples=["0s"])
-    """Duration after a group has shrunk in which it does not shrink again. 0s by default: none."""
-    delay_after_failure: Delay = Field(default=Duration(3 * MINUTE), examples=["3m"])
-    """Duration after a failed removal in which the group does not shrink. 3m by default: time for the provider to
-    recover."""
 
 
 class ExtraCapacity(Section):
@@ -190,6 +165,11 @@ class Autoscaler(Section):
     """Who creates and deletes nodes."""
     scale_up: ScaleUp = ScaleUp()
     """For which pods nodes are added, and how many."""
+    creation: Creation = Creation()
+    """How long nodes may take to come, and what follows where they do not."""
+    status_config_map: ObjectName = Field(default="slackwater-autoscaler-status", examples=["cluster-autoscaler-status"])
+    """Name of the ConfigMap in namespace kube-system that says how the last loop went, in the words of Cluster Autoscaler's.
+    slackwater-autoscaler-status by default: another name than theirs, so that both may run for a while."""
     scale_down: ScaleDown = ScaleDown()
     """When and how nodes are removed."""
     slack: Slack = Slack()

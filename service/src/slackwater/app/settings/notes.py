@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.model import Settings
 from slackwater.app.settings.problems import Problem
+from slackwater.app.settings.providers import Providers
 from slackwater.app.settings.serving import SchedulerTLS
 from slackwater_protocol.durations import format_duration
 
@@ -26,28 +28,29 @@ class _Later:
 
 _LATER: Final = (
     _Later(
-        path="featureGates.ParallelDrain",
-        missing="no node is drained yet",
-        asked=lambda settings: "parallel_drain" in settings.feature_gates.model_fields_set,
-    ),
-    _Later(
         path="featureGates.ResourceSlack",
         missing="no spare room is planned yet",
         asked=lambda settings: "resource_slack" in settings.feature_gates.model_fields_set,
     ),
     _Later(
-        path="autoscaler",
-        missing="no node is added or removed yet",
-        asked=lambda settings: "autoscaler" in settings.model_fields_set and not settings.autoscaler.enabled,
+        path="autoscaler.scaleDown",
+        missing="no node is removed yet",
+        asked=lambda settings: "scale_down" in settings.autoscaler.model_fields_set,
+    ),
+    _Later(
+        path="autoscaler.slack",
+        missing="no spare room is planned yet",
+        asked=lambda settings: "slack" in settings.autoscaler.model_fields_set,
     ),
 )
 
 
 def unsupported(settings: Settings) -> tuple[Problem, ...]:
     """What `serve` refuses to start with, since the cluster would rely on something that does not happen."""
-    if settings.autoscaler.enabled:
-        wanted = "false: this build adds and removes no nodes yet"
-        return (Problem(path="autoscaler.enabled", seen="true", wanted=wanted),)
+    autoscaler = settings.autoscaler
+    if autoscaler.enabled and not autoscaler.node_groups and autoscaler.providers == Providers():
+        wanted = "a group or a provider: with none of them no node can be added"
+        return (Problem(path="autoscaler.nodeGroups", seen="none", wanted=wanted),)
     return ()
 
 
@@ -61,6 +64,8 @@ def notes(settings: Settings) -> list[str]:
 
 
 def _ineffective(settings: Settings) -> Iterator[str]:
+    if "autoscaler" in settings.model_fields_set and not settings.autoscaler.enabled and settings.autoscaler != Autoscaler():
+        yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
     extender, scale_down, migration = settings.extender, settings.autoscaler.scale_down, settings.migration
     if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
         yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"

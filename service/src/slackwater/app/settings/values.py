@@ -320,6 +320,7 @@ Weight = Annotated[float, Number(limits=Limits(at_least=0))]
 Count = Annotated[int, Whole(limits=Limits(at_least=0, at_most=1_000_000))]
 Width = Annotated[int, Whole(limits=Limits(at_least=1, at_most=1_000_000))]
 Priority = Annotated[int, Whole(limits=Limits(at_least=-(2**31), at_most=2**31 - 1))]
+Whole32 = Annotated[int, Whole(limits=Limits(at_least=-(2**31), at_most=2**31 - 1))]
 Multiplier = Annotated[int, Whole(limits=Limits(at_least=1, at_most=100))]
 Timeout = Annotated[Duration, TimeSpan(limits=Limits(above=0), example="5s")]
 CallTimeout = Annotated[Duration, TimeSpan(limits=Limits(at_least=SECOND, at_most=30 * SECOND), example="5s")]
@@ -338,6 +339,10 @@ SchedulerName = Annotated[
         longest=63,
         words="lower-case letters, digits, '-' and '.', letters or digits at both ends",
     ),
+]
+ObjectName = Annotated[
+    str,
+    Name(pattern=rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", longest=253, words="a name of lower-case letters, digits, '-' and '.'"),
 ]
 Namespace = Annotated[str, Name(pattern=_DNS_LABEL, longest=63, words="a namespace: lower-case letters, digits and '-'")]
 ProviderGroup = Annotated[str, Name(pattern=r"[^\x00-\x20]+", longest=512, words="a provider's name of a group")]

@@ -13,6 +13,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from heapq import merge
 from typing import Final
 
 from slackwater.decide.scaleup.outcome import PassedOver
@@ -22,6 +23,7 @@ from slackwater.model.ties import Owner
 
 #: Resources that stand for a GPU: those that Cluster Autoscaler knows.
 GPUS: Final = frozenset({"nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx"})
+_PIECE: Final = 1_000
 #: A pod of the core's own DaemonSet controller: it belongs to its node, and comes with it.
 _DAEMON_SET: Final = ("apps", "DaemonSet")
 
@@ -60,6 +62,12 @@ def importance(pod: Pod) -> tuple[int, str, str, str]:
     return (-pod.priority, pod.created_at, *pod.key)
 
 
+def in_order(pods: Sequence[Pod]) -> list[Pod]:
+    """The most important first. In pieces: one sort of 20,000 is 50 ms in which no other thread gets its turn."""
+    pieces = (sorted(pods[start : start + _PIECE], key=importance) for start in range(0, len(pods), _PIECE))
+    return list(merge(*pieces, key=importance))
+
+
 def which_count(
     pods: Iterable[Pod], *, rules: PendingRules, now: UnixTime | None, reserved: Container[PodUid] = frozenset()
 ) -> Demand:
@@ -82,7 +90,7 @@ def which_count(
     if now is not None:
         left, waiting, again_at = _of_age(left, rules, now)
         passed += waiting
-    left.sort(key=importance)
+    left = in_order(left)
     most = rules.max_pods or len(left)
     return Demand(
         counted=tuple(left[:most]),

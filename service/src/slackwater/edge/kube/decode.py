@@ -5,27 +5,27 @@ All raise `ValueError` for an object they cannot read (msgspec's errors and `Qua
 and reports it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from slackwater.edge.kube.affinities import read_affinity, selector_of
 from slackwater.edge.kube.amounts import read_amounts, whole
 from slackwater.edge.kube.ask import Ask, missing_request
+from slackwater.edge.kube.nodewire import NodeMetaWire, NodeStatusWire, NodeWire
 from slackwater.edge.kube.particulars import images, particulars
 from slackwater.edge.kube.plain import plain_likeness
 from slackwater.edge.kube.shared import Shared
-from slackwater.edge.kube.ties import TiesReader, instant_of, overdue_at
+from slackwater.edge.kube.ties import DEFAULT_GRACE_SECONDS, TiesReader, instant_of, overdue_at
 from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
     BudgetWire,
     ConditionWire,
     IdentityWire,
     MetaWire,
-    NodeStatusWire,
-    NodeWire,
     PodWire,
     TolerationWire,
 )
@@ -37,6 +37,9 @@ from slackwater.model.requests import rounded_up
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
+from slackwater_protocol.names import CORDONED, DELAY_DELETION_GROUP, SCALE_DOWN_DISABLED
+
+NamedMeta = TypeVar("NamedMeta", MetaWire, NodeMetaWire)
 
 _NODE: Final = msgspec.json.Decoder(NodeWire)
 _BUDGET: Final = msgspec.json.Decoder(BudgetWire)
@@ -94,6 +97,7 @@ class NodeDecoder:
             features=tuple(map(share, status.declared_features or ())),
             provider_id=wire.spec.provider_id,
             created_at=None if meta.creation_timestamp is None else instant_of(meta.creation_timestamp),
+            **_upkeep(meta.annotations or {}),
         )
 
 
@@ -136,6 +140,7 @@ class PodDecoder:
             ties=self._ties.read(wire),
             ready=ready,
             overdue_at=overdue_at(wire),
+            grace_seconds=_grace_seconds(spec.termination_grace_period_seconds),
             preempting=read_preempting(meta.annotations.preempting) if meta.annotations is not None else None,
             gates=tuple(gate.name for gate in spec.scheduling_gates) if spec.scheduling_gates else (),
             scale_up_delay_seconds=_delay(meta.annotations.scale_up_delay) if meta.annotations is not None else None,
@@ -155,6 +160,10 @@ class PodDecoder:
 
     def _node_name(self, name: str) -> NodeName | None:
         return NodeName(self._names.share(name)) if name else None
+
+
+def _grace_seconds(said: int | None) -> int:
+    return DEFAULT_GRACE_SECONDS if said is None else said
 
 
 def _delay(text: str | None) -> float | None:
@@ -187,7 +196,16 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
     )
 
 
-def _named(meta: MetaWire) -> MetaWire:
+def _upkeep(annotations: Mapping[str, str]) -> dict[str, bool]:
+    """What a node's annotations say of its removal."""
+    return {
+        "keep": annotations.get(SCALE_DOWN_DISABLED) == "true",
+        "deletion_delayed": any(name.startswith(f"{DELAY_DELETION_GROUP}/") for name in annotations),
+        "cordoned_by_us": CORDONED in annotations,
+    }
+
+
+def _named(meta: NamedMeta) -> NamedMeta:
     if not meta.name or not meta.uid:
         raise ValueError(f"metadata has name {meta.name!r} and uid {meta.uid!r}, want both")
     return meta

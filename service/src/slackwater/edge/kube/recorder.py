@@ -26,6 +26,8 @@ _LONGEST_NOTE: Final = 1024
 _LONGEST_NAME: Final = 253
 
 _NOT_FOUND: Final = 404
+#: Where Events about nodes are kept, which are in no namespace.
+_OF_NODES: Final = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ class Recorder:
             return self._dropped()
         now = self._now()
         name = _event_name(effect.key.name, now, next(self._names))
-        events = f"/apis/events.k8s.io/v1/namespaces/{quote(effect.key.namespace, safe='')}/events"
+        events = f"/apis/events.k8s.io/v1/namespaces/{quote(effect.key.namespace or _OF_NODES, safe='')}/events"
         moment = self._clock()
         self._remember(words, _Entry(f"{events}/{name}", count=1, last_at=moment, written_at=moment))
         outcome = await self._write("POST", events, self._event(effect, name, now), timeout_seconds)
@@ -144,12 +146,13 @@ class Recorder:
         return Outcome("done" if outcome.verdict == "done" else "refused", outcome.code, outcome.detail)
 
     def _event(self, effect: Announce, name: str, now: datetime) -> dict[str, object]:
-        namespace = effect.key.namespace
-        regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": effect.key.name, "uid": effect.uid}
+        regarding = {"apiVersion": "v1", "kind": effect.about, "name": effect.key.name, "uid": effect.uid}
+        if effect.key.namespace:
+            regarding["namespace"] = effect.key.namespace
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {"name": name, "namespace": effect.key.namespace or _OF_NODES},
             "eventTime": _micro_time(now),
             "reportingController": self._controller,
             "reportingInstance": self._instance,

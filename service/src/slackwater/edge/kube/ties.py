@@ -14,7 +14,7 @@ from slackwater.model.ties import NO_TIES, Owner, SafeToEvict, Ties
 #: Sets of ties that are kept at hand.
 _KEPT: Final = 16_384
 #: What the API assumes where a pod does not say how long it may take to end.
-_DEFAULT_GRACE_SECONDS: Final = 30
+DEFAULT_GRACE_SECONDS: Final = 30
 _SAFE_TO_EVICT: Final[dict[str, SafeToEvict]] = {"true": "true", "false": "false", "on-completion": "on-completion"}
 #: Of a pod that the API server itself was given; every other source is a kubelet's.
 _FROM_API: Final = "api"
@@ -45,7 +45,7 @@ def overdue_at(wire: PodWire) -> UnixTime | None:
     if deletion is None:
         return None
     grace = wire.spec.termination_grace_period_seconds
-    return UnixTime(instant_of(deletion) + (_DEFAULT_GRACE_SECONDS if grace is None else grace))
+    return UnixTime(instant_of(deletion) + (DEFAULT_GRACE_SECONDS if grace is None else grace))
 
 
 def instant_of(text: str) -> UnixTime:
@@ -72,6 +72,7 @@ def _texts(annotations: AnnotationsWire | None) -> tuple[str | None, ...]:
         annotations.daemon_set_pod,
         annotations.mirror_pod,
         annotations.config_source,
+        annotations.deletion_cost,
     )
 
 
@@ -89,7 +90,16 @@ def _ties(meta: MetaWire, local: tuple[str, ...]) -> Ties:
         daemon=annotations.daemon_set_pod == "true",
         safe_to_evict=_SAFE_TO_EVICT.get(annotations.safe_to_evict or ""),
         local_volumes=tuple(name for name in local if name not in given_free),
+        deletion_cost=_whole(annotations.deletion_cost),
     )
+
+
+def _whole(text: str | None) -> int:
+    """The API server takes an int32 only; of another text it says nothing, and neither do controllers."""
+    try:
+        return int(text or 0)
+    except ValueError:
+        return 0
 
 
 def _group(api_version: str) -> str:

@@ -18,6 +18,7 @@ from slackwater_protocol.names import (
     NEON_BOUNDS,
     NEON_VM_RESOURCES,
     PERMIT,
+    POD_DELETION_COST,
     PREEMPTING,
     SAFE_TO_EVICT,
     SAFE_TO_EVICT_LOCAL_VOLUMES,
@@ -47,6 +48,7 @@ class AnnotationsWire(Struct, gc=False):
     mirror_pod: str | None = field(name=MIRROR_POD, default=None)
     config_source: str | None = field(name=CONFIG_SOURCE, default=None)
     preempting: str | None = field(name=PREEMPTING, default=None)
+    deletion_cost: str | None = field(name=POD_DELETION_COST, default=None)
     scale_up_delay: str | None = field(name=SCALE_UP_DELAY, default=None)
 
 
@@ -119,37 +121,6 @@ class ConditionWire(Wire):
     status: str = ""
     reason: str = ""
     message: str = ""
-
-
-class TaintWire(Wire):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-
-
-class NodeSpecWire(Wire):
-    unschedulable: bool = False
-    taints: list[TaintWire] | None = None
-    provider_id: str = field(name="providerID", default="")
-
-
-class ImageWire(Wire):
-    names: list[str] | None = None
-    size_bytes: int = 0
-
-
-class NodeStatusWire(Wire):
-    allocatable: AmountsRaw = NO_AMOUNTS
-    capacity: AmountsRaw = NO_AMOUNTS
-    conditions: list[ConditionWire] | None = None
-    images: list[ImageWire] | None = None
-    declared_features: list[str] | None = None
-
-
-class NodeWire(Wire):
-    metadata: MetaWire = field(default_factory=MetaWire)
-    spec: NodeSpecWire = field(default_factory=NodeSpecWire)
-    status: NodeStatusWire = field(default_factory=NodeStatusWire)
 
 
 class PortWire(Wire):

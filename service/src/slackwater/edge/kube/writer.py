@@ -15,6 +15,7 @@ import msgspec
 from slackwater.edge.kube.answers import outcome_of, words_of
 from slackwater.edge.kube.client import KubeClient, Response
 from slackwater.edge.kube.decode import PodDecoder
+from slackwater.edge.kube.drain_writer import DrainWriter
 from slackwater.edge.kube.errors import KubeError, NoAnswer
 from slackwater.edge.kube.objectpath import object_path
 from slackwater.edge.kube.preemption_writer import PreemptionWriter
@@ -28,10 +29,13 @@ from slackwater.model.effects import (
     DeleteMigration,
     DeleteVictim,
     Effect,
+    Evict,
+    MarkNode,
     Nominate,
     ReadPod,
     Resize,
     Touch,
+    UnmarkNode,
     WritePermit,
     WritePreempting,
 )
@@ -56,6 +60,7 @@ class ApiWriter:
         self._stamp = stamp
         self._vertical = VerticalWriter(self._send)
         self._preemption = PreemptionWriter(self._send, self._read, now=stamp)
+        self._drains = DrainWriter(self._send, self._read)
 
     async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
         """Never raises for what the API server answers, or does not."""
@@ -88,6 +93,8 @@ class ApiWriter:
                 return await self._read(effect.uid, effect.key, deadline)
             case WritePermit() | Resize() | CreateMigration() | DeleteMigration():
                 return await self._vertical.perform(effect, deadline)
+            case MarkNode() | UnmarkNode() | Evict():
+                return await self._drains.perform(effect, deadline)
             case Announce():
                 return await self._recorder.announce(effect, timeout_seconds=deadline - anyio.current_time())
 

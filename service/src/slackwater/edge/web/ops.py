@@ -1,6 +1,7 @@
-"""The ops listener: health, metrics, state and the dashboard, all read-only."""
+"""The ops listener: health, metrics, state and the dashboard, all read-only; and what a person may stop (`drains`)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated, Any
 
@@ -13,9 +14,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater import __version__
+from slackwater.edge.web.drains import Answer, add_drains
 from slackwater.edge.web.extender import Readiness
 from slackwater.edge.web.node_metrics import node_metrics
-from slackwater.model.ids import Instant
+from slackwater.model.ids import Instant, NodeName
 from slackwater.world import dump
 from slackwater.world.world import World
 
@@ -66,12 +68,17 @@ def ops_app(
     registry: CollectorRegistry,
     settings: SettingsView,
     clock: Callable[[], Instant],
+    autoscaler: Callable[[], dict[str, Any] | None] = lambda: None,
+    cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
+    certified: bool = False,
 ) -> FastAPI:
-    """The ASGI application."""
+    """The ASGI application. `autoscaler` gives its last loop as JSON values, None where it does not run. `certified`: callers
+    have shown a client certificate."""
     app = FastAPI(title="Slackwater ops", version=__version__, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
     _add_health(app, readiness)
-    _add_state(app, world, readiness, settings, clock)
+    _add_state(app, world, readiness, _Told(settings=settings, autoscaler=autoscaler), clock)
     _add_dashboard(app)
+    add_drains(app, cancel_drain, certified=certified)
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
     async def metrics() -> Response:
@@ -96,7 +103,15 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
         return f"waiting for the first list of: {', '.join(readiness.unlisted)}\n"
 
 
-def _add_state(app: FastAPI, world: World, readiness: Readiness, settings: SettingsView, clock: Callable[[], Instant]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What the state tells of beside the world."""
+
+    settings: SettingsView
+    autoscaler: Callable[[], dict[str, Any] | None]
+
+
+def _add_state(app: FastAPI, world: World, readiness: Readiness, told: _Told, clock: Callable[[], Instant]) -> None:
     # One at a time: a dump of a large cluster takes a second of one thread, and as much memory again as the state.
     one_dump = anyio.CapacityLimiter(1)
 
@@ -104,10 +119,10 @@ def _add_state(app: FastAPI, world: World, readiness: Readiness, settings: Setti
     async def dumpstate() -> Response:
         async with one_dump:
             taken = dump.take(world, clock())
-            configuration = settings.in_force
+            more = {"autoscaler": told.autoscaler(), "configuration": told.settings.in_force}
 
             def encoded() -> bytes:
-                return _encode({**dump.document(taken), "configuration": configuration})
+                return _encode({**dump.document(taken), **more})
 
             return Response(await anyio.to_thread.run_sync(encoded), media_type="application/json")
 
@@ -127,8 +142,8 @@ def _add_state(app: FastAPI, world: World, readiness: Readiness, settings: Setti
             schedulingAttempts=world.tally.attempts,
             schedulingFailures=world.tally.failures,
             adopted=world.tally.adopted,
-            settings=settings.in_force,
-            settingsProblem=settings.problem,
+            settings=told.settings.in_force,
+            settingsProblem=told.settings.problem,
         )
 
 

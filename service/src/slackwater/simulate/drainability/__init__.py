@@ -12,13 +12,14 @@ from slackwater.simulate.drainability.daemon_set import judge_daemon_set
 from slackwater.simulate.drainability.facts import ControllerKey, DrainPolicy, Facts
 from slackwater.simulate.drainability.local_storage import judge_local_storage
 from slackwater.simulate.drainability.long_terminating import judge_long_terminating
+from slackwater.simulate.drainability.machine import judge_machine
 from slackwater.simulate.drainability.mirror import judge_mirror
 from slackwater.simulate.drainability.not_safe_to_evict import judge_not_safe_to_evict
 from slackwater.simulate.drainability.on_completion import judge_on_completion
 from slackwater.simulate.drainability.replica_count import judge_replica_count
 from slackwater.simulate.drainability.replicated import judge_replicated
 from slackwater.simulate.drainability.safe_to_evict import judge_safe_to_evict
-from slackwater.simulate.drainability.system import judge_system
+from slackwater.simulate.drainability.system import SYSTEM_NAMESPACE, judge_system
 from slackwater.simulate.drainability.terminal import judge_terminal
 from slackwater.simulate.drainability.verdict import MOVE, Fate, Verdict
 
@@ -33,6 +34,7 @@ RULES: Final = (
     judge_terminal,
     judge_safe_to_evict,
     judge_on_completion,
+    judge_machine,
     judge_replicated,
     judge_system,
     judge_not_safe_to_evict,
@@ -42,10 +44,26 @@ RULES: Final = (
 
 def judge(pod: Pod, facts: Facts) -> Verdict:
     """What becomes of the pod when its node is removed."""
+    verdict = _judge_itself(pod, facts)
+    return (judge_budget(pod, facts) or verdict) if verdict is MOVE else verdict
+
+
+def _judge_itself(pod: Pod, facts: Facts) -> Verdict:
+    """Of most pods the rules read no more than the ties, which replicas share: those of one workload are judged once."""
+    if pod.ended or pod.overdue_at is not None or pod.vertical is not None or pod.key.namespace == SYSTEM_NAMESPACE:
+        return _first_word(pod, facts)
+    if facts.policy.custom_controllers:
+        return _first_word(pod, facts)
+    known = facts.judged.get(id(pod.ties))
+    if known is None:
+        # The ties are kept with the verdict, so that no others get their number.
+        known = facts.judged[id(pod.ties)] = (pod.ties, _first_word(pod, facts))
+    return known[1]
+
+
+def _first_word(pod: Pod, facts: Facts) -> Verdict:
     for rule in RULES:
         verdict = rule(pod, facts)
         if verdict is not None:
-            break
-    else:
-        verdict = MOVE
-    return (judge_budget(pod, facts) or verdict) if verdict is MOVE else verdict
+            return verdict
+    return MOVE

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from slackwater.model.ids import UnixTime
-from slackwater.model.ties import Owner
+from slackwater.model.ties import Owner, Ties
 from slackwater.simulate.disruptions import Disruptions
+from slackwater.simulate.drainability.verdict import Verdict
 
 _MINUTE: Final = 60.0
 
@@ -16,7 +17,8 @@ class DrainPolicy:
     """What blocks a node. Names and defaults are Cluster Autoscaler's `skip-nodes-with-...` and their neighbours.
 
     A pod of kube-system without a budget blocks for `system_pod_seconds` after its creation. With `custom_controllers`
-    only pods of the built-in controllers may be moved, and no controller below `min_replicas`.
+    only pods of the built-in controllers may be moved, and no controller below `min_replicas`. Virtual
+    machines that may migrate do, where `machines_migrate`; the others are evicted like other pods, where `machines_evicted`.
     """
 
     system_pods: bool = True
@@ -24,6 +26,8 @@ class DrainPolicy:
     local_storage: bool = True
     custom_controllers: bool = False
     min_replicas: int = 0
+    machines_migrate: bool = True
+    machines_evicted: bool = False
 
 
 #: A controller in its namespace.
@@ -41,3 +45,5 @@ class Facts:
     policy: DrainPolicy = field(default_factory=DrainPolicy)
     disruptions: Disruptions | None = None
     replicas: Mapping[ControllerKey, int] | None = None
+    #: Verdicts by the identity of the ties; only `drainability` writes here.
+    judged: dict[int, tuple[Ties, Verdict]] = field(default_factory=dict, compare=False, repr=False)

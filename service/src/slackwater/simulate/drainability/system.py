@@ -11,11 +11,11 @@ from slackwater.model.objects import Pod
 from slackwater.simulate.drainability.facts import Facts
 from slackwater.simulate.drainability.verdict import Verdict, block
 
-_NAMESPACE: Final = "kube-system"
+SYSTEM_NAMESPACE: Final = "kube-system"
 
 
 def judge_system(pod: Pod, facts: Facts) -> Verdict | None:
-    if not facts.policy.system_pods or pod.key.namespace != _NAMESPACE:
+    if not facts.policy.system_pods or pod.key.namespace != SYSTEM_NAMESPACE:
         return None
     if facts.disruptions is None or facts.disruptions.covers(pod):
         return None

@@ -11,14 +11,20 @@ from slackwater.world.fleet.backoff import Backoff
 class NodeSight:
     """A Node as the fleet needs it.
 
-    `started`: it is ready for pods, with everything its group promises of it. `used`: pods stand there that only a node
-    which was ready before can have, so that it has been started once.
+    `started`: it is ready for pods, with everything its group promises of it; `ready`: at least its kubelet is. `used`: pods
+    stand there that did not come with it. `born_at` is None where nobody knows.
     """
 
     name: NodeName
     started: bool
-    born_at: Instant
+    born_at: Instant | None
+    ready: bool = False
     used: bool = False
+
+    @property
+    def was_started(self) -> bool:
+        """It is in use and not ready: so it has been."""
+        return self.used and not self.ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,7 @@ class Census:
 
     `unready` were ready once. `missing` of the coming are those that the provider does not even list yet. `known` is false
     while the provider does not answer: then this is what was true when it last did, and the group may not be changed.
+    `held` of the lost are not replaced yet: their deletion has to succeed first, or fail for a while.
     """
 
     group: NodeGroup
@@ -49,6 +56,7 @@ class Census:
     missing: int
     lost: tuple[Lost, ...]
     leaving: int
+    held: int = 0
     backoff: Backoff | None = None
     doubtful: bool = False  #: a growth call was not answered; its nodes are among the coming
     off: bool = False  #: not to be changed by us
@@ -59,13 +67,13 @@ class Census:
 
     @property
     def upcoming(self) -> int:
-        """Nodes that will be there without anybody asking for more."""
-        return self.coming + len(self.starting)
+        """Nodes that nobody has to ask for again."""
+        return self.coming + len(self.starting) + self.held
 
     @property
     def in_creation(self) -> int:
         """What the limits count."""
-        return self.upcoming + sum(not lost.given_up for lost in self.lost)
+        return self.coming + len(self.starting) + sum(not lost.given_up for lost in self.lost)
 
     def closed(self, now: Instant) -> str | None:
         """Why the group may not grow, or None."""

@@ -1,6 +1,7 @@
 """All groups together: see the package."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName, InstanceId, NodeGroup
@@ -94,11 +95,21 @@ class Fleet:
     def grow_ended(self, growth: Grow, kind: str | None, detail: str, now: Instant) -> None:
         """`kind` is that of the ProviderError, None for success; without an answer ("unknown") the doubt stays."""
         memory = self._memories.get(growth.group)
-        if memory is None or kind == "unknown":
+        if memory is None:
+            return
+        if kind in {None, "unknown"} and not growth.again:
+            self._expect(growth, answered=kind is None)
+        if kind == "unknown":
             return
         memory.doubt = None
         if kind not in {None, "conflict", "limit"}:
             memory.back_off(self.policy, code=str(kind), message=detail, now=now)
+
+    def _expect(self, growth: Grow, *, answered: bool) -> None:
+        """Until the provider is asked again, this is what its group has: it may be silent when we ask."""
+        census = self._census[growth.group]
+        group = replace(census.group, target=growth.to) if answered else census.group
+        self._census[growth.group] = replace(census, group=group, coming=census.coming + growth.nodes, doubtful=not answered)
 
     def deleted(self, group: GroupName, now: Instant, *, ok: bool) -> None:
         """A removal of nodes that had been in use ended; cool-downs are the group's own."""

@@ -40,7 +40,7 @@ class GroupMemory:
     #: When each instance was first seen.
     _since: dict[InstanceId, Instant] = field(default_factory=dict)
     _started: set[NodeName] = field(default_factory=set)
-    _counted: set[InstanceId] = field(default_factory=set)  # failures that were counted
+    _lost_since: dict[InstanceId, Instant] = field(default_factory=dict)  # failures that were counted
     _asked: int = 0  # nodes asked for since all was well
     _failed: int = 0  # of these
     _succeeded: int = 0
@@ -90,7 +90,7 @@ class GroupMemory:
         self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
     ) -> None:
         self._since = {id_: self._since.get(id_, now) for id_ in there}
-        self._counted &= set(there)
+        self._lost_since = {id_: at for id_, at in self._lost_since.items() if id_ in there}
         names = {sight.name for sight in sights.values()}
         started = {sight.name for id_, sight in sights.items() if sight.started or self._is_old(id_, sight, policy)}
         self._succeeded += len(started - self._started)
@@ -123,6 +123,7 @@ class GroupMemory:
             missing=self._missing,
             lost=tuple(lost),
             leaving=len(self.group.instances) - len(there),
+            held=sum(now - self._lost_since.get(each.instance.id, now) < policy.replace_seconds for each in lost),
         )
 
     def _problem(self, instance: Instance, sight: NodeSight | None, policy: FleetPolicy, now: Instant) -> Lost | None:
@@ -130,8 +131,10 @@ class GroupMemory:
             return Lost(instance, instance.error.code, instance.error.message, given_up=True)
         if sight is None and now - self._since[instance.id] > self._patience(policy):
             return Lost(instance, "timeout", "its node did not register in time", given_up=False)
-        half = sight is not None and sight.name not in self._started
-        if sight is not None and half and now - sight.born_at > self._patience(policy):
+        if sight is None or sight.used or sight.name in self._started:
+            return None
+        born_at = self._since[instance.id] if sight.born_at is None else sight.born_at
+        if now - born_at > self._patience(policy):
             return Lost(instance, "timeout", f"node {sight.name} registered and was not ready in time", given_up=False)
         return None
 
@@ -141,15 +144,17 @@ class GroupMemory:
         return "unready" if sight.name in self._started else "starting"
 
     def _is_old(self, id_: InstanceId, sight: NodeSight, policy: FleetPolicy) -> bool:
-        """A node that we found past its time, or in use, has been ready before: it is not to be taken for a new one."""
-        return sight.used or self._since.get(id_, sight.born_at) - sight.born_at > self._patience(policy)
+        """A node that we found past its time, or in use, is not to be taken for a new one: it has been ready before."""
+        if sight.born_at is None or id_ not in self._since:
+            return sight.was_started
+        return sight.was_started or self._since[id_] - sight.born_at > self._patience(policy)
 
     def _doubted(self) -> int:
         return 0 if self.doubt is None else self.doubt.to - self.doubt.seen
 
     def _note_failures(self, lost: tuple[Lost, ...], policy: FleetPolicy, now: Instant) -> None:
-        new = [problem for problem in lost if problem.instance.id not in self._counted]
-        self._counted.update(problem.instance.id for problem in new)
+        new = [problem for problem in lost if problem.instance.id not in self._lost_since]
+        self._lost_since |= {problem.instance.id: now for problem in new}
         self._failed += len(new)
         hopeless = [p for p in new if p.instance.error is not None and p.instance.error.kind in _HOPELESS]
         for problem in (hopeless or new)[:1]:

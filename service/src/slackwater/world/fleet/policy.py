@@ -22,7 +22,8 @@ class FleetPolicy:
     `in_other_groups`, providers none.
 
     `provision_seconds`: how long an instance may take to register, and its node to start. `doubt_seconds`: for how long a
-    growth whose call was not answered is asked for again. `off`: groups that are left as they are.
+    growth whose call was not answered is asked for again. `replace_seconds`: for how long a lost machine whose deletion
+    fails is not replaced. `off`: groups that are left as they are.
     """
 
     in_cluster: int = 100
@@ -31,5 +32,6 @@ class FleetPolicy:
     of_provider: Mapping[str, int] = field(default_factory=dict)
     provision_seconds: float = 900.0
     doubt_seconds: float = 60.0
+    replace_seconds: float = 60.0
     backoff: BackoffPolicy = field(default_factory=BackoffPolicy)
     off: frozenset[GroupName] = frozenset()

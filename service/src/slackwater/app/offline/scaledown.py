@@ -1,0 +1,137 @@
+"""Which nodes of a file could go together now, and where would their pods live? The answer of `slackwater simulate scale-down`.
+
+What flows through: decoded objects and settings -> `decide.scaledown`'s plan -> one JSON value (DESIGN section 3). A file has
+no clock and no memory: timers, cool-downs and limits on what goes at the same time are not applied, and nothing is remembered
+of earlier plans. Pending pods that fit are put on their nodes first, as a scheduler would.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from slackwater.app.offline.cluster import Cluster
+from slackwater.app.offline.placement import pending_pods, picture_of
+from slackwater.app.offline.skipped import skipped_rules
+from slackwater.app.policy import policy_of
+from slackwater.app.scaledown import scale_down_policy_of
+from slackwater.app.settings import Settings
+from slackwater.decide.scaledown.outcome import Removable, ScaleDownPlan
+from slackwater.decide.scaledown.plan import plan_scale_down
+from slackwater.decide.scaledown.scene import Scene
+from slackwater.decide.scaledown.state import KeptNode, ScaleDownState
+from slackwater.model.columns import Rows
+from slackwater.model.hindrances import TEXTS, Hindrance
+from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.place import NOWHERE, place_pods
+from slackwater.simulate.tenants import Tenants
+from slackwater_protocol.durations import seconds as seconds_of
+from slackwater_protocol.names import NODE_GROUP
+
+#: The group of all nodes, where neither the configuration nor any label names one.
+_EVERY_NODE = GroupName("")
+
+
+def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
+    """What could go together now; see DESIGN section 3 for its shape. `seconds` is from decoded objects to the plan.
+
+    Besides: each removable node's `worth`, and `skipped`: what could not be judged.
+    """
+    policy, now = scale_down_policy_of(settings), UnixTime(datetime.now(UTC).timestamp())
+    timeout = seconds_of(settings.autoscaler.scale_down.simulation_timeout)
+    began = time.perf_counter()
+    picture = picture_of(cluster, policy=policy_of(settings).nodes if accounting else None)
+    picture.missing_requests_refused = settings.vertical.missing_requests == "reject"
+    arriving = _settle(picture, cluster)
+    groups = _groups(cluster, settings)
+    scene = Scene(
+        picture=picture,
+        standing=Tenants(picture, cluster.pods),
+        groups={group.name: group for group in groups},
+        group_of=_memberships(cluster, groups),
+        budgets=cluster.budgets,
+        arriving=arriving,
+    )
+
+    def stop() -> bool:
+        return timeout > 0 and time.perf_counter() - began > timeout
+
+    plan = plan_scale_down(ScaleDownState(), scene, policy, now=now, stop=stop)
+    took = time.perf_counter() - began
+    return {**_answer(plan, cluster), "seconds": round(took, 6), **_skipped(picture, cluster)}
+
+
+def _settle(picture: Picture, cluster: Cluster) -> frozenset[NodeName]:
+    """Puts pending pods where they fit, important ones first; the nodes that they go to."""
+    pending = sorted(pending_pods(cluster), key=lambda pod: -pod.priority)
+    if not pending:
+        return frozenset()
+    rows = place_pods(picture, picture.number(pending), rows=np.arange(picture.n_rows)).rows
+    taken: Rows = np.unique(rows[rows != NOWHERE])
+    return frozenset(picture.facts.nodes[row].name for row in taken.tolist())
+
+
+def _groups(cluster: Cluster, settings: Settings) -> list[NodeGroup]:
+    """Those of the configuration; without any, those that labels name; without any label, all nodes are one."""
+    labels = [node.labels.get(NODE_GROUP, "") for node in cluster.nodes]
+    configured = settings.autoscaler.node_groups
+    if configured:
+        sizes = [(group.name, group.min_size, group.max_size) for group in configured]
+    else:
+        sizes = [(name, 0, len(labels)) for name in sorted(set(filter(None, labels))) or [str(_EVERY_NODE)]]
+    return [
+        NodeGroup(
+            name=GroupName(name), provider="", min_size=smallest, max_size=largest, target=labels.count(name), instances=()
+        )
+        for name, smallest, largest in sizes
+    ]
+
+
+def _memberships(cluster: Cluster, groups: Sequence[NodeGroup]) -> dict[NodeName, GroupName]:
+    if [group.name for group in groups] == [_EVERY_NODE]:
+        return {node.name: _EVERY_NODE for node in cluster.nodes}
+    membership = Membership(groups)
+    found = ((node.name, membership.group_of(node)) for node in cluster.nodes)
+    return {name: group for name, group in found if group is not None}
+
+
+def _answer(plan: ScaleDownPlan, cluster: Cluster) -> dict[str, Any]:
+    place = {node.name: at for at, node in enumerate(cluster.nodes)}
+    ready = sorted((found for found in plan.removable if not found.awaited), key=lambda found: place[found.node])
+    held = [
+        KeptNode(node=found.node, hindrance=Hindrance.AWAITS_COMPLETION, blocked_by=found.awaited[0])
+        for found in plan.removable
+        if found.awaited
+    ]
+    kept = sorted((*plan.kept, *held), key=lambda kept: place[kept.node])
+    return {"removable": [_removable(found) for found in ready], "kept": [_kept(one) for one in kept]}
+
+
+def _removable(found: Removable) -> dict[str, Any]:
+    return {
+        "node": found.node,
+        "empty": found.empty,
+        "destinations": {str(pod.key): to for pod, to in found.moves},
+        "worth": found.worth.words(),
+    }
+
+
+def _kept(kept: KeptNode) -> dict[str, Any]:
+    return {
+        "node": kept.node,
+        "reason": str(kept.hindrance),
+        "detail": kept.detail or TEXTS[kept.hindrance],
+        "blockedBy": None if kept.blocked_by is None else str(kept.blocked_by),
+    }
+
+
+def _skipped(picture: Picture, cluster: Cluster) -> Mapping[str, list[str]]:
+    notes = [note for kind in range(len(picture.kinds)) for note in skipped_rules(picture.of(KindId(kind)), cluster.unknown)]
+    if cluster.budgets is None and cluster.pods:
+        notes.append("disruption budgets, and pods of kube-system without one: no PodDisruptionBudget in the file")
+    return {"skipped": list(dict.fromkeys(notes))} if notes else {}

@@ -1,0 +1,223 @@
+"""The autoscaler, wired: what runs only where `autoscaler.enabled` is true.
+
+Built with the service, so that its metrics are there from the start; it comes to life in `run`, as a child of the root group.
+Deliberately absent: decisions.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Any, Final, get_args
+
+import anyio
+import structlog
+
+from slackwater.app.clouds import open_clouds
+from slackwater.app.policy import scale_up_policy_of
+from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
+from slackwater.app.settings import Settings
+from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.config_maps import ConfigMapWriter
+from slackwater.edge.kube.errors import KubeError
+from slackwater.edge.kube.priorities import CONFIG_MAP, decode_priorities
+from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
+from slackwater.edge.kube.resource_type import OnBroken
+from slackwater.edge.kube.surroundings import surroundings
+from slackwater.model.effects import Effect
+from slackwater.model.events import Event
+from slackwater.model.ids import UnixTime
+from slackwater.model.kinds import KindInterner
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.model.surroundings import SurroundingKind
+from slackwater.run.clock import monotonic
+from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
+from slackwater.run.loops.clocks import Clocks
+from slackwater.run.loops.counts import LoopCounts
+from slackwater.run.loops.document import StatusText, record_document, stamp
+from slackwater.run.loops.growth import GrowthPlanner
+from slackwater.run.loops.machines import MachineRemover
+from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.record import LoopRecord
+from slackwater.run.loops.sensing import Senses
+from slackwater.run.loops.shrinking import Shrinking
+from slackwater.run.surroundings import SurroundingsIntake
+from slackwater.world.changes import ChangeCollector
+from slackwater.world.fleet.fleet import Fleet
+from slackwater.world.fleet.policy import BackoffPolicy, FleetPolicy
+from slackwater.world.world import World
+from slackwater_protocol.durations import seconds
+from slackwater_protocol.names import SCHEDULER_NAMESPACE
+
+_log = structlog.get_logger(__name__)
+
+_LAST_UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
+_NOT_FOUND: Final = 404
+_READ_SECONDS: Final = 5.0
+
+
+class Scaling:
+    """The objects of the autoscaler, connected."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: KubeClient,
+        world: World,
+        kinds: KindInterner,
+        *,
+        submit: Callable[[Iterable[Effect]], None],
+        on_broken: OnBroken,
+        rng: Random,
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        config = ReflectorConfig(page_size=settings.kube.list_page_size)
+        types = surroundings(kinds, on_broken)
+        self.reflectors: dict[str, Reflector[Any]] = {t.name: Reflector(client, t, rng=rng, config=config) for t in types}
+        self.intake = SurroundingsIntake({_kind(t.name): self.reflectors[t.name] for t in types})
+        self.counts = LoopCounts()
+        self._world = world
+        self._collector = ChangeCollector(world)
+        self._fleet = Fleet(fleet_policy_of(settings))
+        self._seed = rng.getrandbits(31)
+        self._priorities: Priorities = NO_PRIORITIES
+        self._submit = submit
+        self._status = StatusText()
+        self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
+        self._autoscaler: Autoscaler | None = None
+
+    @property
+    def last(self) -> LoopRecord | None:
+        """The newest record."""
+        return None if self._autoscaler is None else self._autoscaler.last
+
+    def document(self) -> dict[str, Any] | None:
+        """The newest record as JSON values."""
+        return None if self.last is None else record_document(self.last)
+
+    def look(self) -> None:
+        """To be called after each event of the world."""
+        if self._autoscaler is not None:
+            self._autoscaler.look()
+
+    async def run(self) -> None:
+        """Until cancelled. The world has listed everything before."""
+        async with open_clouds(self._settings, self._client) as clouds, anyio.create_task_group() as group:
+            group.start_soon(self.intake.run, name="intake of surroundings")
+            for name, task in clouds.tasks.items():
+                group.start_soon(task, name=name)
+            await self.intake.synced()
+            self._autoscaler = Autoscaler(
+                Senses(world=self._world, collector=self._collector, surroundings=self.intake, providers=clouds.providers),
+                fleet=self._fleet,
+                planning=Planning(GrowthPlanner(self._policy, refuses=self._refuses)),
+                submit=self._submit,
+                write_status=self._write_status,
+                clocks=Clocks(clock=monotonic, wall=_wall),
+                counts=self.counts,
+                config=loop_config_of(self._settings),
+                prepare=self._read_priorities,
+                shrinking=self._shrinking() if self._settings.autoscaler.scale_down.enabled else None,
+            )
+            remover = MachineRemover(
+                self._world,
+                self._fleet,
+                clouds.providers,
+                tell=self._tell,
+                timeout_seconds=seconds(self._settings.autoscaler.creation.call_timeout),
+            )
+            group.start_soon(remover.run, name="deletion of machines")
+            _log.info("autoscaler runs", providers=[provider.name for provider in clouds.providers])
+            await self._autoscaler.run()
+
+    def _shrinking(self) -> Shrinking:
+        settings = self._settings
+        self._world.removals.adopt(drain_rules_of(settings), drain_limits_of(settings))
+        policy = scale_down_policy_of(settings)
+        return Shrinking(
+            world=self._world,
+            fleet=self._fleet,
+            policy=lambda: policy,
+            delays=shrink_delays_of(settings),
+            timeout_seconds=seconds(settings.autoscaler.scale_down.simulation_timeout),
+            submit=self._submit,
+            clock=monotonic,
+            wall=_wall,
+        )
+
+    def _tell(self, event: Event) -> None:
+        self._submit(self._world.apply(event, monotonic()))
+
+    def _policy(self) -> ScaleUpPolicy:
+        return scale_up_policy_of(self._settings, priorities=self._priorities, seed=self._seed)
+
+    def _refuses(self, pod: Pod) -> str | None:
+        """Our filter lets no pod pass that lacks a request, where it is told so."""
+        lacking = pod.kind.missing_request
+        ours = pod.kind.scheduler_name == self._settings.scheduler_name
+        if lacking is None or not ours or self._settings.vertical.missing_requests != "reject":
+            return None
+        return f"refused on every node: no request for {lacking}"
+
+    async def _write_status(self, record: LoopRecord) -> None:
+        await self._config_map.write({"status": self._status.of(record)}, {_LAST_UPDATED: stamp(record.at)})
+
+    async def _read_priorities(self) -> Sequence[str]:
+        """The ConfigMap of the expander `priority`, before each loop, as its users change it at any time."""
+        if "priority" not in self._settings.autoscaler.expanders:
+            return ()
+        path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/{CONFIG_MAP}"
+        try:
+            answer = await self._client.request("GET", path, timeout_seconds=_READ_SECONDS)
+            if answer.status == _NOT_FOUND:
+                self._priorities = NO_PRIORITIES
+                return (f"ConfigMap {CONFIG_MAP} is not there: expander priority leaves the choice to the others",)
+            self._priorities = decode_priorities(answer.body)
+        except (KubeError, BadPriorities) as error:
+            return (f"priorities stay as they were: {error}",)
+        return ()
+
+
+def fleet_policy_of(settings: Settings) -> FleetPolicy:
+    """The limits and patience of the fleet."""
+    autoscaler = settings.autoscaler
+    creation = autoscaler.creation
+    groups = {GroupName(group.name): group for group in autoscaler.node_groups}
+    return FleetPolicy(
+        in_cluster=autoscaler.max_nodes_in_creation,
+        in_group={name: group.max_nodes_in_creation for name, group in groups.items()},
+        of_provider={str(name): most for name, most in creation.max_nodes_of_provider.items()},
+        provision_seconds=seconds(creation.timeout),
+        doubt_seconds=max(60.0, 2 * seconds(creation.call_timeout)),
+        backoff=BackoffPolicy(
+            first_seconds=seconds(creation.backoff.initial),
+            longest_seconds=seconds(creation.backoff.max),
+            forget_seconds=seconds(creation.backoff.reset),
+        ),
+        off=frozenset(name for name, group in groups.items() if not group.enabled),
+    )
+
+
+def loop_config_of(settings: Settings) -> LoopConfig:
+    """How often the loop runs."""
+    autoscaler = settings.autoscaler
+    interval = seconds(autoscaler.scan_interval)
+    settle = min(1.0, interval / 4)
+    return LoopConfig(
+        interval_seconds=interval,
+        settle_seconds=settle,
+        longest_settle_seconds=max(settle, min(5.0, interval / 2)),
+        call_seconds=seconds(autoscaler.creation.call_timeout),
+    )
+
+
+def _wall() -> UnixTime:
+    return UnixTime(time.clock_gettime(time.CLOCK_REALTIME))
+
+
+def _kind(name: str) -> SurroundingKind:
+    kinds: dict[str, SurroundingKind] = {kind: kind for kind in get_args(SurroundingKind)}
+    return kinds[name]

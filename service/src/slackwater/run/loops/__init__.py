@@ -1,0 +1,1 @@
+"""Loops that look at the whole now and then: the autoscaler's."""

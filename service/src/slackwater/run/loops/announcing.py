@@ -1,0 +1,93 @@
+"""What people are told of a plan: Events on pods, bounded, and not the same again and again.
+
+The reasons are Cluster Autoscaler's, TriggeredScaleUp and NotTriggerScaleUp; the texts name for each group what binds.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from slackwater.decide.scaleup.groups import Bar
+from slackwater.decide.scaleup.outcome import Growth, Refused, Unhelpable
+from slackwater.model.effects import Announce
+from slackwater.model.ids import Instant, PodUid
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.world.fleet.census import Grow
+
+#: Events of one loop; more important pods first.
+_MOST_EVENTS: Final = 200
+#: The same words about the same pod are said again after so long.
+_AGAIN_SECONDS: Final = 600.0
+_MOST_REMEMBERED: Final = 16_384
+#: Groups that are named in one text.
+_MOST_GROUPS: Final = 10
+
+
+class Announcer:
+    """Remembers what it said."""
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[tuple[PodUid, str], Instant] = OrderedDict()
+
+    def select(self, announcements: Iterable[Announce], now: Instant) -> tuple[list[Announce], int]:
+        """Those that are news, as many as may be said in one loop; and how many more there were."""
+        chosen: list[Announce] = []
+        left_out = 0
+        for words in announcements:
+            key = (words.uid, words.note)
+            said = self._said.get(key)
+            if said is not None and now - said < _AGAIN_SECONDS:
+                continue
+            if len(chosen) >= _MOST_EVENTS:
+                left_out += 1
+                continue
+            chosen.append(words)
+            self._said[key] = now
+            self._said.move_to_end(key)
+        while len(self._said) > _MOST_REMEMBERED:
+            self._said.popitem(last=False)
+        return chosen, left_out
+
+
+def triggered(growths: Iterable[tuple[Growth, Grow, int]]) -> Iterator[Announce]:
+    """For each pod of the nodes that were asked for: growth of the plan, call, the group's maximum."""
+    for growth, call, most in growths:
+        note = f"pod triggered scale-up: [{{{call.group} {call.seen}->{call.to} (max: {most})}}]"
+        for pods in growth.nodes[: call.nodes]:
+            for pod in pods:
+                yield _event(pod, "TriggeredScaleUp", note)
+
+
+def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:
+    """For each pod that no group helps: why not, group by group."""
+    for found in unhelpable:
+        note = why_not(found.groups)
+        for pod in found.pods:
+            yield _event(pod, "NotTriggerScaleUp", note)
+
+
+def why_not(groups: Mapping[GroupName, Refused | Bar]) -> str:
+    """Groups with the same word stand together."""
+    by_word: dict[str, list[GroupName]] = {}
+    for name, why in sorted(groups.items()):
+        by_word.setdefault(_word(why), []).append(name)
+    if not by_word:
+        return "pod didn't trigger scale-up: there are no node groups"
+    parts = [f"{len(names)} {word} ({_named(names)})" for word, names in by_word.items()]
+    return f"pod didn't trigger scale-up: {', '.join(parts)}"
+
+
+def _word(why: Refused | Bar) -> str:
+    if isinstance(why, Bar):
+        return why.text
+    return "; ".join(why.words) or why.reason.name.lower()
+
+
+def _named(names: list[GroupName]) -> str:
+    more = f" and {len(names) - _MOST_GROUPS} more" if len(names) > _MOST_GROUPS else ""
+    return ", ".join(names[:_MOST_GROUPS]) + more
+
+
+def _event(pod: Pod, reason: str, note: str) -> Announce:
+    return Announce(pod.uid, pod.key, "Normal", reason, note)

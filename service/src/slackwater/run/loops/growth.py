@@ -1,0 +1,100 @@
+"""The plan of growth on a mirror: the fleet's census and the cluster's nodes, made into the groups of `decide.scaleup`.
+
+What is remembered here between loops: where pods were seen to fit (hints), and what a node of each group looked like when
+there last was one. Deliberately absent: the rules of planning.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from slackwater.decide.scaleup.existing import give_way
+from slackwater.decide.scaleup.groups import Bar, BarKind, GrowableGroup
+from slackwater.decide.scaleup.outcome import PassedOver, ScaleUpPlan
+from slackwater.decide.scaleup.pending import Demand, which_count
+from slackwater.decide.scaleup.plan import plan_scale_up
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.decide.scaleup.template import template_of
+from slackwater.model.ids import NodeName, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Node, Pod
+from slackwater.run.loops.planning import Inquiry
+from slackwater.simulate.mirror import Mirror
+from slackwater.world.fleet.census import Census
+
+
+class GrowthPlanner:
+    """Implements `run.loops.planning.ScaleUpPlanner`. `policy` is asked for once a loop; `refuses` says why our own filter
+    would let no pod like this one pass, whatever the node."""
+
+    def __init__(self, policy: Callable[[], ScaleUpPolicy], *, refuses: Callable[[Pod], str | None]) -> None:
+        self._policy = policy
+        self._refuses = refuses
+        self._hints: Mapping[PodUid, NodeName] = {}
+        self._templates: dict[GroupName, Node] = {}
+
+    def __call__(self, mirror: Mirror, inquiry: Inquiry, stop: Callable[[], bool]) -> ScaleUpPlan:
+        policy = self._policy()
+        demand = self._demand(mirror, inquiry.now, policy)
+        groups = [self._group(mirror, census, inquiry, policy) for census in inquiry.census.values()]
+        standing = [pod for group in groups if group.template is not None for pod in group.template.standing]
+        mirror.learn(standing)
+        picture = mirror.picture
+        with picture.fork():
+            give_way(picture, mirror.standing_below(policy.pending.priority_cutoff))
+            for census in inquiry.census.values():
+                _leave_out(mirror, census)
+            plan = plan_scale_up(picture, demand, groups, policy=policy, clock=_until(stop), hints=self._hints)
+        self._hints = {pod.uid: name for pod, name in plan.schedulable}
+        return plan
+
+    def _demand(self, mirror: Mirror, now: UnixTime, policy: ScaleUpPolicy) -> Demand:
+        """Pods that our own filter would refuse everywhere are helped by no node."""
+        hopeless = [PassedOver(pod=pod, why=why) for pod in mirror.pending.values() if (why := self._refuses(pod)) is not None]
+        passed = {found.pod.uid for found in hopeless}
+        pods = (pod for pod in mirror.pending.values() if pod.uid not in passed)
+        demand = which_count(pods, rules=policy.pending, now=now, reserved=mirror.promised)
+        return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
+
+    def _group(self, mirror: Mirror, census: Census, inquiry: Inquiry, policy: ScaleUpPolicy) -> GrowableGroup:
+        group = census.group
+        if group.template is None and census.name in self._templates:
+            group = replace(group, template=self._templates[census.name])
+        nodes = [mirror.nodes[name] for name in census.ready if name in mirror.nodes]
+        template = template_of(
+            group,
+            nodes,
+            pods_on=lambda name: (tenant.pod for tenant in mirror.on(mirror.row_of(name))),
+            daemons=inquiry.daemons,
+            system=policy.system,
+        )
+        if template is not None and nodes:
+            self._templates[census.name] = template.node
+        return GrowableGroup(
+            group=census.group, template=template, upcoming=census.upcoming, bar=_bar(census, inquiry.barred.get(census.name))
+        )
+
+
+def _leave_out(mirror: Mirror, census: Census) -> None:
+    """Nodes that have registered and not started are counted as upcoming ones: not both."""
+    for name in census.starting:
+        if name in mirror.nodes:
+            mirror.picture.close(mirror.row_of(name))
+
+
+def _bar(census: Census, why: str | None) -> Bar | None:
+    if why is None:
+        return None
+    kind: BarKind = "not-ready"
+    if census.off:
+        kind = "switched-off"
+    elif census.backoff is not None and why.startswith("backing off"):
+        kind = "backoff"
+    elif census.group.target >= census.group.max_size:
+        kind = "limit"
+    return Bar(kind=kind, text=why)
+
+
+def _until(stop: Callable[[], bool]) -> Callable[[], float]:
+    """The planner asks the clock wherever it may end: whoever wants it to end makes all of its time be over."""
+    return lambda: float("inf") if stop() else time.monotonic()

@@ -1,0 +1,88 @@
+"""What one loop of the autoscaler saw and did: for the log, the status object, `/dumpstate` and metrics. Values only."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from slackwater.model.ids import Generation, Instant, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.run.loops.shrinking import ShrinkRecord
+from slackwater.run.ports import ProviderError
+from slackwater.world.fleet.census import Census, Grow, Queued
+
+#: Cluster Autoscaler's: more unready nodes than both are an outage, not a reason to change the cluster's size.
+_FEW_UNREADY = 3
+_UNREADY_SHARE = 0.45
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingCounts:
+    """Pods without a place, each counted once. `passed_over` do not count now (young, gated, promised ...)."""
+
+    helped: int = 0
+    schedulable: int = 0
+    unhelpable: int = 0
+    passed_over: int = 0
+    not_looked_at: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.helped + self.schedulable + self.unhelpable + self.passed_over + self.not_looked_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Seconds of one loop. `serving` is what was taken from the event loop, `longest` the longest piece of it."""
+
+    sense: float = 0.0
+    plan: float = 0.0
+    act: float = 0.0
+    serving: float = 0.0
+    longest: float = 0.0
+
+    @property
+    def whole(self) -> float:
+        return self.sense + self.plan + self.act
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopRecord:
+    """`asked` are growths that were called, with the error of those that failed. `planned` is the whole plan by group."""
+
+    number: int
+    at: UnixTime
+    #: The same moment on the monotonic clock: what the census' times compare with.
+    instant: Instant
+    generation: Generation
+    census: Mapping[GroupName, Census] = field(default_factory=dict)
+    pending: PendingCounts = field(default_factory=PendingCounts)
+    planned: Mapping[GroupName, int] = field(default_factory=dict)
+    asked: tuple[tuple[Grow, ProviderError | None], ...] = ()
+    queued: tuple[Queued, ...] = ()
+    deleted: Mapping[GroupName, int] = field(default_factory=dict)
+    lowered: Mapping[GroupName, int] = field(default_factory=dict)
+    #: Of the deleted: how many for which code.
+    failed: Mapping[str, int] = field(default_factory=dict)
+    silent: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    events_left_out: int = 0
+    spent: Spent = field(default_factory=Spent)
+    #: None where no nodes are removed.
+    shrink: ShrinkRecord | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """False while so many nodes are unready that something else must be wrong."""
+        return is_healthy(self.census.values())
+
+    @property
+    def in_creation(self) -> int:
+        return sum(census.in_creation for census in self.census.values())
+
+
+def is_healthy(census: Iterable[Census]) -> bool:
+    """See `LoopRecord.healthy`."""
+    known = list(census)
+    unready = sum(len(each.unready) for each in known)
+    there = unready + sum(len(each.ready) for each in known)
+    return unready <= _FEW_UNREADY or unready <= _UNREADY_SHARE * there

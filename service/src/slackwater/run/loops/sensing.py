@@ -1,0 +1,165 @@
+"""What a loop looks at: the providers' groups, and the Nodes that belong to them."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+import structlog
+
+from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
+from slackwater.model.objects import Node, Pod
+from slackwater.model.ties import Owner
+from slackwater.run.loops.acting import Actor, Done
+from slackwater.run.loops.clocks import Clocks, Watch
+from slackwater.run.ports import NodeProvider, ProviderError
+from slackwater.run.surroundings import SurroundingsIntake
+from slackwater.world.changes import ChangeCollector
+from slackwater.world.fleet.census import NodeSight
+from slackwater.world.fleet.fleet import Fleet
+from slackwater.world.world import World
+
+_log = structlog.get_logger(__name__)
+
+#: Objects collected before other tasks get a turn: about 2 ms of work.
+_SLICE: Final = 500
+#: Taints of nodes that are not ready for pods yet, whatever their condition says.
+_NOT_STARTED: Final = frozenset({"node.kubernetes.io/not-ready", "node.cloudprovider.kubernetes.io/uninitialized"})
+_STARTUP_PREFIXES: Final = (
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Senses:
+    """Where a loop looks."""
+
+    world: World
+    collector: ChangeCollector
+    surroundings: SurroundingsIntake
+    providers: Sequence[NodeProvider]
+
+
+class Sensor:
+    """What a loop begins with: the fleet as it is now, and what changed in the world since the last one."""
+
+    def __init__(self, senses: Senses, fleet: Fleet, actor: Actor, *, clocks: Clocks, timeout_seconds: float) -> None:
+        self._senses = senses
+        self._fleet = fleet
+        self._actor = actor
+        self._clocks = clocks
+        self._timeout = timeout_seconds
+        #: Pods of DaemonSets, as far as they are known.
+        self.daemons: tuple[Pod, ...] = ()
+
+    async def look(self, done: Done, watch: Watch) -> Mapping[str, str]:
+        """What each group has; what is lost is cleaned up first, and then looked at again. Answers why providers are silent."""
+        silent = await self._look(watch)
+        chores = self._fleet.chores(self._clocks.clock())
+        if chores:
+            await self._actor.clean(chores, done)
+            silent = {**silent, **await self._look(watch)}
+        return silent
+
+    async def _look(self, watch: Watch) -> Mapping[str, str]:
+        groups, silent = await ask_providers(self._senses.providers, timeout_seconds=self._timeout)
+        with watch:
+            now = self._clocks.clock()
+            seen = sights(groups, self._senses.world, now=now, wall=self._clocks.wall())
+            self._fleet.observe(groups, seen, now, silent=silent)
+        return silent
+
+    async def collect(self, watch: Watch) -> Changes:
+        """What changed, a slice at a time; the last slice makes it whole."""
+        collector = self._senses.collector
+        nodes: list[NodeChange] = []
+        pods: list[PodChange] = []
+        while len(collector) > _SLICE:
+            with watch:
+                some = collector.some(_SLICE)
+                nodes += some[0]
+                pods += some[1]
+            await anyio.lowlevel.checkpoint()
+        with watch:
+            around = self._senses.surroundings.changes()
+            if around.daemons is not None:
+                self.daemons = around.daemons
+            return collector.rest((nodes, pods), around)
+
+    def begin_again(self) -> None:
+        """The next changes hold everything."""
+        self._senses.collector.begin_again()
+        self._senses.surroundings.begin_again()
+
+
+async def ask_providers(providers: Iterable[NodeProvider], *, timeout_seconds: float) -> tuple[list[NodeGroup], dict[str, str]]:
+    """All groups of the providers that answered, and why the others did not, by the provider's name."""
+    groups: list[NodeGroup] = []
+    silent: dict[str, str] = {}
+
+    async def ask(provider: NodeProvider) -> None:
+        try:
+            groups.extend(await provider.groups(timeout_seconds=timeout_seconds))
+        except ProviderError as error:
+            silent[provider.name] = str(error)
+        except Exception as error:  # a bug of one provider must not keep the others from growing
+            _log.exception("provider failed", provider=provider.name)
+            silent[provider.name] = f"{type(error).__name__}: {error}"
+
+    async with anyio.create_task_group() as group:
+        for provider in providers:
+            group.start_soon(ask, provider, name=f"groups of {provider.name}")
+    return groups, silent
+
+
+def sights(groups: Iterable[NodeGroup], world: World, *, now: Instant, wall: UnixTime) -> dict[InstanceId, NodeSight]:
+    """The Nodes of the groups' instances, by the instances' ids."""
+    by_id: dict[str, Node] = {node.provider_id: node for _, node in world.nodes if node.provider_id}
+    found: dict[InstanceId, NodeSight] = {}
+    for group in groups:
+        promised = frozenset(name for name, amount in group.template.scalars if amount) if group.template else frozenset[str]()
+        for instance in group.instances:
+            node = _node_of(instance, world, by_id)
+            if node is not None:
+                found[instance.id] = _sight(node, promised, world, now=now, wall=wall)
+    return found
+
+
+def _node_of(instance: Instance, world: World, by_id: Mapping[str, Node]) -> Node | None:
+    row = None if instance.node is None else world.nodes.row_of.get(instance.node)
+    return by_id.get(instance.id) if row is None else world.nodes.by_row[row]
+
+
+def _sight(node: Node, promised: Collection[str], world: World, *, now: Instant, wall: UnixTime) -> NodeSight:
+    started = is_started(node, promised)
+    born = None if node.created_at is None else Instant(now - max(0.0, wall - node.created_at))
+    return NodeSight(node.name, started, born, ready=node.ready, used=not started and _is_used(node.name, world))
+
+
+def is_started(node: Node, promised: Collection[str]) -> bool:
+    """Ready, without a start-up taint, and with every resource that a new node of its group will have.
+
+    A GPU's driver tells of it minutes after the node is ready; pods that want one must not be planned for a second node.
+    """
+    if not node.ready or any(_is_startup(taint.key) for taint in node.taints):
+        return False
+    there = {name for name, amount in node.scalars if amount}
+    return there.issuperset(promised)
+
+
+def _is_startup(key: str) -> bool:
+    return key in _NOT_STARTED or key.startswith(_STARTUP_PREFIXES)
+
+
+def _is_used(name: NodeName, world: World) -> bool:
+    """Pods stand there that did not come with the node."""
+    standing = (world.pods.known(uid) for uid in world.claims.on_node(name))
+    return any(pod is not None and not pod.ties.daemon and not _is_daemon(pod.ties.owner) for pod in standing)
+
+
+def _is_daemon(owner: Owner | None) -> bool:
+    return owner is not None and owner.kind == "DaemonSet"

@@ -1,0 +1,118 @@
+"""The plan of removals on a mirror: the fleet's census and what the plan of growth left, as a scene of `decide.scaledown`.
+
+Pods that the plan of growth saw to fit stand on their nodes meanwhile. Those that it could not place may have the room on nodes
+that are being removed: such removals are to be given up, before any new node is asked for.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from slackwater.decide.scaledown.outcome import ScaleDownPlan
+from slackwater.decide.scaledown.plan import plan_scale_down
+from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.decide.scaledown.roomagain import kept_after_all, room_in_leaving
+from slackwater.decide.scaledown.scene import Scene
+from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.decide.scaleup.outcome import ScaleUpPlan
+from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName, Membership
+from slackwater.simulate.mirror import Mirror
+from slackwater.world.fleet.census import Census
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShrinkInquiry:
+    """What is to be planned. `revocable` are nodes whose removal can still be given up, and when it began."""
+
+    state: ScaleDownState
+    policy: ScaleDownPolicy
+    timeout_seconds: float
+    revocable: Mapping[NodeName, UnixTime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShrinkPlan:
+    """`given_up`: nodes whose removal is to be given up, as pods need their room. `seconds`: how long planning took."""
+
+    plan: ScaleDownPlan
+    given_up: tuple[NodeName, ...]
+    seconds: float
+
+
+def room_needed_again(mirror: Mirror, inquiry: ShrinkInquiry, growth: ScaleUpPlan) -> tuple[NodeName, ...]:
+    """Nodes whose removal is to be given up for pods that the plan of growth found no place for on nodes that are there."""
+    homeless = [pod for planned in growth.growths for pod in planned.pods]
+    homeless += [pod for unhelpable in growth.unhelpable for pod in unhelpable.pods]
+    if not homeless or not inquiry.revocable:
+        return ()
+    scene = Scene(picture=mirror.picture, standing=mirror, groups={}, group_of={})
+    with _settled(mirror, growth):
+        return room_in_leaving(scene, inquiry.revocable, homeless)
+
+
+@contextmanager
+def staying(mirror: Mirror, names: tuple[NodeName, ...]) -> Iterator[None]:
+    """The picture as it will be once the removals of these nodes are given up."""
+    with mirror.picture.fork():
+        for name in names:
+            if name in mirror.nodes:
+                mirror.picture.put_node(mirror.row_of(name), kept_after_all(mirror.nodes[name]))
+        yield
+
+
+def plan_shrinking(
+    mirror: Mirror,
+    inquiry: ShrinkInquiry,
+    census: Mapping[GroupName, Census],
+    growth: ScaleUpPlan,
+    given_up: tuple[NodeName, ...],
+    *,
+    now: UnixTime,
+    stop: Callable[[], bool],
+) -> ShrinkPlan:
+    """The picture is as before afterwards."""
+    began = time.monotonic()
+    state = inquiry.state
+    for name in given_up:
+        state = state.ended(name)
+
+    def over() -> bool:
+        return stop() or (inquiry.timeout_seconds > 0 and time.monotonic() - began > inquiry.timeout_seconds)
+
+    known = {name: found for name, found in census.items() if found.known}
+    starting = {name for found in known.values() for name in found.starting}
+    membership = Membership(found.group for found in known.values())
+    members = ((name, membership.group_of(node)) for name, node in mirror.nodes.items() if name not in starting)
+    scene = Scene(
+        picture=mirror.picture,
+        standing=mirror,
+        groups={name: found.group for name, found in known.items()},
+        group_of={name: group for name, group in members if group is not None},
+        budgets=mirror.budgets,
+        arriving=frozenset(name for _, name in growth.schedulable),
+        pending=tuple(mirror.pending.values()),
+    )
+    with _settled(mirror, growth):
+        plan = plan_scale_down(state, scene, inquiry.policy, now=now, stop=over)
+    homeless = plan.homeless
+    if homeless is not None and homeless.node in inquiry.revocable and homeless.node not in given_up:
+        given_up = (*given_up, homeless.node)
+    return ShrinkPlan(plan=plan, given_up=given_up, seconds=time.monotonic() - began)
+
+
+@contextmanager
+def _settled(mirror: Mirror, growth: ScaleUpPlan) -> Iterator[None]:
+    """The picture with the pods that fit where the plan of growth saw them."""
+    picture = mirror.picture
+    with picture.fork():
+        for pod, name in growth.schedulable:
+            if name in mirror.nodes:
+                picture.place(picture.kind_id(pod.kind, pod.labels), mirror.row_of(name))
+        yield
+
+
+def without_candidates(state: ScaleDownState) -> ScaleDownState:
+    """Something is wrong with the cluster as a whole: nobody is a candidate until it is well again."""
+    return replace(state, candidate_set={}, unreached={})

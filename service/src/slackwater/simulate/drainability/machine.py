@@ -1,0 +1,13 @@
+"""A virtual machine is migrated, not evicted; one that may not migrate blocks, unless machines may be evicted after all."""
+
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.objects import Pod
+from slackwater.simulate.drainability.facts import Facts
+from slackwater.simulate.drainability.verdict import Verdict, block
+
+
+def judge_machine(pod: Pod, facts: Facts) -> Verdict | None:
+    vertical, policy = pod.vertical, facts.policy
+    if vertical is None or vertical.machine is None or policy.machines_evicted:
+        return None
+    return None if vertical.migratable and policy.machines_migrate else block(Hindrance.MACHINE_CANNOT_MIGRATE)

@@ -1,0 +1,181 @@
+"""What the autoscaler's loop costs whoever waits for filter: at 5,000 nodes, 150,000 running and 22,000 pending pods.
+
+The service's own parts in this process: world, extender on a real socket, loop, planner, fleet; the cloud is a double whose
+machines never come, so that every loop plans all over again. A client in a process of its own asks filter over 5,000 names
+again and again, first with nobody planning, then while one loop follows the other. Then loops with a few changes each.
+"""
+
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+
+from slackwater.decide.scaleup.pending import PendingRules
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.model.effects import Effect
+from slackwater.model.events import NodeSeen, PodSeen
+from slackwater.model.ids import Instant, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
+from slackwater.run.loops.clocks import Clocks
+from slackwater.run.loops.counts import LoopCounts
+from slackwater.run.loops.growth import GrowthPlanner
+from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.record import LoopRecord
+from slackwater.run.loops.sensing import Senses
+from slackwater.run.surroundings import SurroundingsIntake
+from slackwater.world.changes import ChangeCollector
+from slackwater.world.fleet.fleet import Fleet
+from slackwater.world.fleet.policy import FleetPolicy
+from tests.bench.options import BenchFailed, Options, Tell
+from tests.bench.report import Goal, Measurement, Report
+from tests.bench.simulation.inputs import Pending, a_node, full
+from tests.support.cloud import Cloud
+from tests.support.service import Service, a_service
+
+NAME: Final = "autoscaler-loop"
+
+_GROUPS: Final = 10
+_KINDS: Final = 200
+_EACH: Final = 30
+#: Between two questions, as kube-scheduler is busy with other things.
+_PAUSE_SECONDS: Final = 0.002
+_QUIET_SECONDS: Final = 5.0
+_LOOPS: Final = 5
+_P99, _SERVING, _WHOLE = Goal(at_most=10.0), Goal(at_most=50.0), Goal(at_most=1.0)
+
+
+async def measure(options: Options, tell: Tell) -> Report:
+    """One run; its loops are the rounds."""
+    nodes = options.nodes or (1000 if options.quick else 5000)
+    pending = options.pods or (4000 if options.quick else 22_000)
+    loops = options.rounds or (2 if options.quick else _LOOPS)
+    async with a_service() as service:
+        await _fill(service, nodes, pending)
+        autoscaler = _autoscaler(service)
+        first = await autoscaler.run_once()
+        tell(f"{NAME}: the first loop took {first.spent.whole:.1f} s, of it {1000 * first.spent.serving:.0f} ms of the loop")
+        async with _asking(service, nodes) as calm:
+            await anyio.sleep(_QUIET_SECONDS)
+        async with _asking(service, nodes) as busy:
+            planned = [await autoscaler.run_once() for _ in range(loops)]
+        changed = []
+        for number in range(loops):
+            _change(service, nodes, number)
+            changed.append(await autoscaler.run_once())
+    _check(first, planned, pending)
+    return Report(
+        bench=NAME,
+        quick=options.quick,
+        parameters={"nodes": nodes, "running pods": nodes * _EACH, "pending pods": pending, "groups": _GROUPS, "loops": loops},
+        measurements=(
+            *_latencies("filter, nobody plans", calm, None),
+            *_latencies("filter, while plans are made", busy, _P99),
+            *_spent("first loop", [first], None),
+            *_spent("loop, nothing changed", planned, _SERVING),
+            *_spent("loop, 2,000 pods changed", changed, _SERVING),
+        ),
+        ratios=(),
+        notes=("serving is what a loop takes of the event loop that answers kube-scheduler, longest the longest piece of it.",),
+    )
+
+
+def _check(first: LoopRecord, planned: Sequence[LoopRecord], pending: int) -> None:
+    helped = first.pending.helped + first.pending.schedulable
+    if helped != pending or any(not record.planned for record in planned):
+        raise BenchFailed(f"{helped} of {pending} pods were planned for, want all of them, in every loop")
+
+
+def _latencies(subject: str, seconds: Sequence[float], goal: Goal | None) -> Iterator[Measurement]:
+    for quantity, share, wanted in (("p50", 0.5, None), ("p99", 0.99, goal), ("max", 1.0, None)):
+        value = 1000 * sorted(seconds)[max(math.ceil(share * len(seconds)) - 1, 0)]
+        yield Measurement(subject=subject, quantity=quantity, unit="ms", samples=(value,), goal=wanted)
+    yield Measurement(subject=subject, quantity="calls", unit="", samples=(float(len(seconds)),))
+
+
+def _spent(subject: str, records: Sequence[LoopRecord], serving: Goal | None) -> Iterator[Measurement]:
+    whole = None if serving is None else _WHOLE
+    yield Measurement(subject=subject, quantity="whole", unit="s", samples=tuple(r.spent.whole for r in records), goal=whole)
+    yield Measurement(subject=subject, quantity="plan", unit="s", samples=tuple(r.spent.plan for r in records))
+    for quantity, values, goal in (
+        ("serving", [r.spent.serving for r in records], serving),
+        ("longest", [r.spent.longest for r in records], None),
+    ):
+        samples = tuple(1000 * value for value in values)
+        yield Measurement(subject=subject, quantity=quantity, unit="ms", samples=samples, goal=goal)
+
+
+@asynccontextmanager
+async def _asking(service: Service, nodes: int) -> AsyncIterator[list[float]]:
+    """Asks filter until the block ends; the list is filled then."""
+    port, found = service.http.base_url.port, list[float]()
+    command = [sys.executable, "-m", "tests.bench.asking", str(port), str(nodes), str(_PAUSE_SECONDS)]
+    async with await anyio.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield found
+        await process.stdin.aclose()
+        said = b"".join([chunk async for chunk in process.stdout])
+        if await process.wait():
+            raise BenchFailed("the client that asks filter failed")
+    found.extend(json.loads(said))
+
+
+# --- the stage ------------------------------------------------------------------------------------------------------------
+
+
+async def _fill(service: Service, nodes: int, pending: int) -> None:
+    """Nodes that are nearly full, and pods for which new ones are needed."""
+    world, now = service.world, service.clock()
+    for number in range(nodes):
+        world.apply(NodeSeen(a_node(number)), now)
+    for pod in full(nodes, _EACH, free_cpu=500):
+        world.apply(PodSeen(pod), now)
+    for pod in Pending(count=pending, groups=_KINDS).pods():
+        world.apply(PodSeen(replace(pod, unschedulable_message="no node fits")), now)
+    await anyio.lowlevel.checkpoint()
+
+
+def _autoscaler(service: Service) -> Autoscaler:
+    clock = time.monotonic
+    cloud = Cloud(clock)
+    for number in range(_GROUPS):
+        template = replace(a_node(100_000 + number), labels={"pool": "a", "size": str(number)})
+        cloud.has(f"group-{number}", template=template).fate = lambda _: "silent"
+    policy = ScaleUpPolicy(pending=PendingRules(), max_nodes=0)
+    effects: list[Effect] = []
+    return Autoscaler(
+        Senses(
+            world=service.world,
+            collector=ChangeCollector(service.world),
+            surroundings=SurroundingsIntake({}),
+            providers=[cloud],
+        ),
+        fleet=Fleet(FleetPolicy(in_cluster=100, in_group={GroupName("group-0"): 100})),
+        planning=Planning(GrowthPlanner(lambda: policy, refuses=lambda _: None)),
+        submit=effects.extend,
+        write_status=_write_nothing,
+        clocks=Clocks(clock=lambda: Instant(clock()), wall=lambda: UnixTime(2e9)),
+        counts=LoopCounts(),
+        config=LoopConfig(),
+    )
+
+
+async def _write_nothing(_record: LoopRecord) -> None:
+    pass
+
+
+def _change(service: Service, nodes: int, number: int) -> None:
+    """Of 2,000 running pods something is told that matters to no plan."""
+    world = service.world
+    for pod in islice(full(nodes, _EACH, free_cpu=500), number * 2000, (number + 1) * 2000):
+        world.apply(PodSeen(replace(pod, resource_version=2 + number)), service.clock())

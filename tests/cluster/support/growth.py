@@ -1,0 +1,112 @@
+"""Watches a kwok group grow: how many nodes there are, are ready and are on their way, as the API server tells, and when.
+
+What is on its way is counted from the provider's own record and from Nodes without condition Ready, never from what the
+service says of itself.
+"""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from tests.cluster.support.bodies import Json
+from tests.cluster.support.ground import Ground
+
+_LOOK_EVERY_SECONDS: Final = 0.5
+_TELL_EVERY_SECONDS: Final = 5.0
+_LABEL: Final = "slackwater.dev/node-group"
+
+
+@dataclass(slots=True)
+class Moment:
+    """What was seen at one time, seconds after the beginning."""
+
+    at: float
+    ready: int
+    in_creation: int
+    bound: int
+
+
+@dataclass(slots=True)
+class Growth:
+    """All that was seen."""
+
+    moments: list[Moment] = field(default_factory=list)
+
+    @property
+    def most_in_creation(self) -> int:
+        return max(moment.in_creation for moment in self.moments)
+
+    @property
+    def most_nodes(self) -> int:
+        return max(moment.ready + moment.in_creation for moment in self.moments)
+
+    def table(self) -> str:
+        """A line each few seconds."""
+        lines = ["    s  ready  coming  bound"]
+        told = -_TELL_EVERY_SECONDS
+        for moment in self.moments:
+            if moment.at - told >= _TELL_EVERY_SECONDS or moment is self.moments[-1]:
+                lines.append(f"{moment.at:5.0f}  {moment.ready:5}  {moment.in_creation:6}  {moment.bound:5}")
+                told = moment.at
+        return "\n".join(lines)
+
+
+#: Nodes that are ready, and machines that are on their way.
+Count = Callable[[], Awaitable[tuple[int, int]]]
+
+
+@asynccontextmanager
+async def watched(ground: Ground, count: Count) -> AsyncIterator[Growth]:
+    """Looks twice a second until the block ends, and once more then."""
+    growth, began = Growth(), anyio.current_time()
+
+    async def look() -> None:
+        ready, in_creation = await count()
+        bound = len(await ground.names_bound())
+        growth.moments.append(Moment(at=anyio.current_time() - began, ready=ready, in_creation=in_creation, bound=bound))
+
+    async def keep_looking() -> None:
+        while True:
+            await look()
+            await anyio.sleep(_LOOK_EVERY_SECONDS)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keep_looking)
+        yield growth
+        tasks.cancel_scope.cancel()
+    await look()
+
+
+async def of_kwok(ground: Ground, group: str) -> tuple[int, int]:
+    """Of a kwok group."""
+    # The record first: a machine that comes up meanwhile is then seen twice, and counts once by its name.
+    waiting = await _on_record(ground, group)
+    nodes = [node for node in await ground.nodes() if node["metadata"]["labels"].get(_LABEL) == group]
+    ready = {node["metadata"]["name"] for node in nodes if is_ready(node)}
+    unready = {node["metadata"]["name"] for node in nodes} - ready
+    return len(ready), len((waiting - ready) | unready)
+
+
+async def of_deployment(ground: Ground, path: str, label: str) -> tuple[int, int]:
+    """Of a MachineDeployment: what it is asked to have, less the ready Nodes that carry the label."""
+    # The Nodes first: what is asked for meanwhile is then counted.
+    ready = sum(is_ready(node) for node in await ground.nodes() if node["metadata"]["labels"].get(label) == ground.name)
+    return ready, int((await ground.read(path))["spec"]["replicas"]) - ready
+
+
+async def _on_record(ground: Ground, group: str) -> set[str]:
+    """Names of machines that were asked for and are not up."""
+    async with ground.api.get(f"/api/v1/namespaces/{ground.name}/configmaps/slackwater-kwok") as answer:
+        if answer.status == 404:
+            return set()
+        assert answer.status == 200, await answer.text()
+        page = json.loads((await answer.json()).get("data", {}).get(group, "{}"))
+    return {f"{group}-{int(number):06}" for number in page.get("askedAt", {})}
+
+
+def is_ready(node: Json) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in node.get("status", {}).get("conditions", []))

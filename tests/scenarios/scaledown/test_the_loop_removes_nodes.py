@@ -1,0 +1,149 @@
+"""The real loop over a cloud on virtual time: under-used nodes go, side by side, and nobody is left without a place."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import Instant, NodeName
+from slackwater.run.loops.shrinking import ShrinkDelays
+from slackwater.world.drains.limits import DrainLimits
+from tests.support.builders import a_node
+from tests.support.shrinking import ShrinkScene
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def pool(scene: ShrinkScene, size: int, *, min_size: int = 0) -> list[str]:
+    """Nodes of 4 CPUs, up since long; their names."""
+    template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
+    scene.cloud.has("a", size=size, min_size=min_size, template=template)
+    scene.settle()
+    return sorted(scene._shown)
+
+
+async def test_under_used_nodes_are_packed_onto_the_fewest() -> None:
+    scene = ShrinkScene()
+    nodes = pool(scene, 12)
+    scene.runs("web", nodes)
+    await scene.pass_time(600)
+    assert scene.sizes()["a"] in (3, 4)  # a node that is three quarters full is left alone
+    assert (scene.unhappy(), scene.cordoned & set(scene._shown)) == ([], set())
+    assert 2 <= scene.watched.most_drains <= 5
+
+
+async def test_nothing_goes_before_its_time_and_the_time_is_kept_in_taints() -> None:
+    scene = ShrinkScene(shrink=ScaleDownPolicy(unneeded_seconds=100.0))
+    pool(scene, 3)
+    await scene.pass_time(90)
+    assert scene.sizes() == {"a": 3}
+    assert {taint.key for taints in scene.taints.values() for taint in taints} == {"DeletionCandidateOfClusterAutoscaler"}
+    await scene.pass_time(60)
+    assert scene.sizes() == {"a": 0}
+
+
+async def test_a_restart_goes_on_where_the_taints_say() -> None:
+    scene = ShrinkScene(shrink=ScaleDownPolicy(unneeded_seconds=100.0))
+    pool(scene, 3)
+    await scene.pass_time(90)
+    scene.restart()
+    await scene.pass_time(40)
+    assert scene.sizes() == {"a": 0}
+
+
+async def test_a_drain_goes_on_after_a_restart() -> None:
+    scene = ShrinkScene(limits=DrainLimits(settle_seconds=30.0))
+    nodes = pool(scene, 2)
+    scene.runs("web", nodes[:1])
+    scene.runs("other", nodes[1:], cpu="2500m")
+    await scene.pass_time(90)
+    assert list(scene.world.removals.drains.nodes) == nodes[:1]
+    scene.restart()
+    await scene.pass_time(60)
+    assert (scene.sizes(), scene.unhappy()) == ({"a": 1}, [])
+
+
+async def test_a_group_keeps_its_minimum() -> None:
+    scene = ShrinkScene()
+    pool(scene, 6, min_size=4)
+    await scene.pass_time(200)
+    assert scene.sizes() == {"a": 4}
+
+
+async def test_a_budget_delays_its_own_nodes_and_is_never_violated() -> None:
+    scene = ShrinkScene(shrink=ScaleDownPolicy(unneeded_seconds=30.0))
+    nodes = pool(scene, 8)
+    scene.runs("guarded", nodes[:4], least=3)
+    scene.runs("plain", nodes[4:])
+    await scene.pass_time(500)
+    assert (scene.sizes(), scene.unhappy()) == ({"a": 2}, [])
+
+
+async def test_a_cool_down_after_growth_is_the_groups_own() -> None:
+    scene = ShrinkScene(delays=ShrinkDelays(after_add=300.0, after_delete=0.0, after_failure=0.0))
+    pool(scene, 2)
+    scene.fleet.observe([], {}, Instant(0.0), silent={})
+    scene.wants_many(3, tag="burst")
+    await scene.pass_time(60)
+    assert scene.sizes()["a"] >= 3
+    scene.finishes([uid for uid in scene.pods if "burst" in uid])
+    await scene.pass_time(150)
+    assert scene.sizes()["a"] >= 3
+    await scene.pass_time(300)
+    assert scene.sizes() == {"a": 0}
+
+
+async def test_pods_that_come_in_the_middle_stop_the_drains_whose_room_they_need() -> None:
+    scene = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    nodes = pool(scene, 4)
+    scene.runs("web", nodes)
+    await scene.pass_time(85)
+    assert len(scene.world.removals.drains.nodes) == 3
+    scene.wants_many(8, cpu="1", tag="burst")
+    await scene.pass_time(60)
+    assert (scene.unhappy(), scene.sizes()) == ([], {"a": 3})  # twelve pods of a CPU each
+    given_up = {name for record in scene.records if record.shrink for name in record.shrink.given_up}
+    assert len(given_up) >= 2
+    asked = [call for record in scene.records for call, _ in record.asked]
+    assert asked == []  # no new node is bought for room that is there
+
+
+async def test_a_person_cancels_and_the_node_is_left_alone_for_a_while() -> None:
+    scene = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    nodes = pool(scene, 2)
+    scene.runs("web", nodes[:1])
+    scene.runs("other", nodes[1:], cpu="2500m")
+    await scene.pass_time(85)
+    drains = scene.world.removals.drains
+    answer, effects = drains.cancel(NodeName(nodes[0]), Hindrance.CANCELLED, "a person asked", scene.time.clock())
+    scene.carry_out(effects)
+    await scene.pass_time(20)
+    assert (answer, list(drains.nodes), scene.cordoned) == ("cancelled", [], set())
+    assert scene.records[-1].shrink is not None
+    assert [end.hindrance for end in scene.watched.ended] == [Hindrance.CANCELLED]
+
+
+async def test_a_provider_that_fails_gives_the_node_back_and_the_group_cools_down() -> None:
+    scene = ShrinkScene(delays=ShrinkDelays(after_add=0.0, after_delete=0.0, after_failure=200.0))
+    pool(scene, 1)
+    scene.cloud.refuse("other")
+    await scene.pass_time(100)
+    assert (scene.sizes(), scene.cordoned) == ({"a": 1}, set())
+    assert [end.hindrance for end in scene.watched.ended] == [Hindrance.DELETION_FAILED]
+    assert any("removal given up" in effect.note for effect in scene.said_effects if hasattr(effect, "note"))
+    await scene.pass_time(300)
+    assert scene.sizes() == {"a": 0}
+
+
+async def test_without_overlap_one_batch_of_drains_ends_before_the_next_begins() -> None:
+    scene = ShrinkScene(shrink=ScaleDownPolicy(unneeded_seconds=30.0, max_drains=2, overlap_drains=False))
+    nodes = pool(scene, 8)
+    scene.runs("web", nodes)
+    await scene.pass_time(600)
+    assert (scene.sizes(), scene.watched.most_drains) == ({"a": 2}, 2)

@@ -1,0 +1,179 @@
+"""A cluster on virtual time in which nodes are removed: the real world, and whoever carries out what it asks for.
+
+Calls end as `faults` says, one word a call: "done", "refused", "unknown", "blocked" (evictions). Pods that are evicted are gone
+`ends_after` seconds later. What was asked is kept in `log`, as short words.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
+from slackwater.model.events import (
+    Event,
+    EvictionEnded,
+    NodeGone,
+    NodeMarked,
+    NodeRemoved,
+    NodeSeen,
+    NodeUnmarked,
+    PodGone,
+    PodSeen,
+    Ticked,
+)
+from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Node, Pod
+from slackwater.world.drains.drain import DrainEnd, DrainOrder
+from slackwater.world.drains.limits import DrainLimits
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from slackwater_protocol.names import TO_BE_DELETED_TAINT
+
+#: The clock on the wall at instant 0.
+EPOCH = 1.8e9
+Faults = Callable[[str], str]
+
+
+def all_well(_what: str) -> str:
+    return "done"
+
+
+@dataclass
+class Cluster:
+    """`tick` lets time pass; every call that was asked for ends before it returns."""
+
+    nodes: dict[str, Node]
+    pods: dict[PodUid, Pod]
+    faults: Faults = all_well
+    limits: DrainLimits = field(default_factory=DrainLimits)
+    ends_after: float = 2.0
+    now: float = 0.0
+    log: list[str] = field(default_factory=list)
+    ended: list[DrainEnd] = field(default_factory=list)
+    evicted: list[Pod] = field(default_factory=list)
+    dying: dict[PodUid, float] = field(default_factory=dict)
+    asked: deque[Effect] = field(default_factory=deque)
+    busy: bool = False
+
+    def __post_init__(self) -> None:
+        self.world = World(Policy())
+        self.drains = self.world.removals.drains
+        self.drains.limits = self.limits
+        for node in self.nodes.values():
+            self.tell(NodeSeen(node))
+        for pod in self.pods.values():
+            self.tell(PodSeen(pod))
+
+    def tell(self, event: Event) -> None:
+        self.carry_out(self.world.apply(event, Instant(self.now)))
+
+    def begin(self, *names: str, empty: bool = False) -> None:
+        orders = [
+            DrainOrder(
+                node=NodeName(name),
+                uid=self.nodes[name].uid,
+                group=GroupName("pool"),
+                empty=empty,
+                stamp=UnixTime(EPOCH + self.now),
+            )
+            for name in names
+        ]
+        self.carry_out(self.drains.begin(orders, Instant(self.now)))
+
+    def tick(self, seconds: float, step: float = 0.5) -> None:
+        until = self.now + seconds
+        while self.now < until - 1e-9:
+            self.now += step
+            for uid in [uid for uid, at in self.dying.items() if at <= self.now]:
+                del self.dying[uid]
+                self.delete(uid)
+            self.tell(Ticked())
+            self.provide()
+            self.ended += self.drains.take_ended()
+            self.evicted += self.drains.take_evicted()
+
+    def delete(self, uid: PodUid) -> None:
+        pod = self.pods.pop(uid)
+        self.tell(PodGone(uid, pod.key))
+
+    def add(self, pod: Pod) -> None:
+        self.pods[pod.uid] = pod
+        self.tell(PodSeen(pod))
+
+    def provide(self) -> None:
+        for removal in self.drains.take_removals():
+            how = self.said(f"delete {removal.node}")
+            outcome = {"done": "deleted", "refused": "failed"}.get(how, "unknown")
+            if outcome == "deleted":
+                self.nodes.pop(removal.node, None)
+            self.tell(NodeRemoved(removal.node, outcome, how))  # type: ignore[arg-type]  # one of the three words
+            if outcome == "deleted":
+                self.tell(NodeGone(removal.node))
+
+    def said(self, what: str) -> str:
+        self.log.append(what)
+        return self.faults(what)
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """In the order in which they were asked for, as the dispatcher does for one object."""
+        self.asked.extend(effects)
+        if self.busy:
+            return
+        self.busy = True
+        while self.asked:
+            effect = self.asked.popleft()
+            match effect:
+                case MarkNode():
+                    self._mark(effect)
+                case UnmarkNode():
+                    self._unmark(effect)
+                case Evict():
+                    self._evict(effect)
+                case _:
+                    self.log.append(type(effect).__name__)
+        self.busy = False
+
+    def _mark(self, effect: MarkNode) -> None:
+        how = self.said(f"taint {effect.name}")
+        if how in {"done", "unknown"} and effect.name in self.nodes:  # without an answer it may have happened
+            node = self.nodes[effect.name]
+            others = tuple(taint for taint in node.taints if taint.key != effect.taint.key)
+            self._put(replace(node, taints=(*others, effect.taint), unschedulable=True, cordoned_by_us=True))
+        self.tell(NodeMarked(effect.name, effect.taint.key, how == "done", how))
+
+    def _unmark(self, effect: UnmarkNode) -> None:
+        how = self.said(f"untaint {effect.name}")
+        if how == "done" and effect.name in self.nodes:
+            node = self.nodes[effect.name]
+            others = tuple(taint for taint in node.taints if taint.key != effect.taint_key)
+            self._put(replace(node, taints=others, unschedulable=False, cordoned_by_us=False))
+        self.tell(NodeUnmarked(effect.name, effect.taint_key, how == "done", how))
+
+    def _put(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        self.tell(NodeSeen(node))
+
+    def _evict(self, effect: Evict) -> None:
+        how = self.said(f"{'kill' if effect.force else 'evict'} {effect.key.name}")
+        pod = self.pods.get(effect.uid)
+        outcome = {"done": "accepted", "refused": "refused", "blocked": "blocked"}.get(how, "unreachable")
+        if pod is not None and how == "done":
+            self.pods[pod.uid] = pod = replace(pod, deleting=True)
+            self.dying[pod.uid] = self.now + self.ends_after
+            self.tell(PodSeen(pod))
+        outcome = "gone" if pod is None else outcome
+        self.tell(EvictionEnded(effect.uid, effect.node, outcome, how))  # type: ignore[arg-type]  # one of the words
+
+    def tainted(self) -> list[str]:
+        return sorted(
+            name for name, node in self.nodes.items() if any(taint.key == TO_BE_DELETED_TAINT for taint in node.taints)
+        )
+
+    def how_it_ended(self) -> dict[str, str]:
+        """By node: removed, gone, or the reason for its roll-back."""
+        return {end.order.node: str(end.hindrance or end.outcome) for end in self.ended}
+
+
+def a_cluster(nodes: Iterable[Node], pods: Iterable[Pod] = (), **more: object) -> Cluster:
+    return Cluster({node.name: node for node in nodes}, {pod.uid: pod for pod in pods}, **more)  # type: ignore[arg-type]  # as told

@@ -1,0 +1,101 @@
+"""Short ways to say what a scale-down plan is about: nodes of one group, replicas of one workload, and who asks when."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slackwater.decide.scaledown.outcome import ScaleDownPlan
+from slackwater.decide.scaledown.plan import plan_scale_down
+from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.decide.scaledown.scene import Replicas, Scene
+from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, NodeGroup
+from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.ties import Owner, Ties
+from slackwater.simulate.drainability import ControllerKey
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.tenants import Tenants
+from tests.support.builders import a_node, a_pod
+
+NOW = UnixTime(1.8e9)
+POOL = GroupName("pool")
+WEB = Owner("apps", "ReplicaSet", "web")
+WEB_KEY: ControllerKey = ("default", WEB)
+
+
+def machine(name: str, cpu: str = "4", **more: Any) -> Node:
+    """A node with room for many pods."""
+    return replace(a_node(name, cpu=cpu, memory="64Gi"), scalars=(("pods", 110),), **more)
+
+
+def replica(name: str, on: str | None, cpu: str = "1", *, owner: Owner | None = WEB, **more: Any) -> Pod:
+    return replace(a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), ties=Ties(owner=owner), **more)
+
+
+def a_group(
+    nodes: Iterable[Node], *, name: GroupName = POOL, smallest: int = 0, options: GroupOptions = NO_OPTIONS, missing: int = 0
+) -> NodeGroup:
+    """`missing` nodes are asked for and not there yet."""
+    return NodeGroup(
+        name=name,
+        provider="kwok",
+        min_size=smallest,
+        max_size=100,
+        target=len(list(nodes)) + missing,
+        instances=(),
+        options=options,
+    )
+
+
+def a_scene(
+    nodes: Sequence[Node],
+    pods: Sequence[Pod] = (),
+    *,
+    budgets: Sequence[DisruptionBudget] = (),
+    replicas: Mapping[ControllerKey, Replicas] | None = None,
+    groups: Sequence[NodeGroup] | None = None,
+    group_of: Mapping[str, GroupName] | None = None,
+    pending: Sequence[Pod] = (),
+    **more: Any,
+) -> Scene:
+    """All nodes in one group, unless told otherwise."""
+    picture = Picture.build(nodes, [*pods, *pending])
+    own = [a_group(nodes)] if groups is None else groups
+    members = {node.name: own[0].name for node in nodes} if group_of is None else group_of
+    return Scene(
+        picture=picture,
+        standing=Tenants(picture, pods),
+        groups={group.name: group for group in own},
+        group_of={NodeName(node): group for node, group in members.items()},
+        budgets=tuple(budgets),
+        replicas=replicas,
+        pending=pending,
+        **more,
+    )
+
+
+def planned(
+    scene: Scene,
+    state: ScaleDownState | None = None,
+    policy: ScaleDownPolicy | None = None,
+    *,
+    after: float = 0.0,
+    **more: Any,
+) -> ScaleDownPlan:
+    """`after` seconds from `NOW`."""
+    return plan_scale_down(state or ScaleDownState(), scene, policy or ScaleDownPolicy(), now=UnixTime(NOW + after), **more)
+
+
+def removable(plan: ScaleDownPlan) -> list[str]:
+    return sorted(found.node for found in plan.removable)
+
+
+def kept(plan: ScaleDownPlan) -> dict[str, str]:
+    """Why each other node stays."""
+    return {one.node: str(one.hindrance) for one in plan.kept}
+
+
+def moves(plan: ScaleDownPlan) -> dict[str, str]:
+    """Where each pod would live."""
+    return {pod.key.name: to for found in plan.removable for pod, to in found.moves}

@@ -1,0 +1,210 @@
+"""The autoscaler on virtual time: a world, the cloud double, a scheduler that binds what fits, and the real loop between.
+
+Nothing waits: `loop` runs one loop at the present moment, `pass_time` lets the cloud and the scheduler go on. The cluster's
+own rules are as simple as the tests need them: each pod goes to the first ready node with room, by the requests alone.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from slackwater.decide.scaleup.pending import PendingRules
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.model.effects import Announce, Effect
+from slackwater.model.events import NodeGone, NodeSeen, PodGone, PodSeen, Synced
+from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Node, Pod
+from slackwater.model.resources import Amounts
+from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
+from slackwater.run.loops.clocks import Clocks
+from slackwater.run.loops.counts import LoopCounts
+from slackwater.run.loops.growth import GrowthPlanner
+from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.record import LoopRecord
+from slackwater.run.loops.sensing import Senses
+from slackwater.run.loops.shrinking import Shrinking
+from slackwater.run.ports import NodeProvider
+from slackwater.run.surroundings import SurroundingsIntake
+from slackwater.world.changes import ChangeCollector
+from slackwater.world.fleet.fleet import Fleet
+from slackwater.world.fleet.policy import FleetPolicy
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from tests.support.builders import a_pod
+from tests.support.cloud import Cloud
+
+#: 2026-01-01, when the builders' pods were created; the tests' own time begins an hour later.
+_BEGAN = 1767225600.0 + 3600.0
+
+
+@dataclass
+class Time:
+    """Seconds since the test began."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def clock(self) -> Instant:
+        return Instant(self.seconds)
+
+    def wall(self) -> UnixTime:
+        return UnixTime(_BEGAN + self.seconds)
+
+
+@dataclass
+class Trace:
+    """What was true at some moment of every step: for the laws at the end."""
+
+    most_in_creation: int = 0
+    most_nodes: int = 0
+
+
+class Scene:
+    """See the module. `limit` is that of nodes in creation."""
+
+    def __init__(self, *, fleet: FleetPolicy | None = None, policy: ScaleUpPolicy | None = None, clouds: int = 1) -> None:
+        self.time = Time()
+        names = ["cloud", *(f"cloud-{number}" for number in range(2, clouds + 1))]
+        self.clouds = [Cloud(self.time, name=name) for name in names]
+        self.cloud = self.clouds[0]
+        self.fleet_policy = fleet or FleetPolicy()
+        self.policy = policy or ScaleUpPolicy(pending=PendingRules(after_scheduler=False))
+        self.pods: dict[str, Pod] = {}
+        self.effects: list[Effect] = []
+        self.records: list[LoopRecord] = []
+        self.trace = Trace()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.world = World(Policy())
+        self.world.apply(Synced(), self.time.clock())
+        self._shown: dict[NodeName, Node] = {}
+        self.fleet = Fleet(self.fleet_policy)
+        self.autoscaler = Autoscaler(
+            Senses(
+                world=self.world,
+                collector=ChangeCollector(self.world),
+                surroundings=SurroundingsIntake({}),
+                providers=self.providers(),
+            ),
+            fleet=self.fleet,
+            planning=Planning(GrowthPlanner(lambda: self.policy, refuses=lambda _: None)),
+            submit=self.effects.extend,
+            write_status=_write_nothing,
+            clocks=Clocks(clock=self.time.clock, wall=self.time.wall),
+            counts=LoopCounts(),
+            config=LoopConfig(),
+            shrinking=self.shrinking(),
+        )
+
+    def shrinking(self) -> Shrinking | None:
+        """Who removes nodes; here nobody."""
+        return None
+
+    def shown(self, node: Node) -> Node:
+        """A Node as the API server has it, with what others wrote into it."""
+        return node
+
+    def providers(self) -> Sequence[NodeProvider]:
+        return self.clouds
+
+    # What happens.
+
+    def restart(self) -> None:
+        """The process is killed, and another one starts: it knows what the API server and the clouds tell."""
+        pods = dict(self.pods)
+        self._begin()
+        for pod in pods.values():
+            self.world.apply(PodSeen(pod), self.time.clock())
+        self.settle()
+
+    def wants(self, *pods: Pod) -> None:
+        for pod in pods:
+            self.pods[pod.uid] = pod
+            self.world.apply(PodSeen(pod), self.time.clock())
+
+    def wants_many(self, count: int, *, cpu: str = "4", tag: str = "p", priority: int = 0) -> None:
+        """Pods, each of which takes a node of 4 CPUs for itself by default."""
+        self.wants(*(a_pod(f"{tag}{number}", cpu=cpu, memory="1Gi", priority=priority) for number in range(count)))
+
+    def finishes(self, uids: Iterable[str]) -> None:
+        for uid in list(uids):
+            pod = self.pods.pop(uid)
+            self.world.apply(PodGone(pod.uid, pod.key), self.time.clock())
+
+    def settle(self) -> None:
+        """The API server shows the cloud's Nodes, and the scheduler binds what fits."""
+        now = {node.name: self.shown(node) for cloud in self.clouds for node in cloud.nodes()}
+        for name in self._shown.keys() - now.keys():
+            self.world.apply(NodeGone(name), self.time.clock())
+            for pod in [pod for pod in self.pods.values() if pod.node == name]:  # its controller makes it anew
+                self.wants(replace(pod, node=None, resource_version=pod.resource_version + 1))
+        for name, node in now.items():
+            if self._shown.get(name) != node:
+                self.world.apply(NodeSeen(node), self.time.clock())
+        self._shown = now
+        self._schedule()
+        self._watch_limits()
+
+    def _schedule(self) -> None:
+        shunned = {node.name: any(taint.effect == "PreferNoSchedule" for taint in node.taints) for node in self._shown.values()}
+        usable = [node for node in self._shown.values() if node.ready and not node.unschedulable]
+        free = {node.name: list(node.allocatable) for node in sorted(usable, key=lambda node: shunned[node.name])}
+        for pod in self.pods.values():
+            if pod.node in free:
+                _take(free[pod.node], pod.kind.requests)
+        for pod in list(self.pods.values()):
+            if pod.node is None:
+                place = next((name for name, left in free.items() if _fits(left, pod.kind.requests)), None)
+                if place is not None:
+                    _take(free[place], pod.kind.requests)
+                    self.wants(replace(pod, node=place, resource_version=pod.resource_version + 1))
+
+    def _watch_limits(self) -> None:
+        creating = sum(cloud.creating(name) for cloud in self.clouds for name in cloud.pool_names())
+        self.trace.most_in_creation = max(self.trace.most_in_creation, creating)
+        self.trace.most_nodes = max(self.trace.most_nodes, sum(self.sizes().values()))
+
+    async def loop(self) -> LoopRecord:
+        """One loop, now; then what it asked for is there to be seen."""
+        self.records.append(await self.autoscaler.run_once())
+        self.settle()
+        return self.records[-1]
+
+    async def pass_time(self, seconds: float, *, every: float = 10.0) -> None:
+        """Time goes by, with a loop each `every` seconds."""
+        end = self.time.seconds + seconds
+        while self.time.seconds < end:
+            self.time.seconds = min(self.time.seconds + every, end)
+            self.settle()
+            await self.loop()
+
+    # What is seen.
+
+    def sizes(self) -> dict[str, int]:
+        """Machines of each group that were asked for and are not given up."""
+        return {name: len(cloud.pool(name).machines) for cloud in self.clouds for name in cloud.pool_names()}
+
+    def pending(self) -> int:
+        return sum(pod.node is None for pod in self.pods.values())
+
+    def said(self, reason: str) -> list[Announce]:
+        return [effect for effect in self.effects if isinstance(effect, Announce) and effect.reason == reason]
+
+    def group(self, name: str) -> GroupName:
+        return GroupName(name)
+
+
+async def _write_nothing(_record: LoopRecord) -> None:
+    pass
+
+
+def _fits(left: list[int], asked: Amounts) -> bool:
+    return left[0] >= asked.cpu and left[1] >= asked.memory
+
+
+def _take(left: list[int], asked: Amounts) -> None:
+    left[0] -= asked.cpu
+    left[1] -= asked.memory

@@ -1,0 +1,199 @@
+"""The autoscaler on virtual time with removals: kubelets that end evicted pods, controllers that make them anew, budgets.
+
+What must hold at every moment is watched: no budget below its minimum, no more removals under way than allowed, and nobody
+evicted for whom there is no room elsewhere.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.model.effects import Announce, Effect, Evict, MarkNode, UnmarkNode
+from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeUnmarked, PodGone, PodSeen, Ticked
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.ties import Owner, Ties
+from slackwater.run.loops.machines import MachineRemover
+from slackwater.run.loops.shrinking import ShrinkDelays, Shrinking
+from slackwater.world.drains.drain import DrainEnd
+from slackwater.world.drains.limits import DrainLimits
+from tests.support.builders import a_budget, a_pod
+from tests.support.scaling import Scene
+
+
+@dataclass
+class Workload:
+    """Replicas with a budget: at least `least` of them have to be ready; None: no budget."""
+
+    name: str
+    least: int | None = None
+    made: int = 0
+
+
+@dataclass
+class Watched:
+    """What was true at some moment."""
+
+    most_removals: int = 0
+    most_drains: int = 0
+    violations: list[str] = field(default_factory=list)
+    evicted: int = 0
+    ended: list[DrainEnd] = field(default_factory=list)
+
+
+class ShrinkScene(Scene):
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        shrink: ScaleDownPolicy | None = None,
+        delays: ShrinkDelays | None = None,
+        limits: DrainLimits | None = None,
+    ) -> None:
+        self.shrink_policy = shrink or ScaleDownPolicy(unneeded_seconds=60.0)
+        self.delays = delays or ShrinkDelays(after_add=0.0, after_delete=0.0, after_failure=0.0)
+        self.limits = limits or DrainLimits()
+        self.workloads: dict[str, Workload] = {}
+        self.taints: dict[NodeName, tuple[Taint, ...]] = {}
+        self.cordoned: set[NodeName] = set()
+        self.dying: dict[PodUid, float] = {}
+        self.watched = Watched()
+        self.said_effects: list[Effect] = []
+        super().__init__()
+
+    def shrinking(self) -> Shrinking:
+        self.world.removals.drains.limits = self.limits
+        self.remover = MachineRemover(
+            self.world, self.fleet, self.providers(), tell=lambda event: self.carry_out(self.world.apply(event, self.now))
+        )
+        return Shrinking(
+            world=self.world,
+            fleet=self.fleet,
+            policy=lambda: self.shrink_policy,
+            delays=self.delays,
+            timeout_seconds=0.0,
+            submit=self.effects.extend,
+            clock=self.time.clock,
+            wall=self.time.wall,
+        )
+
+    @property
+    def now(self):  # type: ignore[no-untyped-def]  # an Instant
+        return self.time.clock()
+
+    def shown(self, node: Node) -> Node:
+        cordoned = node.name in self.cordoned
+        return replace(node, taints=self.taints.get(node.name, ()), unschedulable=cordoned, cordoned_by_us=cordoned)
+
+    # --- workloads --------------------------------------------------------------------------------------------------------
+
+    def runs(self, name: str, on: Iterable[str], *, cpu: str = "1", least: int | None = None) -> None:
+        """A workload with a replica on each of the nodes."""
+        self.workloads[name] = Workload(name, least)
+        for node in on:
+            self._make(name, cpu, node)
+        self._budgets()
+
+    def _make(self, name: str, cpu: str, node: str | None) -> None:
+        workload = self.workloads[name]
+        workload.made += 1
+        ties = Ties(owner=Owner("apps", "ReplicaSet", name))
+        pod = a_pod(f"{name}-{workload.made}", on=node, cpu=cpu, memory="1Gi", labels={"app": name})
+        self.wants(replace(pod, ties=ties, created_at="2026-01-01T01:00:00Z"))
+
+    def _ready(self, name: str) -> int:
+        return sum(
+            pod.node is not None and not pod.deleting for pod in self.pods.values() if dict(pod.labels).get("app") == name
+        )
+
+    def _budgets(self) -> None:
+        for workload in self.workloads.values():
+            if workload.least is not None:
+                allowed = max(self._ready(workload.name) - workload.least, 0)
+                self.world.apply(BudgetSeen(a_budget(workload.name, allowed=allowed, app=workload.name)), self.now)
+
+    # --- time -------------------------------------------------------------------------------------------------------------
+
+    async def pass_time(self, seconds: float, *, every: float = 10.0) -> None:
+        """A second at a time, with a loop each `every` seconds."""
+        end = self.time.seconds + seconds
+        while self.time.seconds < end:
+            self.time.seconds += 1.0
+            self._end_pods()
+            self.settle()
+            self._budgets()
+            self.carry_out(self.world.apply(Ticked(), self.now))
+            await self.remover.once()
+            if self.time.seconds % every == 0:
+                await self.loop()
+                effects = list(self.effects)
+                self.effects.clear()
+                self.carry_out(effects)
+            self._watch()
+
+    def _end_pods(self) -> None:
+        for uid in [uid for uid, at in self.dying.items() if at <= self.time.seconds]:
+            del self.dying[uid]
+            pod = self.pods.pop(uid)
+            self.world.apply(PodGone(pod.uid, pod.key), self.now)
+            name = dict(pod.labels).get("app")
+            if name is not None:
+                self._make(name, f"{pod.kind.requests.cpu}m", None)
+
+    def _watch(self) -> None:
+        removals, drains = self.world.removals.drains.under_way()
+        self.watched.most_removals = max(self.watched.most_removals, removals)
+        self.watched.most_drains = max(self.watched.most_drains, drains)
+        if self.records and self.records[-1].shrink is not None and self.time.seconds % 10 == 0:
+            self.watched.ended.extend(self.records[-1].shrink.ended)
+
+    # --- what is asked ----------------------------------------------------------------------------------------------------
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case MarkNode():
+                    others = tuple(t for t in self.taints.get(effect.name, ()) if t.key != effect.taint.key)
+                    self.taints[effect.name] = (*others, effect.taint)
+                    if effect.cordon:
+                        self.cordoned.add(effect.name)
+                    self.settle()
+                    self.carry_out(self.world.apply(NodeMarked(effect.name, effect.taint.key, True, ""), self.now))
+                case UnmarkNode():
+                    self.taints[effect.name] = tuple(t for t in self.taints.get(effect.name, ()) if t.key != effect.taint_key)
+                    if effect.uncordon:
+                        self.cordoned.discard(effect.name)
+                    self.settle()
+                    self.carry_out(self.world.apply(NodeUnmarked(effect.name, effect.taint_key, True, ""), self.now))
+                case Evict():
+                    self._evict(effect)
+                case Announce():
+                    self.said_effects.append(effect)
+                case _:
+                    pass
+
+    def _evict(self, effect: Evict) -> None:
+        pod = self.pods.get(effect.uid)
+        if pod is None:
+            self.carry_out(self.world.apply(EvictionEnded(effect.uid, effect.node, "gone", ""), self.now))
+            return
+        workload = self.workloads.get(dict(pod.labels).get("app", ""))
+        if workload is not None and workload.least is not None and self._ready(workload.name) - 1 < workload.least:
+            self.carry_out(self.world.apply(EvictionEnded(pod.uid, effect.node, "blocked", "budget"), self.now))
+            return
+        self.watched.evicted += 1
+        ending = replace(pod, deleting=True, resource_version=pod.resource_version + 1)
+        self.pods[pod.uid] = ending
+        self.dying[pod.uid] = self.time.seconds + 2.0
+        self.world.apply(PodSeen(ending), self.now)
+        self.carry_out(self.world.apply(EvictionEnded(pod.uid, effect.node, "accepted", ""), self.now))
+        self._budgets()
+
+    def unhappy(self) -> list[PodKey]:
+        """Pods without a place."""
+        return [pod.key for pod in self.pods.values() if pod.node is None]
+
+
+def named(pods: Iterable[Pod]) -> list[str]:
+    return sorted(pod.key.name for pod in pods)

@@ -1,0 +1,240 @@
+"""Which nodes go first, which begin now, and which keep a mark: on plans of small clusters."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slackwater.decide.scaledown.batch import Batch, UnderWay, choose_batch
+from slackwater.decide.scaledown.outcome import Removable, ScaleDownPlan
+from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.decide.scaledown.roomagain import room_in_leaving
+from slackwater.decide.scaledown.softtaints import soft_taints
+from slackwater.decide.scaledown.state import KeptNode, ScaleDownState
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import NodeName, PodKey, UnixTime
+from slackwater.model.nodegroups import GroupName, GroupOptions
+from slackwater.model.objects import Taint
+from slackwater.model.ties import Owner, Ties
+from tests.support.builders import a_budget, a_vertical
+from tests.support.removing import NOW, POOL, a_group, a_scene, machine, planned, removable, replica
+
+# --- worth ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_largest_waste_goes_first_so_the_least_stays() -> None:
+    """Cluster Autoscaler ends this one at 6 or 11 CPU, by chance (its own efficiency benchmark)."""
+    sizes = {"a1": "1", "a2": "1", "b1": "4", "b2": "4", "b3": "4", "c1": "9"}
+    nodes = [machine(name, cpu) for name, cpu in sizes.items()]
+    pods = [replica(f"on-{name}", name) for name in sizes]
+    plan = planned(a_scene(nodes, pods), policy=ScaleDownPolicy(utilization_threshold=0.75))
+    stays = sorted(set(sizes) - set(removable(plan)))
+    assert sum(int(sizes[name]) for name in stays) == 6
+
+
+def test_in_list_order_the_first_feasible_nodes_go() -> None:
+    nodes = [machine("small", "2"), machine("large", "8")]
+    pods = [replica("a", "small", "1"), replica("b", "large", "1")]
+    assert removable(planned(a_scene(nodes, pods))) == ["large"]
+    assert removable(planned(a_scene(nodes, pods), policy=ScaleDownPolicy(choice="list"))) == ["small"]
+
+
+def test_prices_count_where_they_are_known() -> None:
+    nodes = [machine("spot"), machine("dear")]
+    spot, dear = GroupName("spot"), GroupName("dear")
+    scene = a_scene(
+        nodes,
+        [replica("a", "spot"), replica("b", "dear")],
+        groups=[a_group(nodes[:1], name=spot), a_group(nodes[1:], name=dear)],
+        group_of={"spot": spot, "dear": dear},
+        prices={spot: 0.3, dear: 1.0},
+    )
+    assert removable(planned(scene)) == ["dear"]
+
+
+def weighed(*pods: Any, budgets: Any = ()) -> Any:
+    plan = planned(a_scene([machine("n1"), machine("n2", "64", keep=True)], list(pods), budgets=budgets))
+    return next(found.worth for found in plan.removable if found.node == "n1")
+
+
+def test_what_is_disturbed_is_weighed_pod_by_pod() -> None:
+    new: dict[str, Any] = {"created_at": "2027-01-15T08:00:00Z"}
+    assert weighed().disturbed == 0
+    one = weighed(replica("a", "n1", **new))
+    assert (one.disturbed, one.pods, one.restarts) == (2.0, 1, 1)
+    assert weighed(replica("a", "n1", **new), replica("b", "n1", **new)).disturbed == 4.0
+    assert weighed(replica("a", "n1", created_at="2027-01-14T20:00:00Z")).disturbed == 2.5
+    machine_pod = replace(replica("m", "n1", **new), vertical=a_vertical(auto_migrate=True))
+    assert (weighed(machine_pod).disturbed, weighed(machine_pod).restarts) == (1.0, 0)
+    tight = weighed(replica("a", "n1", **new), budgets=[a_budget("web", allowed=1, app="web")])
+    assert (tight.disturbed, tight.tight) == (2.5, 1)
+    owner = Owner("apps", "ReplicaSet", "web")
+    dear = replace(replica("a", "n1", **new), ties=Ties(owner=owner, deletion_cost=100))
+    cheap = replace(dear, ties=Ties(owner=owner, deletion_cost=-100))
+    assert (weighed(dear).disturbed, weighed(cheap).disturbed) == (2.5, 1.5)
+
+
+def test_the_worth_of_a_node_is_told_in_words() -> None:
+    assert weighed(replica("a", "n1", created_at="2027-01-15T07:00:00Z")).words() == (
+        "saves 0.56 nodes, disturbs 2.0: 1 pods move, 1 restart, 0 with a tight budget, the oldest 1.0 h old; worth 0.464"
+    )
+
+
+# --- the batch ------------------------------------------------------------------------------------------------------------
+
+
+def a_plan(*, empty: int = 0, full: int = 0, **more: Any) -> ScaleDownPlan:
+    """Nodes e0.. without pods and f0.. with one each, all in the set since `NOW`."""
+    nodes = [machine(f"e{number}") for number in range(empty)] + [machine(f"f{number}") for number in range(full)]
+    pods = [replica(f"p{number}", f"f{number}") for number in range(full)]
+    stays = machine("stays", "64")
+    return planned(a_scene([*nodes, stays], [*pods, replica("s", "stays", "40")]), **more)
+
+
+def begun(
+    plan: ScaleDownPlan,
+    policy: ScaleDownPolicy | None = None,
+    *,
+    removals: int = 0,
+    drains: int = 0,
+    after: float = 601,
+    options: GroupOptions | None = None,
+    missing: int = 0,
+    **more: Any,
+) -> Batch:
+    size = [machine(found.node) for found in plan.removable]
+    group = a_group(size, options=options or GroupOptions(), missing=missing)
+    under_way = UnderWay(removals=removals, drains=drains)
+    return choose_batch(plan, {POOL: group}, policy or ScaleDownPolicy(), under_way, now=UnixTime(NOW + after), **more)
+
+
+def reasons(batch: Batch) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for held in batch.held:
+        found[str(held.hindrance)] = found.get(str(held.hindrance), 0) + 1
+    return found
+
+
+def test_empty_nodes_go_up_to_the_parallelism_then_drains_up_to_what_is_left_and_their_own() -> None:
+    batch = begun(a_plan(empty=4, full=9), ScaleDownPolicy(max_parallelism=8, max_drains=5))
+    assert (len(batch.empty), len(batch.drains), batch.status) == (4, 4, "started")
+    batch = begun(a_plan(empty=1, full=9), ScaleDownPolicy(max_parallelism=8, max_drains=5))
+    assert (len(batch.empty), len(batch.drains)) == (1, 5)
+    assert reasons(batch) == {"ScaleDownThrottled": 4}
+
+
+def test_what_is_under_way_counts() -> None:
+    batch = begun(a_plan(empty=9, full=9), ScaleDownPolicy(max_parallelism=10, max_drains=5), removals=7, drains=4)
+    assert (len(batch.empty), len(batch.drains)) == (3, 0)
+    batch = begun(a_plan(full=9), ScaleDownPolicy(max_parallelism=10, max_drains=5), removals=7, drains=4)
+    assert (len(batch.empty), len(batch.drains)) == (0, 1)
+
+
+def test_with_everything_in_use_the_status_is_throttled_and_never_in_progress() -> None:
+    batch = begun(a_plan(empty=1, full=1), removals=10, drains=5)
+    assert (batch.nodes, batch.status) == ((), "throttled")
+    assert reasons(batch) == {"ScaleDownThrottled": 2}
+
+
+def test_a_node_goes_after_more_than_its_time_in_the_set() -> None:
+    assert begun(a_plan(empty=1), after=600).status == "waiting"
+    assert reasons(begun(a_plan(empty=1), after=600)) == {"NotUnneededLongEnough": 1}
+    assert begun(a_plan(empty=1), after=600.5).nodes == ("e0",)
+
+
+def test_a_node_that_is_not_ready_has_a_time_of_its_own() -> None:
+    plan = planned(a_scene([machine("n1", ready=False)]))
+    assert reasons(begun(plan, after=1200)) == {"NotUnreadyLongEnough": 1}
+    assert begun(plan, after=1201).nodes == ("n1",)
+
+
+def test_a_group_in_cool_down_waits_and_says_why() -> None:
+    batch = begun(a_plan(empty=1), cooling={POOL: "it has grown 5 s ago"})
+    assert (batch.status, batch.held[0].detail) == ("cooldown", "pool: it has grown 5 s ago")
+
+
+def test_without_overlap_no_drain_begins_while_anything_is_being_removed_but_empty_nodes_go() -> None:
+    cautious = ScaleDownPolicy(overlap_drains=False)
+    batch = begun(a_plan(empty=1, full=2), cautious, removals=1)
+    assert (len(batch.empty), len(batch.drains), reasons(batch)) == (1, 0, {"DrainInProgress": 2})
+    assert len(begun(a_plan(full=2), cautious).drains) == 2
+
+
+def test_one_drain_at_a_time_is_the_old_algorithm() -> None:
+    policy = ScaleDownPolicy(max_drains=1)
+    assert len(begun(a_plan(empty=3, full=3), policy).drains) == 1
+    assert begun(a_plan(full=3), policy, removals=1, drains=1).status == "throttled"
+
+
+def test_a_node_with_a_pod_that_runs_to_its_end_is_held() -> None:
+    job = replace(replica("job", "n1"), ties=Ties(safe_to_evict="on-completion"))
+    batch = begun(planned(a_scene([machine("n1")], [job])))
+    assert (reasons(batch), batch.held[0].detail) == ({"BlockedByOnCompletionPod": 1}, "default/job")
+
+
+def test_a_risky_drain_begins_after_the_others() -> None:
+    plan = a_plan(full=2)
+    first, second = plan.removable
+    risky = replace(plan, removable=(replace(first, risky=True), second))
+    assert begun(risky, ScaleDownPolicy(max_drains=1)).nodes == (second.node,)
+
+
+def test_a_group_that_is_all_or_nothing_goes_as_a_whole_or_not() -> None:
+    whole = GroupOptions(all_or_nothing=True)
+    few = ScaleDownPolicy(max_parallelism=2, max_drains=1)
+    assert reasons(begun(a_plan(empty=3), few, options=whole, missing=1)) == {"AtomicScaleDownFailed": 3}
+    assert len(begun(a_plan(empty=3), few, options=whole).empty) == 3
+    assert begun(a_plan(empty=3), few, options=whole, removals=2).status == "throttled"
+
+
+def test_nothing_begins_where_it_is_switched_off_or_pods_are_homeless() -> None:
+    assert begun(a_plan(empty=1), ScaleDownPolicy(enabled=False)).status == "disabled"
+    homeless = KeptNode(node=NodeName("n1"), hindrance=Hindrance.EVICTED_PODS_HOMELESS)
+    assert begun(replace(a_plan(empty=1), homeless=homeless)).status == "homeless"
+    assert begun(ScaleDownPlan(state=ScaleDownState())).status == "no-candidates"
+
+
+# --- marks ----------------------------------------------------------------------------------------------------------------
+
+
+def test_candidates_are_marked_with_their_time_and_the_others_lose_their_mark_first() -> None:
+    def marked(at: float) -> tuple[Taint, ...]:
+        return (Taint("DeletionCandidateOfClusterAutoscaler", str(int(at)), "PreferNoSchedule"),)
+
+    nodes = [machine("new"), machine("known", taints=marked(NOW)), machine("lost", taints=marked(NOW)), machine("plain")]
+    state = ScaleDownState(
+        candidate_set={NodeName("new"): UnixTime(NOW + 0.7), NodeName("known"): NOW},
+        deleted_set={NodeName("plain"): NOW},
+    )
+    found = soft_taints(nodes, state, most=10)
+    assert (found.mark, found.clear) == ((("new", NOW),), ("lost",))
+    assert soft_taints(nodes, state, most=1).mark == ()
+
+
+# --- room that is needed again --------------------------------------------------------------------------------------------
+
+
+def test_removals_are_given_up_for_pods_that_fit_nowhere_else_the_latest_first() -> None:
+    taint = (Taint("ToBeDeletedByClusterAutoscaler", "1", "NoSchedule"),)
+    nodes = [machine(name, taints=taint, unschedulable=True, cordoned_by_us=True) for name in ("n1", "n2", "n3")]
+    pending = [replica(f"p{number}", None, "2") for number in range(3)]
+    scene = a_scene(nodes, pending=pending)
+    leaving = {NodeName("n1"): NOW, NodeName("n2"): UnixTime(NOW + 5), NodeName("n3"): UnixTime(NOW + 9)}
+    assert room_in_leaving(scene, leaving, pending) == ("n3", "n2")
+    assert room_in_leaving(scene, leaving, pending[:2]) == ("n3",)
+    assert room_in_leaving(scene, leaving, [replica("large", None, "8")]) == ()
+    assert room_in_leaving(scene, leaving, []) == ()
+
+
+def test_a_node_that_a_person_cordoned_gives_no_room_by_being_kept() -> None:
+    taint = (Taint("ToBeDeletedByClusterAutoscaler", "1", "NoSchedule"),)
+    node = machine("n1", taints=taint, unschedulable=True)
+    pod = replica("p", None)
+    assert room_in_leaving(a_scene([node], pending=[pod]), {NodeName("n1"): NOW}, [pod]) == ()
+
+
+@pytest.mark.parametrize("found", [Removable, KeptNode])
+def test_what_a_plan_tells_cannot_be_changed(found: type) -> None:
+    one = a_plan(empty=1).removable[0] if found is Removable else KeptNode(node=NodeName("n"), hindrance=Hindrance.NO_PLACE)
+    with pytest.raises(AttributeError):
+        one.node = PodKey("a", "b")  # type: ignore[misc,assignment]

@@ -1,0 +1,96 @@
+"""What dashboards of Cluster Autoscaler read, from the records of loops."""
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
+from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.run.loops.counts import LoopCounts
+from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent
+from slackwater.run.ports import ProviderError
+from slackwater.world.fleet.backoff import Backoff
+from slackwater.world.fleet.census import Census, Grow, Queued
+from tests.support.fleets import a_group
+
+A, B = GroupName("a"), GroupName("b")
+BACKOFF = Backoff(until=Instant(160.0), seconds=300.0, failed_at=Instant(0.0), code="STOCKOUT", message="none left")
+
+
+def a_census(name: GroupName, backoff: Backoff | None = None) -> Census:
+    return Census(
+        group=a_group(name, target=7, min_size=1, max_size=20),
+        known=True,
+        ready=(NodeName(f"{name}1"), NodeName(f"{name}2")),
+        unready=(),
+        starting=(NodeName(f"{name}3"),),
+        coming=4,
+        missing=0,
+        lost=(),
+        leaving=0,
+        backoff=backoff,
+    )
+
+
+def a_record() -> LoopRecord:
+    return LoopRecord(
+        number=1,
+        at=UnixTime(1000.0),
+        instant=Instant(100.0),
+        generation=Generation(7),
+        census={A: a_census(A), B: a_census(B, BACKOFF)},
+        pending=PendingCounts(helped=5, unhelpable=2, not_looked_at=10),
+        asked=(
+            (Grow(group=A, provider="cloud", seen=2, to=7), None),
+            (Grow(group=B, provider="cloud", seen=2, to=4), ProviderError("quota", B, "no")),
+        ),
+        queued=(Queued(group=A, nodes=40, priority=0, waits_for="x"),),
+        problems=("node group b: quota: no",),
+        failed={"timeout": 2, "BOOT_FAILED": 1},
+        spent=Spent(sense=0.5, plan=0.25, act=0.25, serving=0.01),
+    )
+
+
+def scraped(record: LoopRecord | None) -> dict[str, float]:
+    counts = LoopCounts()
+    if record is not None:
+        counts.ended(record)
+    registry = CollectorRegistry()
+    registry.register(AutoscalerCollector(lambda: record, counts))
+    lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def test_the_names_labels_and_values_are_cluster_autoscalers() -> None:
+    seen = scraped(a_record())
+    want = {
+        "cluster_autoscaler_cluster_safe_to_autoscale": 1,
+        'cluster_autoscaler_nodes_count{state="ready"}': 4,
+        'cluster_autoscaler_nodes_count{state="notStarted"}': 2,
+        'cluster_autoscaler_nodes_count{state="unregistered"}': 8,
+        'cluster_autoscaler_node_groups_count{node_group_type="autoscaled"}': 2,
+        'cluster_autoscaler_unschedulable_pods_count{type="unschedulable"}': 7,
+        "cluster_autoscaler_max_nodes_count": 40,
+        'cluster_autoscaler_node_group_min_count{node_group="a"}': 1,
+        'cluster_autoscaler_node_group_target_count{node_group="a"}': 7,
+        'cluster_autoscaler_node_group_healthiness{node_group="b"}': 1,
+        'cluster_autoscaler_node_group_backoff_status{node_group="b",reason="STOCKOUT"}': 1,
+        'cluster_autoscaler_last_activity{activity="scaleUp"}': 1000,
+        'cluster_autoscaler_function_duration_seconds_sum{function="main"}': 1,
+        'cluster_autoscaler_function_duration_seconds_count{function="scaleUp"}': 1,
+        "cluster_autoscaler_scaled_up_nodes_total": 5,
+        'cluster_autoscaler_failed_scale_ups_total{reason="quota"}': 1,
+        'cluster_autoscaler_failed_node_creations_total{reason="timeout"}': 2,
+        "cluster_autoscaler_old_unregistered_nodes_removed_total": 2,
+        'cluster_autoscaler_errors_total{type="cloudProviderError"}': 1,
+        'slackwater_autoscaler_nodes_in_creation{node_group="a"}': 5,
+        'slackwater_autoscaler_nodes_queued{node_group="a"}': 40,
+        'slackwater_autoscaler_pending_pods{outcome="not_looked_at"}': 10,
+        "slackwater_autoscaler_loops_total": 1,
+    }
+    assert {name: seen.get(name) for name in want} == want
+
+
+def test_before_the_first_loop_there_is_nothing_wrong_to_read() -> None:
+    seen = scraped(None)
+    assert seen["slackwater_autoscaler_loops_total"] == 0
+    assert not any(name.startswith("cluster_autoscaler_nodes_count") for name in seen)
