@@ -33,11 +33,6 @@ _LATER: Final = (
         asked=lambda settings: "resource_slack" in settings.feature_gates.model_fields_set,
     ),
     _Later(
-        path="autoscaler.scaleDown",
-        missing="no node is removed yet",
-        asked=lambda settings: "scale_down" in settings.autoscaler.model_fields_set,
-    ),
-    _Later(
         path="autoscaler.slack",
         missing="no spare room is planned yet",
         asked=lambda settings: "slack" in settings.autoscaler.model_fields_set,

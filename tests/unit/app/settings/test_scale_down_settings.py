@@ -1,0 +1,88 @@
+"""What the file says of removing nodes, and what the core is told."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
+from slackwater.app.settings import Settings, SettingsError, loads
+from slackwater.decide.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
+from slackwater.model.nodegroups import GroupName
+from slackwater.run.loops.shrinking import ShrinkDelays
+from slackwater.simulate.drainability import DrainPolicy
+from slackwater.world.drains.limits import DrainLimits, PriorityGroup
+
+
+def settings(scale_down: dict[str, Any] | None = None, **more: Any) -> Settings:
+    header = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+    autoscaler = {"scaleDown": scale_down or {}, **more.pop("autoscaler", {})}
+    return loads(yaml.safe_dump({**header, "autoscaler": autoscaler, **more}))
+
+
+def test_the_defaults_are_those_of_the_core() -> None:
+    assert scale_down_policy_of(settings()) == ScaleDownPolicy()
+    assert drain_limits_of(settings()) == DrainLimits()
+    assert drain_rules_of(settings()) == DrainPolicy()
+    assert shrink_delays_of(settings()) == ShrinkDelays()
+
+
+@pytest.mark.parametrize(
+    ("file", "want"),
+    [
+        ({}, 10),
+        ({"maxEmptyBulkDelete": 3}, 3),
+        ({"maxEmptyBulkDelete": 3, "maxScaleDownParallelism": 7}, 7),
+        ({"maxEmptyBulkDelete": 3, "maxScaleDownParallelism": 10}, 10),
+    ],
+)
+def test_the_deprecated_name_is_the_default_of_the_new_one(file: dict[str, Any], want: int) -> None:
+    assert scale_down_policy_of(settings(file)).max_parallelism == want
+
+
+def test_without_the_gate_one_node_is_drained_at_a_time() -> None:
+    policy = scale_down_policy_of(settings(featureGates={"ParallelDrain": False}))
+    assert (policy.max_drains, policy.overlap_drains, policy.max_parallelism) == (1, False, 10)
+
+
+def test_a_group_may_say_otherwise() -> None:
+    groups = [
+        {"name": "a", "scaleDown": {"utilizationThreshold": 0.3, "unneededTime": "1h"}},
+        {"name": "b", "scaleDown": {"enabled": False}},
+        {"name": "c", "enabled": False},
+    ]
+    policy = scale_down_policy_of(settings(autoscaler={"nodeGroups": groups}))
+    assert policy.groups == {
+        GroupName("a"): GroupPolicy(utilization_threshold=0.3, unneeded_seconds=3600.0),
+        GroupName("b"): GroupPolicy(enabled=False),
+        GroupName("c"): GroupPolicy(enabled=False),
+    }
+
+
+def test_priority_groups_are_ordered_and_take_the_place_of_the_one() -> None:
+    limits = drain_limits_of(
+        settings({"drain": {"priorityGroups": [{"priority": 5, "time": "10s"}, {"priority": -5, "time": "1m"}]}})
+    )
+    assert limits.groups == (PriorityGroup(priority=-5, seconds=60.0), PriorityGroup(priority=5, seconds=10.0))
+    assert [limits.group_of(priority) for priority in (-9, -5, 4, 5, 9)] == [0, 0, 0, 1, 1]
+
+
+def test_minima_and_who_blocks_are_told() -> None:
+    found = settings({"minimum": {"nodes": 3, "cpu": "16", "memory": "1Gi"}, "blockedBy": {"fixedMachines": False}})
+    assert scale_down_policy_of(found).minimum == ClusterMinimum(nodes=3, cpu=16_000, memory=1 << 30)
+    assert drain_rules_of(found).machines_evicted
+    still = settings(migration={"enabled": False})
+    assert (drain_rules_of(still).machines_migrate, drain_limits_of(still).migrate) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("file", "want"),
+    [
+        ({"maxDrainParallelism": 0}, "autoscaler.scaleDown.maxDrainParallelism"),
+        ({"choice": "cheapest"}, "autoscaler.scaleDown.choice"),
+        ({"drain": {"priorityGroups": [{"priority": 1.5, "time": "1s"}]}}, "autoscaler.scaleDown.drain.priorityGroups[0]"),
+    ],
+)
+def test_a_wrong_value_is_named(file: dict[str, Any], want: str) -> None:
+    with pytest.raises(SettingsError, match=want.replace("[", r"\[")):
+        settings(file)

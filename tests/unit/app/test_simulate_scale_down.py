@@ -1,0 +1,164 @@
+"""`slackwater simulate scale-down`: what could go together from a file, where its pods would live, and why the others stay."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.app.cli import main
+
+Obj = dict[str, Any]
+GROUP = "slackwater.dev/node-group"
+
+
+def a_node(name: str, *, cpu: str = "4", group: str | None = None, **meta: Any) -> Obj:
+    labels = {"kubernetes.io/hostname": name, **({} if group is None else {GROUP: group})}
+    status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels, **meta}, "status": status}
+
+
+def a_pod(name: str, on: str | None, cpu: str = "1", *, owner: str | None = "ReplicaSet", **meta: Any) -> Obj:
+    whole: Obj = {"name": name, "namespace": "shop", "labels": {"app": "web"}, **meta}
+    if owner is not None:
+        whole["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": owner, "name": "web", "controller": True, "uid": "u"},
+        ]
+    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    spec: Obj = {"containers": [container]}
+    if on is not None:
+        spec["nodeName"] = on
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": whole, "spec": spec}
+
+
+def a_budget(allowed: int) -> Obj:
+    spec = {"selector": {"matchLabels": {"app": "web"}}}
+    meta = {"name": "web", "namespace": "shop"}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": meta,
+        "spec": spec,
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*items: Obj, config: Obj | None = None, options: tuple[str, ...] = ("-o", "json")) -> Any:
+        file = tmp_path / "cluster.json"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        more = list(options)
+        if config is not None:
+            settings = tmp_path / "slackwater.yaml"
+            header = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+            settings.write_text(yaml.safe_dump({**header, "autoscaler": config}))
+            more += ["--config", str(settings)]
+        assert main(["simulate", "scale-down", "--cluster", str(file), *more]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        return json.loads(out) if "json" in options else out
+
+    return run
+
+
+def kept(answer: Obj) -> dict[str, str]:
+    return {one["node"]: one["reason"] for one in answer["kept"]}
+
+
+def removable(answer: Obj) -> dict[str, dict[str, str]]:
+    return {one["node"]: one["destinations"] for one in answer["removable"]}
+
+
+def test_what_can_go_and_where_each_pod_would_live(run: Any) -> None:
+    answer = run(a_node("n1"), a_node("n2"), a_node("n3"), a_pod("a", "n1"), a_pod("b", "n3", "3"))
+    assert removable(answer) == {"n1": {"shop/a": "n3"}, "n2": {}}
+    assert {one["node"]: one["empty"] for one in answer["removable"]} == {"n1": False, "n2": True}
+    assert answer["kept"] == [
+        {"node": "n3", "reason": "NotUnderutilized", "detail": "cpu 75.0%, at most 50.0%", "blockedBy": None}
+    ]
+    assert 0 < answer["seconds"] < 10
+
+
+def test_who_is_in_the_way_is_named(run: Any) -> None:
+    answer = run(a_node("n1"), a_node("n2"), a_pod("alone", "n1", owner=None))
+    assert removable(answer) == {"n2": {}}
+    assert [(one["node"], one["reason"], one["blockedBy"]) for one in answer["kept"]] == [("n1", "NotReplicated", "shop/alone")]
+    assert answer["kept"][0]["detail"] == "the pod has no controller: nothing would make it anew"
+
+
+def test_budgets_are_shared_and_a_file_without_any_says_so(run: Any) -> None:
+    items = [a_node("n1"), a_node("n2"), a_node("n3", cpu="64"), a_pod("a", "n1"), a_pod("b", "n2"), a_pod("c", "n3", "40")]
+    answer = run(*items, a_budget(1))
+    assert (sorted(removable(answer)), kept(answer)["n2"]) == (["n1"], "NotEnoughPdb")
+    assert "skipped" not in answer
+    assert [note.partition(":")[0] for note in run(*items)["skipped"]] == [
+        "disruption budgets, and pods of kube-system without one"
+    ]
+
+
+def test_pending_pods_that_fit_have_their_room_first(run: Any) -> None:
+    answer = run(a_node("n1"), a_node("n2"), a_pod("waits", None, "1"))
+    assert (removable(answer), kept(answer)) == ({"n2": {}}, {"n1": "DestinationOfOtherPods"})
+
+
+def test_a_node_that_waits_for_a_pod_to_complete_cannot_go_now(run: Any) -> None:
+    job = a_pod("job", "n1", annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "on-completion"})
+    answer = run(a_node("n1"), a_node("n2"), job)
+    assert answer["kept"][0] == {
+        "node": "n1",
+        "reason": "BlockedByOnCompletionPod",
+        "detail": "a pod of the node has to complete first",
+        "blockedBy": "shop/job",
+    }
+
+
+def test_groups_come_from_the_configuration_with_their_minima(run: Any) -> None:
+    nodes = [a_node("a1", group="a"), a_node("a2", group="a"), a_node("b1", group="b"), a_node("c1", group="c"), a_node("d1")]
+    groups = [{"name": "a", "minSize": 1}, {"name": "b", "scaleDown": {"enabled": False}}]
+    answer = run(*nodes, config={"nodeGroups": groups})
+    assert (sorted(removable(answer)), kept(answer)) == (
+        ["a1"],
+        {
+            "a2": "NodeGroupMinSizeReached",
+            "b1": "ScaleDownDisabledForGroup",
+            "c1": "NotAutoscaled",
+            "d1": "NotAutoscaled",
+        },
+    )
+
+
+def test_without_groups_in_the_configuration_labels_name_them_and_without_labels_every_node_counts(run: Any) -> None:
+    assert kept(run(a_node("a1", group="a"), a_node("d1"))) == {"d1": "NotAutoscaled"}
+    assert sorted(removable(run(a_node("a1"), a_node("d1")))) == ["a1", "d1"]
+
+
+def test_annotations_of_nodes_and_thresholds_are_heeded(run: Any) -> None:
+    disabled = a_node("n1", annotations={"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"})
+    busy = [a_node("n2"), a_pod("a", "n2", "2500m"), a_node("n3", cpu="64"), a_pod("c", "n3", "60")]
+    assert kept(run(disabled, *busy)) == {
+        "n1": "ScaleDownDisabledAnnotation",
+        "n2": "NotUnderutilized",
+        "n3": "NotUnderutilized",
+    }
+    assert "n2" in removable(run(*busy, config={"scaleDown": {"utilizationThreshold": 0.7}}))
+
+
+def test_timers_cool_downs_and_parallelism_are_not_applied(run: Any) -> None:
+    slow = {"unneededTime": "10h", "delayAfterAdd": "10h", "maxScaleDownParallelism": 1, "maxDrainParallelism": 1}
+    nodes = [a_node(f"n{number}") for number in range(12)]
+    assert len(removable(run(*nodes, config={"scaleDown": slow}))) == 12
+
+
+def test_the_table_counts_the_reasons(run: Any) -> None:
+    text = run(a_node("n1"), a_node("n2"), a_pod("alone", "n1", owner=None), options=())
+    assert "1 of 2 nodes can go together" in text
+    assert "1     NotReplicated  n1: shop/alone: the pod has no controller: nothing would make it anew" in text
+
+
+def test_a_file_that_cannot_be_read_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"kind": "List", "items": [{"kind": "Node", "metadata": {}}]}))
+    assert main(["simulate", "scale-down", "--cluster", str(file)]) == 2
+    assert "metadata.name" in capsys.readouterr().err
