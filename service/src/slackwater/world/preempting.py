@@ -30,10 +30,12 @@ _SHUT: Final = ("announcing", "evicting")
 
 #: How long room is kept for a preemptor whose victims are gone.
 KEPT_SECONDS: Final = 60.0
-#: How long a pod is not counted on to leave after the API server refused to delete it, could not be asked, or it just stayed.
+#: How long a pod is not counted on to leave after the API server refused to delete it, or it just stayed.
 _REFUSED_SECONDS: Final = 60.0
-_UNREACHABLE_SECONDS: Final = 5.0
 _STUCK_SECONDS: Final = 600.0
+#: How long a pod preempts nobody after the API server could not be asked: its victims are as good as before, and may be
+#: leaving already, so that others would die for nothing.
+_REST_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -83,6 +85,7 @@ class Preemptions:
         self._pods = books.pods
         #: Pods that did not go when they were told to, and until when nobody counts on their going.
         self.immovable: dict[PodUid, Instant] = {}
+        self._resting: dict[PodUid, Instant] = {}
         self._running: dict[PodUid, Preemption] = {}
         self._stopping = False
         self.flights = Flights()
@@ -109,6 +112,10 @@ class Preemptions:
     def number_of(self, uid: PodUid) -> int | None:
         found = self._running.get(uid)
         return None if found is None else found.number
+
+    def rests(self, uid: PodUid, now: Instant) -> bool:
+        """Has the API server failed this preemptor just now?"""
+        return self._resting.get(uid, now) > now
 
     def takes_more(self, policy: PreemptionPolicy) -> bool:
         return not self._stopping and len(self._running) < policy.max_running
@@ -148,7 +155,7 @@ class Preemptions:
         self._running[pod.uid] = found
         self.flights.wait(pod.uid, waiting)
         self._room.put(pod, found.node, found.number)
-        self.wakeups.forget(pod.uid)
+        self.wakeups.drop(pod.uid)
         if announced or not victims:
             self._evict(found)
         else:
@@ -174,7 +181,7 @@ class Preemptions:
             case PreemptingNotWritten(uid, text):
                 found = self._announcing(uid, text)
                 if found is not None:
-                    self._fail(found, "error", "preemption-failed")
+                    self._rest(found)
             case VictimEnded():
                 self._call_ended(event, now)
             case Stopping():
@@ -192,10 +199,21 @@ class Preemptions:
         self.flights.running.discard(event.uid)
         if event.outcome == "accepted":
             return
-        seconds = _REFUSED_SECONDS if event.outcome == "refused" else _UNREACHABLE_SECONDS
-        self.immovable[event.uid] = Instant(now + seconds)
+        if event.outcome == "refused":
+            self.immovable[event.uid] = Instant(now + _REFUSED_SECONDS)
         for uid in sorted(self.flights.awaited_by.get(event.uid, ())):
-            self._fail(self._running[uid], "error", "preemption-failed")
+            found = self._running[uid]
+            if event.outcome == "refused":
+                self._fail(found, "error", "preemption-failed")
+                self.wakeups.put_off(found.pod, self.immovable[event.uid])
+            else:
+                self._rest(found)
+
+    def _rest(self, found: Preemption) -> None:
+        """It fails, and is not tried again at once."""
+        self._fail(found, "error", "preemption-failed")
+        self._resting[found.pod.uid] = until = Instant(self._now + _REST_SECONDS)
+        self.wakeups.put_off(found.pod, until)
 
     def left(self, victim: PodUid) -> None:
         """The pod counts on its node no more, however that came."""
@@ -208,7 +226,7 @@ class Preemptions:
 
     def preemptor_gone(self, uid: PodUid) -> None:
         """It is bound, has ended, or is gone: nobody need leave for it any more."""
-        self.wakeups.forget(uid)
+        self.wakeups.drop(uid)
         found = self._running.get(uid)
         if found is not None:
             self._end(found, "cancelled")
@@ -233,9 +251,10 @@ class Preemptions:
         self._now = now
         for found in [found for found in self._running.values() if found.deadline <= now]:
             if found.shut:
-                for uid in found.waiting:
-                    self.immovable[uid] = Instant(now + _STUCK_SECONDS)
+                until = Instant(now + _STUCK_SECONDS)
+                self.immovable.update(dict.fromkeys(found.waiting, until))
                 self._fail(found, "error", "victims-stayed")
+                self.wakeups.put_off(found.pod, until)
             else:
                 self._end(found, "success")
                 self.wakeups.expect(found.pod, now)
@@ -243,6 +262,11 @@ class Preemptions:
         for pod in self.wakeups.due(now):
             self.counts.touched_again += 1
             self.owed.append(Touch(pod.uid, pod.key, "victims-gone"))
+        for uid in [uid for uid, until in self._resting.items() if until <= now]:
+            del self._resting[uid]
+        for pod in self.wakeups.put_off_until(now):
+            self.wakeups.expect(pod, now)
+            self.owed.append(Touch(pod.uid, pod.key, "preemption-possible"))
 
     # --- end --------------------------------------------------------------------------------------------------------------
 
@@ -271,9 +295,9 @@ class Preemptions:
 
     def _wake(self, found: Preemption, why: str, *, announced: bool) -> None:
         pod = found.pod
+        self.owed.append(Touch(pod.uid, pod.key, why))
         if announced:
             self.owed.append(WritePreempting(pod.uid, pod.key, None))
-        self.owed.append(Touch(pod.uid, pod.key, why))
         self.wakeups.expect(pod, self._now)
 
     def _stop(self) -> None:
