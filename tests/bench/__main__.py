@@ -16,7 +16,17 @@ from rich.console import Console
 from slackwater.app.controlplane.build import build
 from slackwater.app.controlplane.errors import ControlPlaneError
 from slackwater.app.controlplane.progress import shown_on
-from tests.bench import agents, filter_latency, first_sync, publish, scheduler_throughput, show, simulation, world_events
+from tests.bench import (
+    agents,
+    filter_latency,
+    first_sync,
+    preemption_throughput,
+    publish,
+    scheduler_throughput,
+    show,
+    simulation,
+    world_events,
+)
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell, installed_service
 from tests.bench.report import Report
 
@@ -28,6 +38,7 @@ BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     agents.NAME: agents.measure,
     first_sync.NAME: first_sync.measure,
     scheduler_throughput.NAME: scheduler_throughput.measure,
+    preemption_throughput.NAME: preemption_throughput.measure,
 }
 
 

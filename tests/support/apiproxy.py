@@ -7,7 +7,7 @@ loopback: the service's token travels in the clear here.
 import base64
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -121,7 +121,7 @@ async def api_proxy(kubeconfig: Path, folder: Path) -> AsyncIterator[ApiProxy]:
     timeout = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         proxy = ApiProxy(Path(path), session, upstream)
-        runner = web.ServerRunner(web.Server(proxy.serve, access_log=None), shutdown_timeout=0.1)
+        runner = web.ServerRunner(web.Server(proxy.serve, access_log=None, handler_cancellation=True), shutdown_timeout=0.1)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -135,14 +135,15 @@ async def api_proxy(kubeconfig: Path, folder: Path) -> AsyncIterator[ApiProxy]:
 async def _streamed(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
     response = web.StreamResponse(status=answer.status)
     await response.prepare(request)
-    async for chunk in answer.content.iter_any():
-        await response.write(chunk)
+    with suppress(ConnectionResetError):  # the reader has ended it
+        async for chunk in answer.content.iter_any():
+            await response.write(chunk)
     return response
 
 
 def _cut(request: web.BaseRequest) -> web.StreamResponse:
     assert request.transport is not None
-    request.transport.abort()  # type: ignore[attr-defined]
+    request.transport.abort()
     return web.Response(status=500)
 
 

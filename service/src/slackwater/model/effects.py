@@ -29,6 +29,15 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenGate:
+    """Takes our entry out of a pending pod's `spec.schedulingGates`: kube-scheduler then tries it at once. May be repeated."""
+
+    uid: PodUid
+    key: PodKey
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Nominate:
     """Patch status.nominatedNodeName: kube-scheduler tries that node first and alone (facts, call 1)."""
 
@@ -131,4 +140,4 @@ class DeleteVictim:
 
 PreemptionEffect = WritePreempting | DeleteVictim
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
-Effect = Bind | Touch | Nominate | ReadPod | Announce | VerticalEffect | PreemptionEffect
+Effect = Bind | Touch | OpenGate | Nominate | ReadPod | Announce | VerticalEffect | PreemptionEffect

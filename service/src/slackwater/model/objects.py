@@ -85,6 +85,8 @@ class Pod:
     ties: Ties = NO_TIES
     ready: bool = True
     overdue_at: UnixTime | None = None
+    #: Why kube-scheduler does not look at the pod yet: names in `spec.schedulingGates`, ours perhaps among them.
+    gates: tuple[str, ...] = ()
     #: Of a pending pod that preempts: see `model.preempting`.
     preempting: Preempting | None = None
 

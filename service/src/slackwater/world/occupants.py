@@ -8,7 +8,7 @@ who of the occupants has to go.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from slackwater.decide.preemption.victims import Occupant, Site, importance
+from slackwater.decide.preemption.victims import Occupant, Site, fits, importance
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.particulars import NO_PARTICULARS
@@ -55,6 +55,17 @@ class Occupants:
             reserved=claim.account.reserved,
             leaving=victim.deleting or self._doomed(victim.uid),
         )
+
+    def room_in_tree(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
+        """Would the pod fit by requests alone, as kube-scheduler counts them, once these are gone?"""
+        found = self._nodes.by_row[self._nodes.row_of[node]]
+        assert found is not None
+        free, going = found.allocatable, set(gone)
+        for uid in self._claims.on_node(node):
+            other = self._pods.get(uid)
+            if other is not None and uid not in going:
+                free = free.minus(other.kind.requests)
+        return fits(pod.kind.requests, free)
 
     def seen_on(self, uid: PodUid, node: NodeName) -> Pod | None:
         """The pod if the watch shows it there: kube-scheduler refuses victims that it does not see on the node itself."""

@@ -25,6 +25,8 @@ class PodTable:
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
         #: How many pods have each priority, which never changes.
         self.priorities: Counter[int] = Counter()
+        #: How many pods keep others off by required anti-affinity.
+        self.repelling = 0
 
     def put(self, pod: Pod, *, read: bool = False) -> bool:
         """Takes the pod as the newest known; False where it is older than that, or known to be gone.
@@ -63,6 +65,7 @@ class PodTable:
 
     def _count(self, pod: Pod | None, change: int) -> None:
         if pod is not None:
+            self.repelling += change * (pod.kind.particulars is not None and bool(pod.kind.particulars.anti_affinity))
             self.priorities[pod.priority] += change
             if not self.priorities[pod.priority]:
                 del self.priorities[pod.priority]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never
 
 from slackwater.decide.preemption.victims import Sacrifice
-from slackwater.model.effects import DeleteVictim, Effect, Nominate, Touch, WritePreempting
+from slackwater.model.effects import DeleteVictim, Effect, Nominate, WritePreempting
 from slackwater.model.events import PreemptingNotWritten, PreemptingWritten, PreemptionEvent, Stopping, VictimEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
@@ -23,7 +23,7 @@ from slackwater.model.resources import Amounts
 from slackwater.world.books import Books
 from slackwater.world.policy import PreemptionPolicy
 from slackwater.world.preemption_counts import PreemptionCounts, Result
-from slackwater.world.wakeups import Wakeups
+from slackwater.world.wakeups import Wakeups, waking
 
 Phase = Literal["announcing", "evicting", "opened", "returned"]
 _SHUT: Final = ("announcing", "evicting")
@@ -241,6 +241,8 @@ class Preemptions:
             self.preemptor_gone(pod.uid)
         elif found is not None and _asks(found.pod) != _asks(pod):
             self._fail(found, "cancelled", "preemptor-changed")
+        elif found is not None:
+            found.pod = pod
 
     def node_gone(self, node: NodeName) -> None:
         for found in [found for found in self._running.values() if found.node == node]:
@@ -258,15 +260,15 @@ class Preemptions:
             else:
                 self._end(found, "success")
                 self.wakeups.expect(found.pod, now)
-                self.owed.append(Touch(found.pod.uid, found.pod.key, "nomination-ended"))
+                self.owed.append(waking(found.pod, "nomination-ended"))
         for pod in self.wakeups.due(now):
             self.counts.touched_again += 1
-            self.owed.append(Touch(pod.uid, pod.key, "victims-gone"))
+            self.owed.append(waking(pod, "victims-gone"))
         for uid in [uid for uid, until in self._resting.items() if until <= now]:
             del self._resting[uid]
         for pod in self.wakeups.put_off_until(now):
             self.wakeups.expect(pod, now)
-            self.owed.append(Touch(pod.uid, pod.key, "preemption-possible"))
+            self.owed.append(waking(pod, "preemption-possible"))
 
     # --- end --------------------------------------------------------------------------------------------------------------
 
@@ -295,7 +297,7 @@ class Preemptions:
 
     def _wake(self, found: Preemption, why: str, *, announced: bool) -> None:
         pod = found.pod
-        self.owed.append(Touch(pod.uid, pod.key, why))
+        self.owed.append(waking(pod, why))
         if announced:
             self.owed.append(WritePreempting(pod.uid, pod.key, None))
         self.wakeups.expect(pod, self._now)

@@ -35,6 +35,7 @@ from slackwater.world.books import Books, opened
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.claims import Claim
 from slackwater.world.conditions import Conditions
+from slackwater.world.gatekeeping import Gatekeeper
 from slackwater.world.migrating import Migrating
 from slackwater.world.nominating import Nominations
 from slackwater.world.occupants import Occupants
@@ -69,6 +70,13 @@ class World:
         self._preemptors = Preemptors(books, occupants, self.preemptions)
         self._placing = Placing(
             books, migrating=self.migrating, preemptions=self.preemptions, preemptors=self._preemptors, seed=seed
+        )
+        self._gatekeeper = Gatekeeper(
+            books,
+            placing=self._placing,
+            occupants=occupants,
+            preemptors=self._preemptors,
+            preemptions=self.preemptions,
         )
         self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
         self._nominations = Nominations(books, placing=self._placing)
@@ -162,6 +170,7 @@ class World:
             return self._seen_bound(pod, pod.node, now)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
+        self._gatekeeper.seen(pod, now)
         if self._conditions.told(before, pod):
             self.starvation.hasten(pod.uid, now)
         return []
@@ -239,6 +248,7 @@ class World:
         self.agreements.forget(uid)
         self.preemptions.preemptor_gone(uid)
         self._preemptors.forget(uid)
+        self._gatekeeper.forget(uid)
         self._conditions.forget(uid)
 
     def _ticked(self, now: Instant) -> list[Effect]:
@@ -258,6 +268,8 @@ class World:
             self._conditions.forget(stranger)
         effects += self._binding.overdue(self.policy, now)
         effects += self._nominations.due(self.policy, now)
+        if self.synced:  # before, a gate that has to stay shut would be opened
+            effects += self._gatekeeper.due(self.policy, now)
         effects += self.ceilings.due(now)
         effects += self.migrating.tick(now)
         return effects

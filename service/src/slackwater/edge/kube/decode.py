@@ -133,6 +133,7 @@ class PodDecoder:
             ties=self._ties.read(wire),
             ready=ready,
             overdue_at=overdue_at(wire),
+            gates=tuple(gate.name for gate in spec.scheduling_gates) if spec.scheduling_gates else (),
             preempting=read_preempting(meta.annotations.preempting) if meta.annotations is not None else None,
         )
 
