@@ -1,10 +1,11 @@
-"""How fast other pods are bound while 200 preemptions run whose every call takes half a second: with AsyncPreemption on, off,
-and without preemptions.
+"""How fast other pods are bound while 200 preemptions run whose every call takes half a second: with AsyncPreemption on, with
+it off, behind real gates, and where the same 200 pods find room without.
 
 One run is one fresh control plane. Slackwater reaches the API server over a proxy that slows down preemptions' calls alone.
 Ordinary pods wait in a long queue. When a tenth of them is bound, the preemptors are created, all at once; from then on the
 ordinary pods' binds are counted, until all are bound or a time is over. Each preemptor finds its nodes full in our accounting
-only, so that kube-scheduler's own preemption has nothing to offer, and is more important than all that wait.
+only, so that kube-scheduler's own preemption has nothing to offer, and is more important than all that wait. Without
+preemptions the same pods come, and there is room for them.
 """
 
 from collections import defaultdict
@@ -12,10 +13,12 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import anyio
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from slackwater.app.controlplane.component import Component
@@ -49,6 +52,11 @@ featureGates: {{AsyncPreemption: {gate}}}
 WITHOUT: Final = "no preemptions"
 ON: Final = "AsyncPreemption on"
 OFF: Final = "AsyncPreemption off"
+GATED: Final = "on, behind real gates"
+_GATE: Final = Path(__file__).parents[2] / "deploy" / "gate" / "policy.yaml"
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+#: The API server takes a new policy up within about a second.
+_IN_FORCE_SECONDS: Final = 5.0
 _BOUNDS_ON: Final = Bounds(low=0.5, high=1.5, why="below that, the scheduling path waits for a preemption's calls")
 _BOUNDS_OFF: Final = Bounds(low=0.0, high=0.7, why="above that, the victims were not deleted before the answer")
 
@@ -70,9 +78,8 @@ async def measure(options: Options, tell: Tell) -> Report:
     rounds = options.rounds or (1 if options.quick else 3)
     runs: dict[str, list[_Run]] = defaultdict(list)
     for number in range(rounds):
-        for subject in (WITHOUT, ON, OFF)[:: -1 if number % 2 else 1]:
-            size = _Size(nodes=nodes, pods=pods, preemptors=0 if subject == WITHOUT else preemptors)
-            run = await _run(options.services[0], size, gate=subject != OFF)
+        for subject in (WITHOUT, ON, GATED, OFF)[:: -1 if number % 2 else 1]:
+            run = await _run(options.services[0], _Size(nodes=nodes, pods=pods, preemptors=preemptors), subject)
             runs[subject].append(run)
             told = f"{run.pods_per_second:.0f} pods/s beside {run.begun} preemptions"
             tell(f"{NAME} round {number + 1}/{rounds}: {subject}: {told}")
@@ -84,6 +91,7 @@ async def measure(options: Options, tell: Tell) -> Report:
         measurements=tuple(m for subject, done in runs.items() for m in _measurements(subject, done)),
         ratios=(
             ratio_of(f"{ON} / {WITHOUT}", speeds[ON], speeds[WITHOUT], bounds=_BOUNDS_ON, goal=Goal(at_least=0.9)),
+            ratio_of(f"{GATED} / {WITHOUT}", speeds[GATED], speeds[WITHOUT], bounds=_BOUNDS_ON, goal=Goal(at_least=0.9)),
             ratio_of(f"{OFF} / {WITHOUT}", speeds[OFF], speeds[WITHOUT], bounds=_BOUNDS_OFF),
         ),
         notes=("Throughput: of the other pods. With the gate off it is the first minute's: not all preemptors got a turn.",),
@@ -109,14 +117,15 @@ def _slow(call: Call) -> Fate | None:
     return Fate(slow_seconds=_SLOW_SECONDS) if call.about_preemption else None
 
 
-async def _run(command: ServiceCommand, size: _Size, *, gate: bool) -> _Run:
+async def _run(command: ServiceCommand, size: _Size, subject: str) -> _Run:
+    gate, victims = subject != OFF, 0 if subject == WITHOUT else size.preemptors
     async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
         await stage.create(_CLASSES_PATH, [_class()])
         await stage.create(NODES_PATH, (_open_node(number) for number in range(size.nodes)))
         await stage.create(NODES_PATH, (_full_node(number) for number in range(size.preemptors)))
         await stage.until_nodes_ready()
         await stage.create(PODS_PATH, (_neighbour(number) for number in range(size.preemptors)))
-        await stage.create(PODS_PATH, (_victim(number) for number in range(size.preemptors)))
+        await stage.create(PODS_PATH, (_victim(number) for number in range(victims)))
         await stage.create(PODS_PATH, (_ordinary(number) for number in range(size.pods)))
         proxy = await stack.enter_async_context(api_proxy(stage.control_plane.kubeconfig("slackwater"), stage.folder))
         proxy.decide = _slow
@@ -126,6 +135,8 @@ async def _run(command: ServiceCommand, size: _Size, *, gate: bool) -> _Run:
         await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
         log = BindLog(stage.control_plane.audit_log)
         await _until(log, service, size.pods // 10, _START_SECONDS)
+        if subject == GATED:
+            await _gates(stage)
         begun_at = datetime.now(UTC)
         await stage.create(PODS_PATH, (_preemptor(number) for number in range(size.preemptors)))
         within = _END_SECONDS if gate else _MOST_SECONDS
@@ -134,11 +145,19 @@ async def _run(command: ServiceCommand, size: _Size, *, gate: bool) -> _Run:
         if gate:
             await _until(log, service, size.pods + size.preemptors, within, of="")
         begun, failed = await _preemptions(entrant.launch.url)
-        if begun < (size.preemptors if gate else 1 if size.preemptors else 0):
-            raise BenchFailed(f"{NAME}: {begun} preemptions begun, want {size.preemptors}")
+        if not (0 < begun <= victims if subject == OFF else begun == victims):
+            raise BenchFailed(f"{NAME}: {subject}: {begun} preemptions begun, want {victims}")
         if proxy.doubled:
             raise BenchFailed(f"{NAME}: {len(proxy.doubled)} calls on victims came twice at a time")
         return _Run(pods_per_second=speed, begun=begun, failed=failed)
+
+
+async def _gates(stage: Stage) -> None:
+    """New pods that may preempt get a scheduling gate from now on."""
+    policy, binding = yaml.safe_load_all(await anyio.Path(_GATE).read_text())
+    await stage.create(f"{_ADMISSION}/mutatingadmissionpolicies", [policy])
+    await stage.create(f"{_ADMISSION}/mutatingadmissionpolicybindings", [binding])
+    await anyio.sleep(_IN_FORCE_SECONDS)
 
 
 def _bound(log: BindLog, of: str) -> list[datetime]:

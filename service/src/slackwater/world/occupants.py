@@ -11,7 +11,7 @@ from dataclasses import replace
 from slackwater.decide.preemption.victims import Occupant, Site, fits, importance
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import NO_PARTICULARS
+from slackwater.model.particulars import NO_PARTICULARS, PodTerm
 from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
 from slackwater.model.selectors import selects
 from slackwater.world.books import Books
@@ -84,7 +84,8 @@ class Occupants:
         victim = self.seen_on(uid, node)
         if victim is None or victim.priority >= pod.priority or victim.ties.mirror or self._immovable.get(uid, now) > now:
             return None
-        return None if _stands_beside(pod, victim) else victim
+        terms = (pod.kind.particulars or NO_PARTICULARS).affinity
+        return None if terms and _stands_beside(terms, victim) else victim
 
     def expire(self, now: Instant) -> None:
         """Counts again on those that were immovable for long enough."""
@@ -92,10 +93,9 @@ class Occupants:
             del self._immovable[uid]
 
 
-def _stands_beside(pod: Pod, victim: Pod) -> bool:
-    """Does a required pod affinity of `pod` speak of the victim? Where namespaces are selected, all count as reached."""
-    terms = (pod.kind.particulars or NO_PARTICULARS).affinity
-    labels = dict(victim.labels) if terms else {}
+def _stands_beside(terms: Sequence[PodTerm], victim: Pod) -> bool:
+    """Does a term of required pod affinity speak of the victim? Where namespaces are selected, all count as reached."""
+    labels = dict(victim.labels)
     return any(
         (term.namespace_selector is not None or victim.key.namespace in term.namespaces) and selects(term.selector, labels)
         for term in terms

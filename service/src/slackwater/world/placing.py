@@ -165,6 +165,8 @@ class Placing:
 
     def _only_promised(self, pod: Pod, rows: Rows) -> bool:
         """Would it fit on some row, were it not for pods that are about to be bound, there or elsewhere?"""
+        if not len(rows):
+            return False
         columns, wanted = self._ledger.columns, vertical(pod.need)
         free = np.take(columns.total - columns.reserved, rows, axis=1) - self._room.kept_on(rows, pod.priority)
         return bool(((wanted <= free) | (wanted == 0)).all(axis=0).any())

@@ -25,6 +25,8 @@ class PodTable:
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
         #: How many pods have each priority, which never changes.
         self.priorities: Counter[int] = Counter()
+        #: Pods that are being deleted.
+        self.leaving: set[PodUid] = set()
         #: How many pods keep others off by required anti-affinity.
         self.repelling = 0
 
@@ -42,6 +44,7 @@ class PodTable:
         self._count(known, -1)
         self._count(pod, 1)
         self._pods[pod.uid] = pod
+        (self.leaving.add if pod.deleting else self.leaving.discard)(pod.uid)
         self._uid_of[pod.key] = pod.uid
         self._overheard.pop(pod.uid, None)
         return True
@@ -60,6 +63,7 @@ class PodTable:
         if self._uid_of.get(key) == uid:
             del self._uid_of[key]
         dropped = self._pods.pop(uid, None)
+        self.leaving.discard(uid)
         self._count(dropped, -1)
         return dropped
 

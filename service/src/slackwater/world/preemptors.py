@@ -9,7 +9,7 @@ after the preempt verb), or that has not been refused for as long as the policy 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.decide.preemption.choose import choose
+from slackwater.decide.preemption.choose import choose, cost
 from slackwater.decide.preemption.victims import Sacrifice, needed_victims
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import WritePreempting
@@ -38,7 +38,7 @@ class Preemptors:
         self._pods = books.pods
         self._agreements = books.agreements
         self._occupants = occupants
-        self._sites = VictimSites(books, occupants)
+        self._sites = VictimSites(books, occupants, preemptions)
         self._preemptions = preemptions
         self._patient: dict[PodUid, _Patient] = {}
 
@@ -55,12 +55,22 @@ class Preemptors:
         """Begins a preemption for a pod that fits on none of the rows; False where none begins. `helps` has the last word."""
         if not policy.enabled or not self._may_preempt(pod, policy, now) or not self._waited(pod, policy, now):
             return False
-        found = choose(pod.need, self._sites.of(pod, rows, codes, now))
+        found = self._cheapest(pod, rows, codes, now)
         if found is None or not (found.victims or found.awaited) or not helps(found):
             return False
         self.forget(pod.uid)
         self._preemptions.begin(pod, found, policy, now)
         return True
+
+    def _cheapest(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Sacrifice | None:
+        """Looks on only while what was found violates a budget, or nothing was."""
+        best: Sacrifice | None = None
+        for sites in self._sites.of(pod, rows, codes, now):
+            found = choose(pod.need, sites)
+            best = min((one for one in (best, found) if one is not None), key=cost, default=None)
+            if best is not None and not best.violations:
+                return best
+        return best
 
     def _may_preempt(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         return (

@@ -203,8 +203,11 @@ class World:
         self.claims.drop(pod.uid)
         scheduler_name = self.policy.scheduler_name
         account = self.standings.placed(pod) if let_pass else self.standings.found(pod, scheduler_name=scheduler_name)
-        vertical = pod.vertical is not None
-        self.claims.put(pod.uid, Claim(key=pod.key, node=node, account=account, state="seen", deadline=None, vertical=vertical))
+        priority, vertical = pod.priority, pod.vertical is not None
+        place = Claim(
+            key=pod.key, node=node, account=account, state="seen", deadline=None, priority=priority, vertical=vertical
+        )
+        self.claims.put(pod.uid, place)
         self._count_over_total(node)
 
     def _claim_ended(self, uid: PodUid, claim: Claim) -> None:
