@@ -27,7 +27,7 @@ from tests.bench.bindlog import BindLog
 from tests.bench.objects import a_node, a_plain_pod
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
 from tests.bench.report import Bounds, Goal, Measurement, Report, ratio_of
-from tests.bench.stage import NODES_PATH, PODS_PATH, a_stage
+from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
 from tests.support.apiproxy import Call, Fate, api_proxy
 
 NAME: Final = "preemption-throughput"
