@@ -126,7 +126,7 @@ class PreemptionMachine(RuleBasedStateMachine):
         if not hasattr(self, "cluster"):
             return
         preemptions = self.cluster.world.preemptions
-        shut = {uid: found for uid, found in preemptions.items() if found.shut}
+        shut = {uid: found for uid, found in preemptions.items() if found.shut or found.phase == "agreed"}
         for victim, waiting in preemptions.flights.awaited_by.items():
             assert waiting
             assert waiting <= shut.keys()

@@ -77,6 +77,7 @@ class Preemptors:
             pod.kind.preempts
             and not pod.deleting
             and not self._preemptions.rests(pod.uid, now)
+            and self._preemptions.number_of(pod.uid) is None
             and self._preemptions.takes_more(policy)
             and self._sites.anybody_below(pod.priority)
             and not self._agreements.awaited(pod.uid, self._occupants.seen_on, now)

@@ -170,6 +170,7 @@ class World:
             return self._seen_bound(pod, pod.node, now)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
+        self._proposals.nominated(pod, self.policy, now)
         self._gatekeeper.seen(pod, now)
         if self._conditions.told(before, pod):
             self.starvation.hasten(pod.uid, now)
