@@ -44,6 +44,7 @@ _START_SECONDS: Final = 120.0
 _END_SECONDS: Final = 600.0
 #: With the gate off the ordinary pods stand still for minutes: so much of it is enough to see that.
 _MOST_SECONDS: Final = 60.0
+_MOST_SECONDS_QUICK: Final = 15.0
 #: In-tree: 4000 - 3000 >= 800. Ours: 3500 - 3000 < 800.
 _SETTINGS: Final = """
 nodes: {{system: {{cpu: 500m}}}}
@@ -57,7 +58,12 @@ _GATE: Final = Path(__file__).parents[2] / "deploy" / "gate" / "policy.yaml"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 #: The API server takes a new policy up within about a second.
 _IN_FORCE_SECONDS: Final = 5.0
-_BOUNDS_ON: Final = Bounds(low=0.5, high=1.5, why="below that, the scheduling path waits for a preemption's calls")
+_BOUNDS_ON: Final = Bounds(
+    low=0.2,
+    high=2.5,
+    why="kube-scheduler itself waits for a write about each pod that it cannot place, which other load makes slow; below that, "
+    "the scheduling path waits for preemptions' calls",
+)
 _BOUNDS_OFF: Final = Bounds(low=0.0, high=0.7, why="above that, the victims were not deleted before the answer")
 
 
@@ -76,10 +82,12 @@ async def measure(options: Options, tell: Tell) -> Report:
     pods = options.pods or (600 if options.quick else 4000)
     preemptors = 20 if options.quick else 200
     rounds = options.rounds or (1 if options.quick else 3)
+    off_seconds = _MOST_SECONDS_QUICK if options.quick else _MOST_SECONDS
+    size = _Size(nodes=nodes, pods=pods, preemptors=preemptors, off_seconds=off_seconds)
     runs: dict[str, list[_Run]] = defaultdict(list)
     for number in range(rounds):
         for subject in (WITHOUT, ON, GATED, OFF)[:: -1 if number % 2 else 1]:
-            run = await _run(options.services[0], _Size(nodes=nodes, pods=pods, preemptors=preemptors), subject)
+            run = await _run(options.services[0], size, subject)
             runs[subject].append(run)
             told = f"{run.pods_per_second:.0f} pods/s beside {run.begun} preemptions"
             tell(f"{NAME} round {number + 1}/{rounds}: {subject}: {told}")
@@ -94,7 +102,7 @@ async def measure(options: Options, tell: Tell) -> Report:
             ratio_of(f"{GATED} / {WITHOUT}", speeds[GATED], speeds[WITHOUT], bounds=_BOUNDS_ON, goal=Goal(at_least=0.9)),
             ratio_of(f"{OFF} / {WITHOUT}", speeds[OFF], speeds[WITHOUT], bounds=_BOUNDS_OFF),
         ),
-        notes=("Throughput: of the other pods. With the gate off it is the first minute's: not all preemptors got a turn.",),
+        notes=("Throughput: of the other pods. With the gate off it is the first while's: not all preemptors got a turn.",),
     )
 
 
@@ -111,6 +119,7 @@ class _Size:
     nodes: int
     pods: int
     preemptors: int
+    off_seconds: float
 
 
 def _slow(call: Call) -> Fate | None:
@@ -139,7 +148,7 @@ async def _run(command: ServiceCommand, size: _Size, subject: str) -> _Run:
             await _gates(stage)
         begun_at = datetime.now(UTC)
         await stage.create(PODS_PATH, (_preemptor(number) for number in range(size.preemptors)))
-        within = _END_SECONDS if gate else _MOST_SECONDS
+        within = _END_SECONDS if gate else size.off_seconds
         await _until(log, service, size.pods, within)
         speed = _speed(log, size.pods, begun_at, within)
         if gate:

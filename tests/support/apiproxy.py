@@ -130,6 +130,7 @@ async def api_proxy(kubeconfig: Path, folder: Path) -> AsyncIterator[ApiProxy]:
             yield proxy
         finally:
             await runner.cleanup()
+            await connector.close(abort_ssl=True)
 
 
 async def _streamed(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
