@@ -43,9 +43,10 @@ controlplane: $(STAMP) ## Builds the real control plane into the cache
 cluster: controlplane ## Tests on the real control plane
 	$(BIN)/python -m pytest tests/controlplane tests/cluster
 
+KILLS ?= 6
 .PHONY: cluster-kills
-cluster-kills: controlplane ## Forty machines that grow and move while the service is killed three times
-	SLACKWATER_TEST_KILLS=3 $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
+cluster-kills: controlplane ## Forty machines that grow and move while the service is killed again and again
+	SLACKWATER_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
 
 N ?= 10000
 SEED ?= 1

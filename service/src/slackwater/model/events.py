@@ -64,7 +64,8 @@ class BudgetGone:
 #: bound: the API server has the binding. gone: no such pod (or another of the same name). elsewhere: bound to another node.
 #: refused: the API server will not have it. unreachable: it could not be asked; nothing happened.
 #: unknown: no answer in time; it may have happened or not.
-BindOutcome = Literal["bound", "gone", "elsewhere", "refused", "unreachable", "unknown"]
+#: unsent: it was given up before anything was sent.
+BindOutcome = Literal["bound", "gone", "elsewhere", "refused", "unreachable", "unknown", "unsent"]
 
 
 @dataclass(frozen=True, slots=True)
