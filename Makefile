@@ -52,7 +52,7 @@ NODES ?= 500
 PODS ?= 20000
 .PHONY: scale-up
 scale-up: controlplane ## From 0 to NODES nodes for PODS pending pods, in batches, with failing nodes; prints the time line
-	SLACKWATER_TEST_SCALE_UP=$(NODES),$(PODS) $(BIN)/python -m pytest -s tests/cluster/test_scale_up.py
+	SLACKWATER_TEST_SCALE_UP=$(NODES),$(PODS) $(BIN)/python -m pytest -s tests/cluster/test_scale_up.py -k just_the_nodes
 
 N ?= 10000
 SEED ?= 1

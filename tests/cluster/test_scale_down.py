@@ -161,7 +161,7 @@ async def test_a_cluster_whose_load_falls_shrinks_side_by_side_and_no_budget_is_
             every_seconds=2,
         )
         for name in names[:3]:
-            await ground.create(f"{policy}/poddisruptionbudgets", a_budget(name, maxUnavailable=2))
+            await ground.create(f"{policy}/poddisruptionbudgets", a_budget(name, maxUnavailable="20%"))
         await ground.create(f"{policy}/poddisruptionbudgets", a_budget("stuck", maxUnavailable=0))
         tasks.start_soon(_watch, ground, seen)
         began = anyio.current_time()

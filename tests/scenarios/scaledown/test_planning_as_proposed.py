@@ -190,6 +190,14 @@ def test_it_is_not_tried_again_for_a_while_and_then_it_is() -> None:
     assert later.state.non_candidate_set == {}
 
 
+def test_a_node_that_a_budget_held_is_tried_again_in_the_next_loop() -> None:
+    pods = [replica("a", "n1"), replica("b", "n2", "2500m")]
+    first = planned(a_scene(N[:2], pods, budgets=[a_budget("web", allowed=0, app="web")]))
+    assert (kept(first)["n1"], first.state.non_candidate_set[NodeName("n1")].at) == ("NotEnoughPdb", NOW)
+    second = planned(a_scene(N[:2], pods, budgets=[a_budget("web", allowed=1, app="web")]), first.state, after=10)
+    assert (removable(second), second.state.non_candidate_set) == (["n1"], {})
+
+
 def test_a_pod_that_no_rule_lets_go_keeps_its_node() -> None:
     alone = replica("alone", "n1", owner=None)
     plan = planned(a_scene(N[:2], [alone]))

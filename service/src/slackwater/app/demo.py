@@ -25,6 +25,10 @@ _NAMESPACE: Final = "default"
 #: (name, CPU, memory) of what the workload consists of.
 _SIZES: Final = (("web", "250m", "512Mi"), ("worker", "1", "2Gi"), ("cache", "500m", "4Gi"), ("batch", "2", "1Gi"))
 _ZONES: Final = ("a", "b", "c")
+_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+#: The group that grows, and how many pods need it to.
+_POOL: Final = "large"
+_N_LARGE: Final = 3
 _CHURN_SECONDS: Final = 2.0
 _CHURN_SHARE: Final = 20
 
@@ -38,9 +42,7 @@ async def run_demo(*, nodes: int, pods: int, duration_seconds: float | None) -> 
     console.print("Starting etcd, kube-apiserver and KWOK")
     async with ControlPlane(binaries) as cp, cp.session() as api, anyio.create_task_group() as group:
         settings = _settings(FreePorts(Random()))
-        await _create(api, "/apis/rbac.authorization.k8s.io/v1/clusterroles", rbac.cluster_role())
-        binding = rbac.cluster_role_binding(rbac.user("slackwater"))
-        await _create(api, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+        await _grant(api, settings)
 
         async def present(running: Running) -> None:
             console.print("Starting kube-scheduler with the generated configuration, and the workload")
@@ -60,14 +62,37 @@ async def run_demo(*, nodes: int, pods: int, duration_seconds: float | None) -> 
 
 
 def _settings(ports: FreePorts) -> Settings:
-    """The defaults, but on ports that are free."""
+    """The defaults, but on ports that are free, and with a node group that may grow."""
     return loads(f"""
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
 listeners:
   extender: {{address: "127.0.0.1:{ports.take()}"}}
   ops: {{address: "127.0.0.1:{ports.take()}"}}
+autoscaler:
+  enabled: true
+  nodeGroups:
+  - name: {_POOL}
+    provider: kwok
+    maxSize: 10
+    template:
+      metadata: {{labels: {{type: kwok, topology.kubernetes.io/zone: a}}}}
+      status: {{capacity: {{cpu: "32", memory: 128Gi, pods: "110"}}}}
+    kwok: {{appearAfter: 5s, appearSpread: 5s, bootAfter: 3s}}
+  scaleDown: {{unneededTime: 1m, delayAfterAdd: 1m}}
 """)
+
+
+async def _grant(api: aiohttp.ClientSession, settings: Settings) -> None:
+    """What `slackwater config rbac` prints for these settings."""
+    account = rbac.user("slackwater")
+    await _create(api, f"{_RBAC}/clusterroles", rbac.cluster_role(settings))
+    await _create(api, f"{_RBAC}/clusterrolebindings", rbac.cluster_role_binding(account))
+    for role in (rbac.record_role(settings), rbac.status_role(settings)):
+        assert role is not None
+        path = f"{_RBAC}/namespaces/{role['metadata']['namespace']}"
+        await _create(api, f"{path}/roles", role)
+        await _create(api, f"{path}/rolebindings", rbac.role_binding(role, account))
 
 
 def _explain(console: Console, settings: Settings, cp: ControlPlane, running: Running) -> None:
@@ -83,8 +108,10 @@ Slackwater decides for {len(running.world.nodes)} nodes; a real kube-scheduler p
   kubectl     --kubeconfig {cp.kubeconfig("admin")}
   logs        {cp.logs}
 
-What to look at: pods come and go, and the bars with them. The pods "huge-..." ask for more than any node has, and stay
-pending with the reason; cordon a node or delete pods with kubectl and watch the picture follow. Ctrl-C ends everything.
+What to look at: pods come and go, and the bars with them. The pods "large-..." fit no node that is there: within half a
+minute group "{_POOL}" has grown for them (kubectl get events, and ConfigMap slackwater-autoscaler-status in kube-system). The
+pods "huge-..." ask for more than any node could have, and stay pending with the reason. Cordon a node or delete pods with
+kubectl and watch the picture follow. Ctrl-C ends everything.
 """, highlight=False, soft_wrap=True)  # fmt: skip
 
 
@@ -114,6 +141,8 @@ class _Workload:
                 group.start_soon(_create, self._api, "/api/v1/nodes", _node(number))
         for number in range(2):
             await _create(self._api, f"/api/v1/namespaces/{_NAMESPACE}/pods", _pod(f"huge-{number}", "64", "1Ti"))
+        for number in range(_N_LARGE):
+            await _create(self._api, f"/api/v1/namespaces/{_NAMESPACE}/pods", _pod(f"large-{number}", "20", "64Gi"))
         await self._add(self._pods)
 
     async def _add(self, count: int) -> None:

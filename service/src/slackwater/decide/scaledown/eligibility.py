@@ -75,9 +75,14 @@ def not_underutilized(look: Look) -> Word:
 
 
 def recently_unremovable(look: Look) -> Word:
-    """It was tried in vain a short while ago; what was in the way then is told again."""
+    """Its pods found no place a short while ago, which is dear to try again; what was in the way then is told again.
+
+    Pods that a rule does not let go are judged anew in each loop: that is cheap, and a budget may allow one any moment.
+    """
     failed = look.state.non_candidate_set.get(look.node.name)
-    if failed is None or look.now - failed.at >= look.policy.recheck_seconds:
+    if failed is None or failed.kept.hindrance is not Hindrance.NO_PLACE:
+        return None
+    if look.now - failed.at >= look.policy.recheck_seconds:
         return None
     return (
         Hindrance.RECENTLY_UNREMOVABLE,
