@@ -7,9 +7,11 @@ import pytest
 from slackwater.decide.scaledown.policy import ScaleDownPolicy
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Instant, NodeName
+from slackwater.model.particulars import Particulars, PodTerm
+from slackwater.model.selectors import Requirement
 from slackwater.run.loops.shrinking import ShrinkDelays
 from slackwater.world.drains.limits import DrainLimits
-from tests.support.builders import a_node
+from tests.support.builders import a_node, a_pod
 from tests.support.shrinking import ShrinkScene
 
 pytestmark = pytest.mark.anyio
@@ -147,3 +149,67 @@ async def test_without_overlap_one_batch_of_drains_ends_before_the_next_begins()
     scene.runs("web", nodes)
     await scene.pass_time(600)
     assert (scene.sizes(), scene.watched.most_drains) == ({"a": 2}, 2)
+
+
+async def test_switched_off_nothing_goes_and_what_had_begun_is_given_up() -> None:
+    scene = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    pool(scene, 3)
+    await scene.pass_time(85)
+    assert len(scene.world.removals.drains.nodes) == 3
+    scene.shrink_policy = ScaleDownPolicy(enabled=False)
+    scene.restart()
+    await scene.pass_time(120)
+    assert (scene.sizes(), scene.cordoned) == ({"a": 3}, set())
+    assert not any(scene.taints.values())
+
+
+async def test_after_a_start_nothing_is_forgotten_while_the_provider_does_not_answer() -> None:
+    scene = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    pool(scene, 1)
+    await scene.pass_time(85)
+    scene.restart()
+    scene.cloud.breaks()
+    await scene.pass_time(30)
+    assert scene.autoscaler._shrinking is not None
+    assert scene.autoscaler._shrinking.state is None
+    scene.cloud.breaks(None)
+    await scene.pass_time(90)
+    assert scene.sizes() == {"a": 0}
+
+
+async def test_an_evicted_pod_of_a_kind_that_is_nowhere_any_more_can_still_be_planned_for() -> None:
+    """The picture knows only labels that somebody reads; the pod's own rule reads one that nobody else does."""
+    scene = ShrinkScene()
+    pool(scene, 2)
+    await scene.pass_time(10)
+    own = (Requirement("tier", "In", ("rare",)),)
+    rule = Particulars(anti_affinity=(PodTerm(topology_key="kubernetes.io/hostname", selector=own, namespaces=("default",)),))
+    pod = a_pod("rare", on="gone", labels={"tier": "rare"})
+    shrinking = scene.autoscaler._shrinking
+    assert shrinking is not None
+    assert shrinking.state is not None
+    evicted = replace(pod, kind=replace(pod.kind, particulars=rule))
+    shrinking.state = shrinking.state.evicted(evicted, scene.time.wall())
+    record = await scene.loop()
+    assert record.shrink is not None
+    assert (record.shrink.homeless, record.shrink.reasons[Hindrance.DESTINATION]) == ("", 1)
+
+
+async def makespan(drains: int) -> tuple[float, int]:
+    """Seconds until eight nodes at a quarter are packed, and how many pods were evicted for it."""
+    scene = ShrinkScene(
+        shrink=ScaleDownPolicy(unneeded_seconds=30.0, max_drains=drains),
+        limits=DrainLimits(settle_seconds=20.0),
+    )
+    scene.runs("web", pool(scene, 8))
+    while scene.sizes()["a"] > 2:
+        await scene.pass_time(10)
+        assert scene.time.seconds < 2000
+    return scene.time.seconds, scene.watched.evicted
+
+
+async def test_drains_side_by_side_take_a_fraction_of_the_time_and_disturb_no_more() -> None:
+    side_by_side, in_a_row = await makespan(5), await makespan(1)
+    print(f"5 drains at a time: {side_by_side[0]:.0f} s, {side_by_side[1]} evictions; one: {in_a_row[0]:.0f} s, {in_a_row[1]}")
+    assert side_by_side[0] < 0.6 * in_a_row[0]
+    assert side_by_side[1] <= in_a_row[1] + 2

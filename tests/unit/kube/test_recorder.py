@@ -70,6 +70,15 @@ async def test_an_event_says_who_what_and_about_whom(api: FakeApi, recorder: Rec
     }
 
 
+async def test_an_event_about_a_node_is_kept_where_people_look_for_such(api: FakeApi, recorder: Recorder) -> None:
+    api.reply("POST", EVENTS.replace("/ns/", "/default/"), CREATED)
+    note = Announce(PodUid("u1"), PodKey("", "n1"), "Normal", "ScaleDown", "not needed", about="Node")
+    assert (await announce(recorder, note)).verdict == "done"
+    event = json.loads(api.asked[0].body)
+    assert event["metadata"]["namespace"] == "default"
+    assert event["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1"}
+
+
 async def test_the_same_words_become_one_event_with_a_series(api: FakeApi, recorder: Recorder, time: Watch) -> None:
     api.reply("POST", EVENTS, CREATED)
     await announce(recorder)

@@ -121,7 +121,7 @@ class Scaling:
                 counts=self.counts,
                 config=loop_config_of(self._settings),
                 prepare=self._read_priorities,
-                shrinking=self._shrinking() if self._settings.autoscaler.scale_down.enabled else None,
+                shrinking=self._shrinking(),
             )
             remover = MachineRemover(
                 self._world,

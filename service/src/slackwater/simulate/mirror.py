@@ -82,12 +82,13 @@ class Mirror:
         """The row of a node that exists."""
         return self.picture.facts.row_of[name]
 
-    def learn(self, pods: Sequence[Pod]) -> None:
-        """Makes the picture know the kinds of pods that are no part of the cluster, so that a plan may place them.
+    def learn(self, pods: Sequence[Pod], *, more: bool = False) -> None:
+        """Makes the picture know the kinds of pods that are no part of the cluster, so that a plan may place them; in place of
+        those that it was told of before, or beside them (`more`).
 
         Where they read labels that the picture was built without, it is built anew.
         """
-        self._strangers = pods
+        self._strangers = (*self._strangers, *pods) if more else pods
         try:
             self.picture.number(pods)
         except UnreadLabel:

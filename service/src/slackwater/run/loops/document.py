@@ -71,6 +71,7 @@ def _shrink(shrink: ShrinkRecord) -> dict[str, Any]:
             }
             for end in shrink.ended
         ],
+        "removals": [{"node": node, "phase": phase} for node, phase in shrink.removals],
         "underWay": shrink.under_way[0],
         "draining": shrink.under_way[1],
         "homeless": shrink.homeless,

@@ -95,6 +95,7 @@ class Planning:
     def _shrink(self, inquiry: Inquiry, shrink: ShrinkInquiry, plan: ScaleUpPlan) -> tuple[ScaleUpPlan, ShrinkPlan]:
         """Where removals are given up for pods, growth is planned anew with their nodes."""
         mirror = self._mirror
+        mirror.learn([eviction.pod for eviction in shrink.state.recent_evictions], more=True)
         given_up = room_needed_again(mirror, shrink, plan)
         with staying(mirror, given_up):
             if given_up:

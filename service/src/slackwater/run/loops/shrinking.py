@@ -24,7 +24,7 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Node, Taint
 from slackwater.run.loops.shrink_planning import ShrinkInquiry, ShrinkPlan, without_candidates
-from slackwater.world.drains.drain import DrainEnd, DrainOrder
+from slackwater.world.drains.drain import DrainEnd, DrainOrder, Phase
 from slackwater.world.fleet.census import Census
 from slackwater.world.fleet.fleet import Fleet
 from slackwater.world.world import World
@@ -54,6 +54,8 @@ class ShrinkRecord:
     given_up: tuple[NodeName, ...] = ()
     ended: tuple[DrainEnd, ...] = ()
     under_way: tuple[int, int] = (0, 0)
+    #: Nodes that are being removed, and how far each has come.
+    removals: tuple[tuple[NodeName, Phase], ...] = ()
     homeless: str = ""
     evaluated: int = 0
     cut: bool = False
@@ -89,10 +91,16 @@ class Shrinking:
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
-    def sense(self, census: Mapping[GroupName, Census]) -> ShrinkInquiry:
-        """What happened to removals since the last loop. The first time: what the taints of the nodes tell."""
+    def sense(self, census: Mapping[GroupName, Census]) -> ShrinkInquiry | None:
+        """What happened to removals since the last loop. The first time: what the taints of the nodes tell.
+
+        None where nothing is to be planned: it is switched off, and what had begun is given up; or no provider has told yet
+        which nodes are its own.
+        """
         policy, now = self._policy(), self._wall()
         if self.state is None:
+            if not census or not all(found.known for found in census.values()):
+                return None
             self.state = self._resumed(census, policy, now)
         for pod in self._drains.take_evicted():
             self.state = self.state.evicted(pod, now)
@@ -100,8 +108,20 @@ class Shrinking:
         for end in self._ended:
             self.state = self.state.ended(end.order.node)
             self._note(end)
+        if not policy.enabled:
+            self._switched_off()
+            return None
         revocable = {drain.order.node: drain.order.stamp for drain in self._drains.active if drain.revocable}
         return ShrinkInquiry(state=self.state, policy=policy, timeout_seconds=self._timeout_seconds, revocable=revocable)
+
+    def _switched_off(self) -> None:
+        """No node stays tainted for a removal that nobody goes on with."""
+        now = self._clock()
+        for drain in self._drains.active:
+            _, effects = self._drains.cancel(drain.order.node, Hindrance.CANCELLED, "scale-down is switched off", now)
+            self._submit(effects)
+        self.state = ScaleDownState(deleted_set=self._drains.nodes)
+        self._mark()
 
     def _resumed(self, census: Mapping[GroupName, Census], policy: ScaleDownPolicy, now: UnixTime) -> ScaleDownState:
         """Removals of nodes that belong to no group of ours are somebody else's."""
@@ -146,6 +166,7 @@ class Shrinking:
             given_up=given_up,
             ended=self._ended,
             under_way=self._drains.under_way(),
+            removals=tuple((drain.order.node, drain.phase) for drain in self._drains.active),
             homeless="" if plan.homeless is None else f"{plan.homeless.hindrance}: {plan.homeless.detail}",
             evaluated=plan.evaluated,
             cut=plan.cut,

@@ -100,9 +100,9 @@ class Drains:
         return tuple(self._drains.values())
 
     def under_way(self) -> tuple[int, int]:
-        """How many removals count against the limits, and how many of these are of nodes with pods."""
-        counted = [drain for drain in self._drains.values() if drain.phase != "leaving"]
-        return len(counted), sum(not drain.order.empty for drain in counted)
+        """How many nodes are on their way out, and of how many of these the pods may still be leaving."""
+        drains = sum(not drain.order.empty and drain.phase not in {"removing", "leaving"} for drain in self._drains.values())
+        return len(self._drains), drains
 
     # --- events and time --------------------------------------------------------------------------------------------------
 
