@@ -33,7 +33,7 @@ check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a m
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config .importlinter
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios
+	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/providers
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Builds the real control plane into the cache
@@ -43,9 +43,10 @@ controlplane: $(STAMP) ## Builds the real control plane into the cache
 cluster: controlplane ## Tests on the real control plane
 	$(BIN)/python -m pytest tests/controlplane tests/cluster
 
+KILLS ?= 6
 .PHONY: cluster-kills
-cluster-kills: controlplane ## Forty machines that grow and move while the service is killed three times
-	SLACKWATER_TEST_KILLS=3 $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
+cluster-kills: controlplane ## Forty machines that grow and move while the service is killed again and again
+	SLACKWATER_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
 
 N ?= 10000
 SEED ?= 1

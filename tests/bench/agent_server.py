@@ -92,7 +92,7 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
     extender = Extender(
         world=world,
         submitter=dispatcher,
-        before_bind=desk.until_on_record,
+        binds=desk,
         victims=victims,
         readiness=intake,
         decode_pod=PodDecoder(KindInterner()).decode,

@@ -26,8 +26,8 @@ apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
 listeners:
   extender: {{address: "{host}:{extender}"}}
-  ops: {{address: "{host}:{ops}"}}
   agents: {{address: "{host}:{agents}"}}
+  ops: {{address: "{host}:{ops}"}}
 """
 
 

@@ -1,7 +1,6 @@
-"""Forty virtual machines on four real Nodes, their agents and their controller; if asked for, the service dies now and then.
+"""Forty virtual machines on four real Nodes, their agents and their controller; and the service dies three times.
 
-SLACKWATER_TEST_KILLS says how often (`make cluster-kills`: three times). `make test` asks for none: one run in ten or so still
-finds, for a second or two after a restart, a node over its Total.
+The environment variable SLACKWATER_TEST_KILLS gives another number of times.
 
 Each run has a seed, which it prints: of the loads, of how long migrations take, of when the service dies. The environment
 variable SLACKWATER_TEST_SEED gives one, to repeat a run as far as real processes repeat themselves.
@@ -26,18 +25,21 @@ from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
-pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 MACHINES, NODES = 40, 4
 SETTINGS = {"nodes": {"watermark": {"cpu": 0.8, "memory": 0.8}}}
-KILLS = int(os.environ.get("SLACKWATER_TEST_KILLS", "0"))
+KILLS = int(os.environ.get("SLACKWATER_TEST_KILLS", "3"))
 #: With the time in which the machines start, longer than any period of a load.
 UNDISTURBED_SECONDS = 8.0
 LOOKS = 25
 SEED_VARIABLE = "SLACKWATER_TEST_SEED"
 #: What an agent is told that wants to change a machine whose migration has begun.
 TOLD = "already been informed that pod is migrating"
-AT_REST_WITHIN_SECONDS = 40.0
+#: What an agent is told whose own machine was too busy to send the request it had begun.
+TOO_SLOW = "408: body: not complete"
+#: For what comes in the end, on however slow a machine; none of it should take a quarter of that.
+PATIENCE_SECONDS = 120.0
 
 
 @asynccontextmanager
@@ -54,8 +56,11 @@ async def a_fleet(stage: Stage, ground: Ground, rng: random.Random) -> AsyncIter
         async with anyio.create_task_group() as group:
             group.start_soon(controller.run)
             await fleet.make([f"vm-{number:02}" for number in range(MACHINES)])
+            # Loads begin when all machines run: else those that came first may fill the nodes before the last have a place.
+            fleet.calm = True
             group.start_soon(fleet.run)
             await until_running(fleet)
+            fleet.calm = False
             group.start_soon(watcher.run)
             yield fleet, controller, watcher
             group.cancel_scope.cancel()
@@ -71,7 +76,7 @@ async def until_running(fleet: Fleet) -> None:
     async def agents() -> int:
         return len(fleet.agents)
 
-    await eventually(agents, lambda count: count == MACHINES, within_seconds=40, wanted=f"{MACHINES} agents")
+    await eventually(agents, lambda count: count == MACHINES, within_seconds=PATIENCE_SECONDS, wanted=f"{MACHINES} agents")
 
 
 async def test_forty_machines_grow_shrink_and_move(stage: Stage, ground: Ground) -> None:
@@ -99,7 +104,7 @@ async def test_forty_machines_grow_shrink_and_move(stage: Stage, ground: Ground)
     )
     assert not watcher.faults, "\n".join(watcher.faults)
     assert [agent.rejected for agent in agents if agent.rejected] == []
-    assert [text for text in failed_undisturbed if TOLD not in text] == []
+    assert [text for text in failed_undisturbed if TOLD not in text and TOO_SLOW not in text] == []
     assert migrations
 
 
@@ -123,7 +128,9 @@ async def until_crowded(watcher: Watcher) -> None:
         return bool(watcher.faults) or (numbers["looks"] >= LOOKS and min(numbers.values()) > 0)
 
     await anyio.sleep(UNDISTURBED_SECONDS)
-    await eventually(seen, enough, within_seconds=20, wanted=f"{LOOKS} looks, and each of these", every_seconds=0.5)
+    await eventually(
+        seen, enough, within_seconds=PATIENCE_SECONDS, wanted=f"{LOOKS} looks, and each of these", every_seconds=0.5
+    )
 
 
 async def until_at_rest(stage: Stage, ground: Ground, fleet: Fleet) -> None:
@@ -139,9 +146,7 @@ async def until_at_rest(stage: Stage, ground: Ground, fleet: Fleet) -> None:
             *(f"permit of {entry['name']}: {entry}" for entry in dump["permits"] if entry["permit"] != entry["ceiling"]),
         ]
 
-    await eventually(
-        left, lambda found: not found, within_seconds=AT_REST_WITHIN_SECONDS, wanted="nothing left", every_seconds=0.5
-    )
+    await eventually(left, lambda found: not found, within_seconds=PATIENCE_SECONDS, wanted="nothing left", every_seconds=0.5)
 
 
 def not_at_rest(node: dict[str, Any], in_use: dict[str, tuple[int, int]]) -> list[str]:

@@ -97,7 +97,7 @@ class GrowthMachine(RuleBasedStateMachine):
     def bind(self, pod: Pod, node: str) -> None:
         """The request is sent when what others gave back on the node is written."""
         assert self.cluster.world.bind(pod.uid, pod.key, NodeName(node), self.cluster.world_now()).effect is not None
-        while self.cluster.world.ceilings.still_on_record(NodeName(node), self.cluster.world_now()):
+        while self.cluster.world.ceilings.still_on_record(NodeName(node)):
             if self.cluster.sent:
                 self.write_ends(lost=False)
             else:

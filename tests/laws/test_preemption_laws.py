@@ -5,7 +5,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from slackwater.model.effects import DeleteVictim, WritePreempting
+from slackwater.model.effects import DeleteVictim, Effect, WritePreempting
 from slackwater.model.events import BudgetSeen, PreemptingNotWritten, Stopping, VictimEnded, VictimOutcome
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Pod
@@ -98,12 +98,12 @@ class PreemptionMachine(RuleBasedStateMachine):
     @rule()
     def annotations_are_written(self) -> None:
         """And deletions take their time: those of several preemptors are on their way together."""
-        later = [effect for effect in self.cluster.asked if not isinstance(effect, WritePreempting)]
+        later: list[Effect] = [effect for effect in self.cluster.asked if not isinstance(effect, WritePreempting)]
         for effect in [effect for effect in self.cluster.asked if isinstance(effect, WritePreempting)]:
             self.cluster.asked.clear()
             self.cluster.asked.append(effect)
             self.cluster.serve_one()
-            later += self.cluster.asked
+            later += list(self.cluster.asked)
         self.cluster.asked.clear()
         self.cluster.asked += later
 
@@ -206,4 +206,4 @@ def test_the_law_notices_when_victims_are_sent_for_twice(monkeypatch: pytest.Mon
         max_examples=100, stateful_step_count=40, deadline=None, derandomize=True, database=None, phases=[Phase.generate]
     )
     with pytest.raises(AssertionError, match="sent for twice"):
-        run_state_machine_as_test(PreemptionMachine, settings=few)  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(PreemptionMachine, settings=few)

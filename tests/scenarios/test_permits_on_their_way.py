@@ -9,7 +9,7 @@ import pytest
 from slackwater.model.effects import Bind, WritePermit
 from slackwater.model.events import PermitNotWritten, PermitWritten, Ticked
 from slackwater.model.permits import PermitAsk
-from slackwater.model.written import Written
+from slackwater.model.written import Written, read_written
 from slackwater.run.ports import Outcome
 from slackwater.world.permits import Decided
 from tests.support.bodies import bind_args
@@ -33,7 +33,7 @@ def test_growth_waits_for_the_lower_permit_that_is_on_its_way(cluster: Growing) 
     cluster.ask(pod, MEDIUM)
     cluster.ask(pod, SMALL, last=MEDIUM)
     cluster.passes(1.5)
-    assert [effect.text for effect in cluster.writes()] == [Written(permit=SMALL, ceiling=SMALL).text()]
+    assert [read_written(effect.text) for effect in cluster.writes()] == [Written(permit=SMALL, ceiling=SMALL)]
 
     decided = cluster.decide(pod, MEDIUM, last=SMALL)
     assert (cluster.told(decided).permit, cluster.told(decided).ceiling_pending) == (SMALL, True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import count
 
-from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.kinds import Kind, Toleration
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
 from slackwater.model.resources import NOTHING, Amounts
@@ -51,6 +51,9 @@ def a_node(
     labels: dict[str, str] | None = None,
     taints: Iterable[Taint] = (),
     unschedulable: bool = False,
+    provider_id: str = "",
+    ready: bool = True,
+    created_at: float | None = None,
 ) -> Node:
     return Node(
         name=NodeName(name),
@@ -60,7 +63,9 @@ def a_node(
         labels=labels or {},
         taints=tuple(taints),
         unschedulable=unschedulable,
-        ready=True,
+        ready=ready,
+        provider_id=provider_id,
+        created_at=None if created_at is None else UnixTime(created_at),
     )
 
 

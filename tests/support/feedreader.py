@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 
 from slackwater.edge.kube.reflector import Reflector
-from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
+from slackwater.model.events import FeedEvent, NodeGone, NodeSeen, PodGone, PodSeen
 from slackwater.run.ports import Batch
 
 
@@ -16,7 +16,7 @@ class FeedReader:
 
     def __init__(self) -> None:
         self.state: dict[Hashable, tuple[str, int]] = {}
-        self.events: list[Event] = []
+        self.events: list[FeedEvent] = []
         self.batches: list[Batch] = []
         self.complaints: list[str] = []
         self._buried: set[str] = set()

@@ -115,7 +115,7 @@ async def a_service(
     extender = Extender(
         world=world,
         submitter=dispatcher,
-        before_bind=desk.until_on_record,
+        binds=desk,
         victims=victims,
         readiness=holder,
         decode_pod=PodDecoder(KindInterner()).decode,

@@ -83,6 +83,8 @@ DAEMON_SET_POD: Final = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
 #: Annotation on such a Pod: where the kubelet has it from, "file" or "http".
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
+#: Annotation on a Pod, a duration: for so long after its creation no node is added for it.
+SCALE_UP_DELAY: Final = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 #: Annotation on a Node, "true": never removed.
 SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 #: Taint on a Node, Unix seconds, NoSchedule: its removal has begun.

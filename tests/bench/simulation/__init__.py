@@ -1,4 +1,4 @@
-"""What the simulator costs by itself, in this process: packing, placing, snapshots and trials, emptying nodes.
+"""What the simulator costs by itself, in this process: packing, planning, placing, snapshots and trials, emptying nodes.
 
 Beside each figure stands what Cluster Autoscaler's own code took for the same input, measured once on a machine like this
 one and not in this run. What is compared within one run is packing whole kinds with placing pod by pod.
@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from tests.bench.options import Options, Tell
 from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
-from tests.bench.simulation import evacuation, existing, packing
+from tests.bench.simulation import evacuation, existing, packing, scaleup
 from tests.bench.simulation.case import Case
 from tests.bench.simulation.inputs import Pending
 
@@ -26,6 +26,7 @@ _NOTES: Final = (
     "Counts are nodes used (pods of a size), pods that found no place (pending on nodes), or nodes that can go (emptied). The "
     "bench fails where one is worse than Cluster Autoscaler's.",
     "Pending on nodes: numbering the kinds and placing in a trial, on a picture that is kept up to date.",
+    "Plan: a whole planning (docs/scaleup.md); its nodes are compared with Cluster Autoscaler's estimate for one group.",
 )
 
 
@@ -57,6 +58,7 @@ _COMPARED: Final = (Pending(count=2000, groups=20).pods(), 200)
 def _cases(options: Options, nodes: int) -> Iterator[Case]:
     compared = not options.quick and nodes == 5000
     yield from packing.cases(2000 if options.quick else None)
+    yield from scaleup.cases(2000 if options.quick else None, nodes)
     yield from existing.cases(nodes, 2 * nodes, compared=compared)
     yield from evacuation.cases(nodes // 5, nodes, compared=compared)
 

@@ -24,7 +24,7 @@ from tests.cluster.support.metrics import Samples
 
 #: The entry point that `pip install` makes.
 PROGRAM: Final = Path(sys.executable).with_name("slackwater")
-_READY_WITHIN_SECONDS: Final = 20.0
+_READY_WITHIN_SECONDS: Final = 60.0
 _STOP_WITHIN_SECONDS: Final = 12.0
 _ANSWER_WITHIN: Final = aiohttp.ClientTimeout(total=10)
 

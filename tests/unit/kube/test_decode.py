@@ -7,7 +7,7 @@ import pytest
 
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta, version_number
 from slackwater.edge.kube.shared import Shared
-from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.kinds import Kind, KindInterner, Toleration
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
 from slackwater.model.particulars import NodeSelectorTerm, Particulars, PodTerm, WeightedNodeTerm
@@ -213,8 +213,8 @@ def test_a_node_is_read_whole() -> None:
     taint = {"key": "k", "value": "v", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
     found = NodeDecoder().decode(
         node_json(
-            metadata={"labels": {"zone": "a"}},
-            spec={"unschedulable": True, "taints": [taint, {"key": "bare", "effect": "NoExecute"}]},
+            metadata={"labels": {"zone": "a"}, "creationTimestamp": "1970-01-01T00:01:00Z"},
+            spec={"unschedulable": True, "providerID": "cloud://1", "taints": [taint, {"key": "bare", "effect": "NoExecute"}]},
             status={
                 "allocatable": {"cpu": "3900m", "memory": "15Gi", "pods": "110"},
                 "capacity": {"cpu": "4", "memory": "16Gi"},
@@ -232,6 +232,8 @@ def test_a_node_is_read_whole() -> None:
         unschedulable=True,
         ready=True,
         scalars=(("pods", 110),),
+        provider_id="cloud://1",
+        created_at=UnixTime(60.0),
     )
 
 

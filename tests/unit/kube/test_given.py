@@ -4,12 +4,12 @@ import pytest
 
 from slackwater.edge.kube.given import Given
 from slackwater.edge.kube.resource_type import Found
-from slackwater.model.events import Event, NodeGone, NodeSeen
+from slackwater.model.events import FeedEvent, NodeGone, NodeSeen
 from slackwater.model.ids import NodeName
 from tests.support.builders import a_node
 
 
-def gone(name: str, _uid: str = "") -> Event:
+def gone(name: str, _uid: str = "") -> FeedEvent:
     return NodeGone(NodeName(name))
 
 
@@ -17,7 +17,7 @@ def found(name: str, version: int, uid: str = "u1") -> Found[str]:
     return Found(name, uid, version, NodeSeen(a_node(f"{name}@{version}")))
 
 
-def _named(event: Event) -> str:
+def _named(event: FeedEvent) -> str:
     assert isinstance(event, NodeSeen | NodeGone)
     return event.node.name if isinstance(event, NodeSeen) else f"gone {event.name}"
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.model.ids import NodeName, Row
 from slackwater.model.kinds import Kind
 from slackwater.model.particulars import InlineDisk, Particulars
 from slackwater.model.reasons import Reason
@@ -37,3 +38,21 @@ def test_kinds_are_numbered_by_their_first_pods() -> None:
     want = [n - (n > 7) for n in range(50)]
     want[7] = 3
     assert picture.number(pods).tolist() == want
+
+
+def test_a_row_that_is_given_away_in_a_trial_is_its_own_again() -> None:
+    picture = Picture.build([a_node("a"), a_node("b")])
+    picture.close(Row(0))
+    with picture.fork():
+        picture.give_row(Row(0), a_node("c"))
+        assert picture.facts.row_of[NodeName("c")] == 0
+        assert picture.facts.live[0]
+    assert picture.facts.nodes[0].name == "a"
+    assert not picture.facts.live[0]
+    assert NodeName("c") not in picture.facts.row_of
+
+
+def test_a_row_in_use_is_not_given_away() -> None:
+    picture = Picture.build([a_node("a"), a_node("b")])
+    with pytest.raises(ValueError, match="row 0: got node c for a, want a closed row without pods"):
+        picture.give_row(Row(0), a_node("c"))

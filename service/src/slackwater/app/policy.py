@@ -1,15 +1,26 @@
 """Settings -> what the world and the dispatcher are told: the only translation between the file's words and the core's."""
 
 from slackwater.app.settings import Settings
+from slackwater.app.settings.scaleup import Limits
 from slackwater.decide.migration.policy import MigrationPolicy
 from slackwater.decide.placement.scores import ScoreCurve
+from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, Priorities
+from slackwater.decide.scaleup.limits import Quota
+from slackwater.decide.scaleup.pending import PendingRules
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.resources import Amounts
+from slackwater.model.selectors import Requirement
 from slackwater.run.dispatcher import DispatcherConfig
 from slackwater.world.policy import Policy, PreemptionPolicy, VerticalPolicy
 from slackwater_protocol.durations import seconds
 
 _PPM = 1_000_000
+_NANOS = 1_000_000_000
+#: What the limits on all nodes are called where they keep a group from growing: Cluster Autoscaler's word.
+_WHOLE_CLUSTER = "cluster-wide"
+#: A whole plan may take so many times what one group's estimate may.
+_PLANS = 6
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -47,6 +58,42 @@ def policy_of(settings: Settings) -> Policy:
         hold_seconds=seconds(extender.hold_timeout),
         denial_seconds=seconds(extender.denial_timeout),
     )
+
+
+def scale_up_policy_of(
+    settings: Settings, *, priorities: Priorities = NO_PRIORITIES, seed: int = 0, after_scheduler: bool = True
+) -> ScaleUpPolicy:
+    """How nodes are added. `priorities` come from the cluster, the seed from whoever plans; see `PendingRules` for the last."""
+    autoscaler = settings.autoscaler
+    scale_up = autoscaler.scale_up
+    quotas = [Quota(name=_WHOLE_CLUSTER, limits=_whole_amounts(scale_up.limits))]
+    for quota in scale_up.quotas:
+        selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(quota.node_labels.items()))
+        quotas.append(Quota(name=quota.name, limits=_whole_amounts(quota.limits), selector=selector))
+    return ScaleUpPolicy(
+        pending=PendingRules(
+            priority_cutoff=scale_up.expendable_pods_priority_cutoff,
+            new_pod_seconds=seconds(scale_up.new_pod_delay),
+            settle_seconds=seconds(scale_up.settle_time),
+            gpu_settle_seconds=seconds(scale_up.gpu_settle_time),
+            max_pods=scale_up.max_pods,
+            after_scheduler=after_scheduler,
+        ),
+        expanders=autoscaler.expanders,
+        balance=scale_up.balance_similar_groups,
+        max_nodes=autoscaler.max_nodes_per_scale_up,
+        estimate_seconds=seconds(autoscaler.max_planning_time),
+        plan_seconds=_PLANS * seconds(autoscaler.max_planning_time),
+        quotas=tuple(quotas),
+        system=Amounts(settings.nodes.system.cpu, settings.nodes.system.memory),
+        priorities=priorities,
+        seed=seed,
+    )
+
+
+def _whole_amounts(limits: Limits) -> dict[str, int]:
+    """CPU in milliCPU, everything else in whole units; what is less than one does not count."""
+    return {name: nanos // (_NANOS // 1000 if name == "cpu" else _NANOS) for name, nanos in limits.items()}
 
 
 def dispatcher_config_of(settings: Settings) -> DispatcherConfig:

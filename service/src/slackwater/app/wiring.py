@@ -135,7 +135,7 @@ class Service:
         self.extender = Extender(
             world=self.world,
             submitter=self.dispatcher,
-            before_bind=self.desk.until_on_record,
+            binds=self.desk,
             victims=victims,
             readiness=self.intake,
             decode_pod=decoder.decode,

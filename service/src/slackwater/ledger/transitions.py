@@ -15,6 +15,12 @@ def migration_started(account: Account) -> Account:
     return replace(account, reserved=reserved, buffer=NOTHING, accounted_for=reserved.plus(account.capacity_pressure))
 
 
+def migration_found(account: Account) -> Account:
+    """The pod was leaving already when we came. Its agent has not been heard: it may be using its Buffer, which so stays."""
+    certain = account.reserved.minus(account.buffer)
+    return replace(account, accounted_for=certain.plus(account.capacity_pressure))
+
+
 def migration_ended(account: Account) -> Account:
     """The migration is over and the pod still there: it relieves nothing any more."""
     return replace(account, accounted_for=NOTHING)

@@ -6,6 +6,7 @@ from typing import Literal
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.machines import Machine, Migration
 from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.surroundings import SurroundingEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ class BudgetGone:
 #: bound: the API server has the binding. gone: no such pod (or another of the same name). elsewhere: bound to another node.
 #: refused: the API server will not have it. unreachable: it could not be asked; nothing happened.
 #: unknown: no answer in time; it may have happened or not.
-BindOutcome = Literal["bound", "gone", "elsewhere", "refused", "unreachable", "unknown"]
+#: unsent: it was given up before anything was sent.
+BindOutcome = Literal["bound", "gone", "elsewhere", "refused", "unreachable", "unknown", "unsent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +232,5 @@ OtherEvent = (
     | VerticalEvent
 )
 Event = OtherEvent | PreemptionEvent
+#: What feeds give out; the world takes the first kind.
+FeedEvent = Event | SurroundingEvent

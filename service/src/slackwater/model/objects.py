@@ -39,7 +39,7 @@ class Node:
     """A node. `allocatable` falls back to capacity where the node reports none.
 
     `scalars` is the rest of it, sorted by name: the count of pods, ephemeral-storage, huge pages, extended resources.
-    `features` are those that its kubelet declares.
+    `features` are those that its kubelet declares. `provider_id` is what its provider calls the machine; may be empty.
     """
 
     name: NodeName
@@ -53,6 +53,8 @@ class Node:
     scalars: tuple[tuple[str, int], ...] = ()
     images: tuple[Image, ...] = ()
     features: tuple[str, ...] = ()
+    provider_id: str = ""
+    created_at: UnixTime | None = None  #: None where the object does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +87,12 @@ class Pod:
     ties: Ties = NO_TIES
     ready: bool = True
     overdue_at: UnixTime | None = None
-    #: Why kube-scheduler does not look at the pod yet: names in `spec.schedulingGates`, ours perhaps among them.
-    gates: tuple[str, ...] = ()
     #: Of a pending pod that preempts: see `model.preempting`.
     preempting: Preempting | None = None
+    #: Names of its scheduling gates, ours perhaps among them: no scheduler looks at it while it has any.
+    gates: tuple[str, ...] = ()
+    #: For how long after its creation no node may be added for it, by an annotation of its own.
+    scale_up_delay_seconds: float | None = None
 
     @property
     def need(self) -> Amounts:

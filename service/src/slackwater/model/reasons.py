@@ -57,6 +57,7 @@ class Reason(IntEnum):
     RESOURCE_CLAIMS = 42
     NODE_FEATURES = 43
     GATED = 44
+    ROOM_NOT_ON_RECORD = 45
 
 
 class Meaning(NamedTuple):
@@ -142,4 +143,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         "node_features", "node(s) didn't match Pod's required features", False, "NodeDeclaredFeatures"
     ),
     Reason.GATED: Meaning("gated", "Slackwater: the pod waits for the victims of its preemption to leave", False),
+    Reason.ROOM_NOT_ON_RECORD: Meaning(
+        "room_not_on_record", "Slackwater: room that others gave back is not on record as free yet", True
+    ),
 }

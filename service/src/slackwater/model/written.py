@@ -1,11 +1,13 @@
 """The permit annotation: what of an agent's permit outlives this process.
 
-Text of `slackwater.dev/permit`: `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "ceiling": {...}}`, quantities as in the agent
-protocol. Every permit that was answered since it was written is at most `ceiling`.
+Text of `slackwater.dev/permit`: `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "ceiling": {...}, "pod": "<uid>", "number": 7}`,
+quantities as in the agent protocol. Every permit that was answered since it was written is at most `ceiling`. A machine's
+annotation outlives its pods: `pod` says whose permit it is. `number` grows with each text that is written, so that no text
+ever comes again, and a write that was meant for an older one never finds it.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
@@ -18,18 +20,21 @@ _CACHED_TEXTS: Final = 32_768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """`permit` <= `ceiling`."""
+    """`permit` <= `ceiling`. `pod` is "" in a text of a time when that was not told. Equal where the amounts are."""
 
     permit: Amounts
     ceiling: Amounts
+    pod: str = field(default="", compare=False)
+    number: int = field(default=0, compare=False)
 
     def text(self) -> str:
-        return _text(self.permit, self.ceiling)
+        return _text(self.permit, self.ceiling, self.pod, self.number)
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
-def _text(permit: Amounts, ceiling: Amounts) -> str:
-    return json.dumps({"permit": _quantities(permit), "ceiling": _quantities(ceiling)}, separators=(",", ":"))
+def _text(permit: Amounts, ceiling: Amounts, pod: str, number: int) -> str:
+    whose = {"pod": pod, "number": number} if pod else {}
+    return json.dumps({"permit": _quantities(permit), "ceiling": _quantities(ceiling), **whose}, separators=(",", ":"))
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
@@ -40,9 +45,10 @@ def read_written(text: str | None) -> Written | None:
     try:
         document = json.loads(text)
         permit, ceiling = (_amounts(document[key]) for key in ("permit", "ceiling"))
+        pod, number = str(document.get("pod", "")), int(document.get("number", 0))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return Written(permit=permit, ceiling=ceiling) if permit.within(ceiling) else None
+    return Written(permit=permit, ceiling=ceiling, pod=pod, number=number) if permit.within(ceiling) else None
 
 
 def _quantities(amounts: Amounts) -> dict[str, int | str]:

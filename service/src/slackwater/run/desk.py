@@ -11,6 +11,7 @@ import anyio
 import structlog
 
 from slackwater.model.effects import Effect
+from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.world.permits import Decided
@@ -22,6 +23,7 @@ _log = structlog.get_logger(__name__)
 #: request up after 2 s at the earliest.
 WRITE_SECONDS: Final = 1.5
 #: How long a bind waits for others' lower permits to be written: together with the bind itself less than kube-scheduler waits.
+#: Then it is refused, and kube-scheduler tries the pod again.
 RECORD_SECONDS: Final = 0.5
 #: A wait for room is cut to this.
 LONGEST_WAIT_SECONDS: Final = 60.0
@@ -103,11 +105,21 @@ class Desk:
             self.waiting -= 1
         return latest
 
-    async def until_on_record(self, node: NodeName) -> None:
-        """Before a bind: waits, not long, until room that others gave back on the node is written as given back."""
+    async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool:
+        """Before a bind is sent: waits, not long, until room that others gave back on the node is on record as given back.
+
+        False: it is not, and the bind was taken back, unless an earlier request (`first` is False) may have sent it.
+        """
         with anyio.move_on_after(RECORD_SECONDS):
-            while self._world.ceilings.still_on_record(node, self._clock()):
+            while self._world.ceilings.still_on_record(node):
                 await self._for_record.setdefault(node, anyio.Event()).wait()
+        if self._world.ceilings.still_on_record(node):
+            if first:
+                self._submit(self._world.apply(BindEnded(uid, node, "unsent", ""), self._clock()))
+                self.wake()
+            return False
+        claim = self._world.claims.get(uid)
+        return claim is not None and claim.node == node
 
     def wake(self) -> None:
         """Wakes whose ceiling has been written, who waits for room that has appeared, and binds whose room is on record."""
@@ -121,5 +133,5 @@ class Desk:
                 if (event := self._for_room.pop(Row(row), None)) is not None:
                     event.set()
         freed.clear()
-        for node in [n for n in self._for_record if not self._world.ceilings.still_on_record(n, self._clock())]:
+        for node in [n for n in self._for_record if not self._world.ceilings.still_on_record(n)]:
             self._for_record.pop(node).set()

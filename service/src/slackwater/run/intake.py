@@ -9,6 +9,7 @@ import structlog
 
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event, Stopping, Synced, Ticked
+from slackwater.model.surroundings import SurroundingGone, SurroundingSeen
 from slackwater.run.clock import Clock
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.ports import Feed
@@ -77,6 +78,7 @@ class Intake:
                     if start:
                         await anyio.lowlevel.checkpoint()
                     for event in batch.events[start : start + _SLICE]:
+                        assert not isinstance(event, SurroundingSeen | SurroundingGone), event
                         self.take(event)
                 if batch.listed:
                     self._listed(name)

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from slackwater.model.effects import Effect
-from slackwater.model.events import Event
+from slackwater.model.events import Event, FeedEvent
 from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, NodeGroup
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+
+ProviderErrorKind = InstanceErrorKind | Literal["conflict", "limit", "gone", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Feed(Protocol):
 class Batch:
     """Events that belong together; a relist's last batch has `listed` set."""
 
-    events: Sequence[Event]
+    events: Sequence[FeedEvent]
     listed: bool = False
 
 
@@ -86,42 +88,48 @@ class TokenReviewer(Protocol):
 
 
 class ProviderError(Exception):
-    """A provider did not do what it was asked for.
+    """A provider did not do what it was asked for. `group` is None where all of them are concerned.
 
-    `kind` as in `InstanceError`, or: conflict (the group is not as `seen` says; nothing happened), unknown (no answer in time;
-    it may have happened or not), gone (there is no such group or instance).
+    `kind` as in `InstanceError`, or: conflict (the group is not as the call says), limit (it would be smaller than its minimum
+    or larger than its maximum), gone (there is no such group), unknown (no answer in time; it may have happened or not).
+    After a `grow` or `lower` that ended in any other kind than `unknown` nothing has happened, nor will.
     """
 
-    def __init__(self, kind: InstanceErrorKind | Literal["conflict", "unknown", "gone"], group: GroupName, detail: str) -> None:
+    def __init__(self, kind: ProviderErrorKind, group: GroupName | None, detail: str) -> None:
         super().__init__(kind, group, detail)
         self.kind, self.group, self.detail = kind, group, detail
 
     def __str__(self) -> str:
-        return f"node group {self.group}: {self.kind}: {self.detail}"
+        return f"{'node groups' if self.group is None else f'node group {self.group}'}: {self.kind}: {self.detail}"
 
 
 class NodeProvider(Protocol):
     """Creates and deletes the nodes of its groups. Every call ends within `timeout_seconds`, and raises `ProviderError` only.
 
     Sizes are absolute, and say what was seen before: a call that is repeated, or that comes from a picture that is no longer
-    true, never makes a group grow twice. Deletion of an instance that is gone is done.
+    true, never makes a group grow twice; it is a conflict, also where the target is `to` already.
     """
 
     @property
     def name(self) -> str: ...
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
-        """All groups as they are now, sorted by name."""
+        """All groups as they are now, sorted by name. Raises rather than leave one out that it could not ask about."""
         ...
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
-        """Makes the target `to`, if it still is `seen`."""
+        """Makes the target `to`, which is more than `seen`, if it still is `seen`."""
         ...
 
     async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
-        """Gives up on nodes that do not exist yet: makes the target `to`, if it still is `seen`. Deletes nothing."""
+        """Gives up on nodes that do not exist yet: makes the target `to`, if it still is `seen`. Deletes nothing: where `to`
+        is less than what exists it is a conflict."""
         ...
 
     async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
-        """Deletes instances and lowers the target by their number. Nothing is drained here."""
+        """Deletes instances and lowers the target by their number. Nothing is drained here.
+
+        An instance that is gone, or on its way out, is done: it lowers no target. One of another group is a conflict, and then
+        none is deleted. After any other error some may be deleted; the same call may be made again.
+        """
         ...

@@ -33,7 +33,7 @@ from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.nodefacts import CPU, MEMORY
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.place import NOWHERE, Hints, Placements, place_pods
-from slackwater.simulate.tenants import Tenant, Tenants
+from slackwater.simulate.tenants import Standing, Tenant
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 _NO_NODE: Final = NodeName("")
@@ -85,7 +85,7 @@ class Evacuations:
     def __init__(
         self,
         picture: Picture,
-        tenants: Tenants,
+        tenants: Standing,
         *,
         facts: Facts,
         hints: Mapping[PodUid, NodeName] | None = None,

@@ -35,7 +35,7 @@ from slackwater.simulate.attached import Attached
 from slackwater.simulate.counters import Counters, summed
 from slackwater.simulate.kindtable import KindId, KindTable, Numbered, keys_read
 from slackwater.simulate.namespaces import Namespaces
-from slackwater.simulate.nodefacts import FIRST_RESOURCES, NodeFacts
+from slackwater.simulate.nodefacts import FIRST_RESOURCES, PODS, NodeFacts
 from slackwater.simulate.rowjournal import RowJournal
 from slackwater.simulate.valuecolumn import grown
 
@@ -175,6 +175,17 @@ class Picture:
         self.facts.put(row, node)
         self._make_room()
         if self._trials:
+            self._trials[-1].append(_Changed(row, before))
+
+    def give_row(self, row: Row, node: Node) -> None:
+        """A closed row without pods becomes this node's. Raises ValueError where the row is in use, or the name elsewhere."""
+        before, known = self.facts.nodes[row], self.facts.row_of.get(node.name, row)
+        if self.facts.live[row] or self.used[PODS, row] or known != row:
+            raise ValueError(f"row {row}: got node {node.name} for {before.name}, want a closed row without pods")
+        self.facts.put(row, node)
+        self._make_room()
+        if self._trials:
+            self._trials[-1].append(_Closed(row, False))
             self._trials[-1].append(_Changed(row, before))
 
     def close(self, row: Row) -> None:

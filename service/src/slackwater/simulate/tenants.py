@@ -1,7 +1,7 @@
 """Which pods stand on which row: what a picture, which knows pods by their kinds alone, leaves to its caller."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,6 +16,14 @@ class Tenant(NamedTuple):
 
     pod: Pod
     kind: KindId
+
+
+class Standing(Protocol):
+    """Who stands where: `Tenants`, built once, or `simulate.mirror.Mirror`, which follows."""
+
+    def on(self, row: Row) -> list[Tenant]:
+        """The pods of a row."""
+        ...
 
 
 class Tenants:

@@ -152,7 +152,9 @@ class Binding:
         self._claims.drop(event.uid)
         if event.outcome == "elsewhere":
             return [ReadPod(event.uid, claim.key)]
-        if event.outcome in {"gone", "unreachable"}:
+        if event.outcome == "unsent":
+            self._tally.bind_refusals[Reason.ROOM_NOT_ON_RECORD] += 1
+        if event.outcome in {"gone", "unreachable", "unsent"}:
             return []
         self._tally.bind_refusals[Reason.API_REFUSED] += 1
         self._denials.add(event.uid, event.node, for_room=False, deadline=Instant(now + policy.denial_seconds))

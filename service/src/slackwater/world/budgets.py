@@ -11,11 +11,15 @@ class Budgets:
 
     def __init__(self) -> None:
         self._budgets: dict[str, dict[str, DisruptionBudget]] = {}
+        #: Moves with every change.
+        self.version = 0
 
     def put(self, budget: DisruptionBudget) -> None:
+        self.version += 1
         self._budgets.setdefault(budget.namespace, {})[budget.name] = budget
 
     def drop(self, namespace: str, name: str) -> None:
+        self.version += 1
         budgets = self._budgets.get(namespace, {})
         budgets.pop(name, None)
         if not budgets:

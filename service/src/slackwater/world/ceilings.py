@@ -5,17 +5,19 @@ promised on a node than there is now: growth into room that others gave back wai
 """
 
 import heapq
+from collections.abc import Sequence
+from functools import reduce
 from typing import Final
 
 from slackwater.model.effects import Effect, WritePermit
 from slackwater.model.events import PermitNotWritten, PermitWritten
-from slackwater.model.ids import Instant, NodeName, PodUid, Row
-from slackwater.model.objects import Pod
+from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.model.written import Written, read_written
 from slackwater.world.books import Books
 from slackwater.world.claims import Claim
 from slackwater.world.policy import Policy
+from slackwater.world.records import Records
 from slackwater.world.standings import Standing
 
 #: Compute units that a ceiling is raised above the permit, so that the next small steps need no write.
@@ -48,37 +50,32 @@ class Ceilings:
         self._standings = books.standings
         self._annotations = books.annotations
         self._tally = books.tally
-        self.policy = policy
+        self.records = Records(books, policy=policy)
+        self._policy = policy
         self._due: list[tuple[Instant, PodUid]] = []
-        #: Pods that a restart would count for more than they were last permitted, and growth that waits for them.
-        self._stale: dict[NodeName, dict[PodUid, None]] = {}
+        #: Growth that waits until records of others are lower.
         self._blocked: dict[NodeName, dict[PodUid, None]] = {}
         self._released: list[NodeName] = []
         self.settled: list[PodUid] = []
 
-    def safe(self, uid: PodUid) -> Amounts:
-        """The most that may be answered at once: what a restart would reserve, whether or not what is being written, or was
-        written with an answer that was lost, stands there by then."""
-        pod = self._pods.known(uid)
-        if pod is None or pod.vertical is None:
-            return NOTHING
-        restored = self._standings.after_restart(pod, scheduler_name=self.policy.scheduler_name)
-        standing = self._standings.get(uid)
-        behind = standing is not None and standing.behind
-        safe = restored.reserved.minus(restored.buffer) if behind else restored.reserved
-        for written in () if standing is None else (standing.writing, standing.doubted):
-            if written is not None:
-                safe = safe.at_most((written.permit if behind else written.ceiling).at_least(pod.vertical.using))
-        return safe
+    def adopt_policy(self, policy: Policy) -> None:
+        """From now on."""
+        self._policy = self.records.policy = policy
 
-    def ensure(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """The pod's account has grown or shrunk: writes what must be written now, and remembers what may wait."""
-        standing, claim = self._standings.get(uid), self._claims.get(uid)
-        if standing is None or claim is None:
+    def safe(self, uid: PodUid) -> Amounts:
+        """The most that may be answered at once."""
+        return self.records.safe(uid)
+
+    def ensure(self, uid: PodUid, now: Instant, *, held: Amounts | None = None) -> list[Effect]:
+        """The pod's account has grown or shrunk: writes what must be written now, and remembers what may wait. `held`: what the
+        agent that asks has already; None: nobody asks."""
+        standing, claim, pod = self._standings.get(uid), self._claims.get(uid), self._pods.known(uid)
+        if standing is None or claim is None or pod is None:
             return []
         self._note(uid, standing, now)
-        standing.behind = self._is_behind(uid, claim, now)
-        if claim.account.reserved.within(self.safe(uid)):
+        standing.behind = self._is_behind(uid, claim)
+        safe = self.records.safe(uid, late=held is not None).at_least(held or NOTHING)
+        if not standing.exact or not self._standings.may_write(pod) or claim.account.reserved.within(safe):
             return []
         if not standing.urgent:
             standing.urgent, standing.attempts = True, 0
@@ -86,30 +83,36 @@ class Ceilings:
             standing.lowered_from = None
         return self._write_ahead(uid, standing, now)
 
-    def _is_behind(self, uid: PodUid, claim: Claim, now: Instant) -> bool:
+    def recorded(self, uid: PodUid) -> None:
+        """The watch has shown another text on record for the pod."""
+        self.records.mark(uid)
+
+    def _is_behind(self, uid: PodUid, claim: Claim) -> bool:
         """Has the pod, within its ceiling, grown into room that others gave back, and that is still written as theirs?"""
-        pod, row = self._pods.known(uid), self._nodes.row_of.get(claim.node)
-        if pod is None or pod.vertical is None or row is None or claim.node not in self._stale:
+        return self._raises(uid, claim) and bool(self.records.in_the_way(claim.node, beside=uid))
+
+    def _raises(self, uid: PodUid, claim: Claim) -> bool:
+        """Would its present permit be more than a restart counts for certain?"""
+        pod = self._pods.known(uid)
+        if pod is None or pod.vertical is None:
             return False
-        restored = self._standings.after_restart(pod, scheduler_name=self.policy.scheduler_name)
-        grown = not claim.account.reserved.within(restored.reserved.minus(restored.buffer))
-        return grown and bool(self._in_the_way(claim.node, row, now))
+        restored = self.records.restored(pod)
+        return not claim.account.reserved.within(restored.reserved.minus(restored.buffer))
 
     def _note(self, uid: PodUid, standing: Standing, now: Instant) -> None:
         """Is there something to be written lazily? Then when?"""
+        self.records.mark(uid)
         claim, pod = self._claims.get(uid), self._pods.known(uid)
         if claim is None or pod is None or not _is_kept(standing) or claim.account.buffer != NOTHING:
             standing.settle_at = None
             return
-        written = read_written(self._annotations.place_of(pod).text)
-        permit = claim.account.reserved
-        stale = written is not None and not written.permit.within(permit)
-        self._mark_stale(uid, claim.node, stale=stale)
-        if written is not None and written.permit == written.ceiling == permit:
+        own, permit = self._standings.own(pod), claim.account.reserved
+        stale = own is not None and not own.permit.within(permit)
+        if own is not None and own.permit == own.ceiling == permit:
             standing.settle_at = None
             return
         if standing.settle_at is None or standing.settle_for != permit:
-            pause = _LAZY_SECONDS if stale or written is None else _QUIET_SECONDS
+            pause = _LAZY_SECONDS if stale or own is None else _QUIET_SECONDS
             pause *= _RESTLESS_FACTOR**standing.restless
             standing.settle_for = permit
             self._settle(uid, standing, Instant(max(now + pause, standing.written_at + _LAZY_SECONDS)))
@@ -118,85 +121,77 @@ class Ceilings:
         standing.settle_at = at
         heapq.heappush(self._due, (at, uid))
 
-    def _mark_stale(self, uid: PodUid, node: NodeName, *, stale: bool) -> None:
-        on_node = self._stale.setdefault(node, {})
-        if stale:
-            on_node[uid] = None
-        else:
-            on_node.pop(uid, None)
-        if not on_node:
-            del self._stale[node]
-
     # --- growth -----------------------------------------------------------------------------------------------------------
 
     def _write_ahead(self, uid: PodUid, standing: Standing, now: Instant) -> list[Effect]:
         claim = self._claims.get(uid)
         if claim is None or standing.writing is not None:
             return []  # when that write ends, this one's turn comes
-        row = self._nodes.row_of.get(claim.node)
-        if row is not None and (in_the_way := self._in_the_way(claim.node, row, now)):
+        if others := self.records.in_the_way(claim.node, beside=uid):
             self._blocked.setdefault(claim.node, {})[uid] = None
-            return [effect for other in in_the_way for effect in self._write(other, ahead=False, now=now)]
-        return self._write(uid, ahead=True, now=now)
-
-    def _in_the_way(self, node: NodeName, row: Row, now: Instant) -> list[PodUid]:
-        """The pods whose old, higher permits would take the node over Total, were we to restart after this growth."""
-        stale = [uid for uid in self._stale.get(node, ()) if self._may_be_written(uid, now)]
-        if not stale:
-            return []
-        numbers = self._ledger.numbers(row)
-        total, reserved = numbers.total, numbers.reserved
-        for uid in stale:
-            reserved = reserved.plus(self._excess(uid))
-        return [] if reserved.within(total) else stale
-
-    def _may_be_written(self, uid: PodUid, now: Instant) -> bool:
-        standing = self._standings.get(uid)
-        return standing is not None and (standing.writing is not None or standing.written_at <= now)
-
-    def _excess(self, uid: PodUid) -> Amounts:
-        claim, pod = self._claims.get(uid), self._pods.known(uid)
-        if claim is None or pod is None:
-            return NOTHING
-        restored = self._standings.after_restart(pod, scheduler_name=self.policy.scheduler_name)
-        return restored.reserved.minus(restored.buffer).minus(claim.account.reserved).at_least(NOTHING)
+            return [effect for other in others for effect in self._lower(other, now)]
+        standing.attempts += 1
+        permit = claim.account.reserved
+        return self._write(uid, permit=permit, ceiling=self._ceiling(claim), now=now)
 
     def room_taken(self, node: NodeName, now: Instant) -> None:
         """A pod was placed on the node: what others gave back there has to be written with the next tick."""
-        for uid in self.still_on_record(node, now):
+        for uid in self.still_on_record(node):
             standing = self._standings.get(uid)
-            if standing is not None and standing.writing is None:
+            if standing is not None and standing.writing is None and standing.written_at <= now:
                 self._settle(uid, standing, now)
 
-    def still_on_record(self, node: NodeName, now: Instant) -> list[PodUid]:
-        """Whose old, higher permits would take the node over Total, were we to restart now."""
-        row = self._nodes.row_of.get(node)
-        return [] if row is None else self._in_the_way(node, row, now)
+    def still_on_record(self, node: NodeName) -> list[PodUid]:
+        """Whose records would take the node over Total, were we to restart now."""
+        return self.records.in_the_way(node)
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
-    def _write(self, uid: PodUid, *, ahead: bool, now: Instant) -> list[Effect]:
+    def _lower(self, uid: PodUid, now: Instant) -> list[Effect]:
+        """Writes what the pod gave back, and of what it took nothing: so it need not wait for others. Where it gave nothing
+        back, the same amounts in a new text: then nothing that was on its way before can change it any more."""
         standing, claim, pod = self._standings.get(uid), self._claims.get(uid), self._pods.known(uid)
-        if standing is None or claim is None or pod is None or standing.writing is not None:
+        if standing is None or claim is None or pod is None or standing.written_at > now:
             return []
-        permit = claim.account.reserved
-        written = Written(permit=permit, ceiling=self._ceiling(pod, claim.node, permit) if ahead else permit)
+        restored, own, has = self.records.restored(pod), self._standings.own(pod), claim.account.reserved
+        permit = restored.reserved.minus(restored.buffer).at_most(has)
+        ceiling = (restored.reserved if own is None else own.ceiling).at_most(has).at_least(permit)
+        return self._write(uid, permit=permit, ceiling=ceiling, now=now)
+
+    def _write_lazily(self, uid: PodUid, now: Instant) -> list[Effect]:
+        """What the pod has, once no record of others is in the way; until then what it gave back."""
+        standing, claim = self._standings.get(uid), self._claims.get(uid)
+        if standing is None or claim is None:
+            return []
+        if not _is_kept(standing) or claim.account.buffer != NOTHING:
+            return self._lower(uid, now)
+        others = self.records.in_the_way(claim.node, beside=uid) if self._raises(uid, claim) else []
+        if not others:
+            return self._write(uid, permit=claim.account.reserved, ceiling=claim.account.reserved, now=now)
+        self._settle(uid, standing, Instant(now + _LAZY_SECONDS))
+        return [effect for other in [uid, *others] for effect in self._lower(other, now)]
+
+    def _write(self, uid: PodUid, *, permit: Amounts, ceiling: Amounts, now: Instant) -> list[Effect]:
+        standing, pod = self._standings.get(uid), self._pods.known(uid)
+        if standing is None or pod is None or standing.writing is not None or not self._standings.may_write(pod):
+            return []
         place = self._annotations.place_of(pod)
         before = read_written(place.text)
-        if before is not None and not before.ceiling.within(written.ceiling):
+        number = 1 if before is None else before.number + 1
+        written = Written(permit=permit, ceiling=ceiling, pod=uid, number=number)
+        if before is not None and not before.ceiling.within(ceiling):
             standing.lowered_from = before.ceiling
         standing.writing, standing.settle_at, standing.written_at = written, None, now
-        standing.attempts += ahead
         self._tally.permit_writes += 1
+        self.records.mark(uid)
         return [WritePermit(uid=place.uid, key=place.key, on=place.on, pod=uid, before=place.text, text=written.text())]
 
-    def _ceiling(self, pod: Pod, node: NodeName, permit: Amounts) -> Amounts:
+    def _ceiling(self, claim: Claim) -> Amounts:
         """A few steps above the permit, within Max and within the room that is there."""
-        assert pod.vertical is not None
-        row, unit = self._nodes.row_of.get(node), self.policy.vertical.unit
+        permit, row, unit = claim.account.reserved, self._nodes.row_of.get(claim.node), self._policy.vertical.unit
         free = NOTHING if row is None else self._ledger.room(row)[0]
         step = amounts_of([min(room // u, _STEP_UNITS) * u for room, u in zip(free, unit, strict=True)])
-        return permit.plus(step).at_most(pod.vertical.max).at_least(permit)
+        return permit.plus(step).at_most(claim.account.max).at_least(permit)
 
     def written(self, event: PermitWritten, now: Instant) -> list[Effect]:
         """An annotation is known to say this now."""
@@ -205,7 +200,8 @@ class Ceilings:
             self._annotations.note(pod, event.text, event.version)
         if standing is None:
             return []
-        meant, standing.writing, standing.doubted = standing.writing, None, None
+        meant, standing.writing, standing.doubted = standing.writing, None, ()
+        self._fence(event.pod, standing)
         if meant is None or event.text != meant.text():
             self._tally.permit_write_failures += 1
         return self._go_on(event.pod, standing, now)
@@ -216,15 +212,24 @@ class Ceilings:
         standing = self._standings.get(event.pod)
         if standing is None:
             return []
-        standing.doubted, standing.writing, standing.attempts = standing.writing or standing.doubted, None, _MAX_ATTEMPTS
+        if standing.writing is not None:
+            standing.doubted = _extremes((*standing.doubted, standing.writing))
+        standing.writing, standing.attempts = None, _MAX_ATTEMPTS
         standing.written_at = Instant(now + _PATIENCE_SECONDS)
         return self._go_on(event.pod, standing, now)
+
+    def _fence(self, uid: PodUid, standing: Standing) -> None:
+        """Whatever was sent before meant an older text, and does nothing any more: so for all pods of the machine."""
+        for other in [uid] if standing.machine is None else self._standings.of_machine(standing.machine):
+            if (found := self._standings.get(other)) is not None:
+                found.fenced = True
+                self.records.mark(other)
 
     def _go_on(self, uid: PodUid, standing: Standing, now: Instant) -> list[Effect]:
         claim = self._claims.get(uid)
         effects: list[Effect] = []
         if claim is not None and standing.urgent:
-            standing.behind = self._is_behind(uid, claim, now)
+            standing.behind = self._is_behind(uid, claim)
             covered = claim.account.reserved.within(self.safe(uid))
             if covered or standing.attempts >= _MAX_ATTEMPTS:
                 standing.urgent = False
@@ -251,25 +256,21 @@ class Ceilings:
             at, uid = heapq.heappop(self._due)
             standing = self._standings.get(uid)
             if standing is not None and standing.settle_at == at:
-                effects += self._write(uid, ahead=False, now=now)
+                effects += self._write_lazily(uid, now)
         return effects
 
     def forget(self, uid: PodUid, node: NodeName) -> None:
         """The pod counts no more; growth may have waited for it."""
-        self._mark_stale(uid, node, stale=False)
+        self.records.forget(uid, node)
         self.settled.append(uid)
         self._released.append(node)
 
     def rebuild(self) -> None:
         """After standings were put from elsewhere: what is due, and what is stale, follows from them."""
         for uid, standing in self._standings.items():
-            claim, pod = self._claims.get(uid), self._pods.known(uid)
             if standing.settle_at is not None:
                 heapq.heappush(self._due, (standing.settle_at, uid))
-            if claim is not None and pod is not None and pod.vertical is not None and _is_kept(standing):
-                written = read_written(self._annotations.place_of(pod).text)
-                stale = written is not None and not written.permit.within(claim.account.reserved)
-                self._mark_stale(uid, claim.node, stale=stale)
+            self.records.mark(uid)
 
     def writing(self) -> int:
         """Writes under way."""
@@ -282,6 +283,14 @@ def _restlessness(standing: Standing, permit: Amounts, now: Instant) -> int:
         return 0
     needed_again = standing.lowered_from is not None and permit.within(standing.lowered_from)
     return min(standing.restless + needed_again, _MOST_RESTLESS)
+
+
+def _extremes(texts: Sequence[Written]) -> tuple[Written, ...]:
+    """The least and the most that any of the texts would mean: no more need be remembered, however many there are."""
+    permits, ceilings = [text.permit for text in texts], [text.ceiling for text in texts]
+    least = Written(permit=reduce(Amounts.at_most, permits), ceiling=reduce(Amounts.at_most, ceilings))
+    most = Written(permit=reduce(Amounts.at_least, permits), ceiling=reduce(Amounts.at_least, ceilings))
+    return (least,) if least == most else (least, most)
 
 
 def _is_kept(standing: Standing) -> bool:

@@ -46,6 +46,12 @@ class Claims:
         self._waiting: dict[PodUid, None] = {}
         #: What a snapshot copies: the claims whose node has a row.
         self.placed: dict[PodUid, PlacedPod] = {}
+        #: UIDs of pods whose place or account changed, for whoever watches; None: nobody does.
+        self.changed: set[PodUid] | None = None
+
+    def _note(self, uid: PodUid) -> None:
+        if self.changed is not None:
+            self.changed.add(uid)
 
     def get(self, uid: PodUid) -> Claim | None:
         return self._claims.get(uid)
@@ -53,6 +59,7 @@ class Claims:
     def put(self, uid: PodUid, claim: Claim) -> None:
         """Counts a pod on a node, in place of where it counted before."""
         self.drop(uid)
+        self._note(uid)
         self._claims[uid] = claim
         self._by_node.setdefault(claim.node, {})[uid] = None
         if claim.state != "seen":
@@ -66,6 +73,7 @@ class Claims:
         claim = self._claims.pop(uid, None)
         if claim is None:
             return None
+        self._note(uid)
         self._waiting.pop(uid, None)
         on_node = self._by_node[claim.node]
         del on_node[uid]
@@ -83,6 +91,7 @@ class Claims:
     def recount(self, uid: PodUid, account: Account) -> None:
         """The same place, another account."""
         claim = self._claims[uid]
+        self._note(uid)
         self._claims[uid] = replace(claim, account=account)
         placed = self.placed.get(uid)
         if placed is not None:

@@ -3,12 +3,13 @@
 import numpy as np
 
 from slackwater.model.columns import SCHEMA, NodeColumns
+from slackwater.model.resources import NOTHING
 from slackwater.world.world import World
 
 
 def violations(world: World) -> list[str]:
     """One sentence for each invariant that does not hold; empty when all do."""
-    return [*_sums(world), *_signs(world)]
+    return [*_sums(world), *_signs(world), *_records(world)]
 
 
 def _sums(world: World) -> list[str]:
@@ -50,6 +51,17 @@ def _shared(world: World, want: NodeColumns) -> list[str]:
 def _signs(world: World) -> list[str]:
     return [
         f"{column.name}: negative on some node" for column in SCHEMA if (getattr(world.ledger.columns, column.name) < 0).any()
+    ]
+
+
+def _records(world: World) -> list[str]:
+    """How far records are above accounts was worked out after whatever last changed it."""
+    records = world.ceilings.records
+    marked = records.marked()
+    return [
+        f"pod {claim.key}: records are marked {marked.get(uid, NOTHING)} above its account, want {records.excess(uid)}"
+        for uid, claim in world.claims.copy().items()
+        if records.excess(uid) != marked.get(uid, NOTHING)
     ]
 
 

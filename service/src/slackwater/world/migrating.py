@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.ledger.transitions import migration_ended, migration_started
+from slackwater.ledger.account import Account
+from slackwater.ledger.transitions import migration_ended, migration_found, migration_started
 from slackwater.model.columns import Rows
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
@@ -173,10 +174,9 @@ class Migrating:
             created=True,
         )
         if pod is not None and claim is not None:
-            account = migration_started(claim.account)
-            self._claims.recount(pod.uid, account)
+            self._claims.recount(pod.uid, migration_found(claim.account))
             self.choice.queue.drop(pod.uid)
-            move.pod, move.source, move.amounts = pod.uid, claim.node, account.reserved
+            move.pod, move.source, move.amounts = pod.uid, claim.node, _in_use(pod, claim.account)
         self._enter(move)
         return move
 
@@ -203,7 +203,7 @@ class Migrating:
         """Its machine has arrived elsewhere, and it still counts: nobody else has to leave for the pressure that it is."""
         claim = self._claims.get(source.uid)
         if claim is not None and claim.account.accounted_for == NOTHING:
-            self._claims.recount(source.uid, migration_started(claim.account))
+            self._claims.recount(source.uid, migration_found(claim.account))
 
     def _leave(self, move: Move, *, relieving: bool = False) -> None:
         """The move is over, however: nothing is held any more. With `relieving` its source is about to go, and what it accounts
@@ -278,9 +278,8 @@ class Migrating:
         claim = self._claims.get(pod.uid)
         if claim is None:
             return
-        account = migration_started(claim.account)
-        self._claims.recount(pod.uid, account)
-        move.pod, move.source, move.amounts = pod.uid, claim.node, account.reserved
+        self._claims.recount(pod.uid, migration_found(claim.account))
+        move.pod, move.source, move.amounts = pod.uid, claim.node, _in_use(pod, claim.account)
         self._by_source[pod.uid] = move.key
         self._hold_landing(move)
 
@@ -349,6 +348,12 @@ class Migrating:
 
 
 _NO_KEY: Final = PodKey("", "")
+
+
+def _in_use(pod: Pod, account: Account) -> Amounts:
+    """What a target has to have room for."""
+    certain = account.reserved.minus(account.buffer)
+    return certain if pod.vertical is None else certain.at_least(pod.vertical.using.at_most(account.reserved))
 
 
 def _holder(key: PodKey) -> PodUid:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from slackwater.ledger.account import Account
 from slackwater.ledger.growth import Question, settled
 from slackwater.model.effects import Effect, Resize
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
@@ -30,14 +31,14 @@ LARGEST_AMOUNT: Final = 2**50
 class Decided:
     """What a question came to, before what it needs is written. `denied`: some growth had no room.
 
-    `asked` and `last_permit` are in milliCPU and bytes, whatever the agent counts in. `first_odd`: this is the pod's first
-    question that is no multiple of its compute unit.
+    `asked`, and `held` which the agent has already, are in milliCPU and bytes, whatever the agent counts in. `first_odd`: this
+    is the pod's first question that is no multiple of its compute unit.
     """
 
     uid: PodUid
     row: Row
     asked: Amounts
-    last_permit: Amounts
+    held: Amounts
     slot_bytes: int
     told: bool  #: the agent knows that the pod migrates: it has what it has
     migrate: bool
@@ -91,7 +92,7 @@ class Permits:
         question = _question(ask, pod.vertical, slot_bytes, policy)
         if isinstance(question, PermitRefusal):
             return question
-        if self._migrating.is_told(pod) and question.asked != claim.account.reserved:
+        if self._migrating.is_told(pod) and not _as_held(claim.account, question):
             message = "cannot change resources: agent has already been informed that pod is migrating"
             return PermitRefusal(status=400, code="migrating", message=message)
         return _Case(pod, standing, claim, row, ask, question, slot_bytes)
@@ -103,21 +104,23 @@ class Permits:
         first_odd = self._hear(case, now, leaving=leaving or landing is not None)
         effects: list[Effect] = []
         told = self._migrating.is_told(pod)
-        if not told:
+        if told:
+            effects += self._held(case, now)
+        else:
             effects += self._settle(case, now, withhold=leaving or landing is not None)
             if landing is not None:
                 effects += self._migrating.start(pod, landing)
             elif leaving:
                 self._migrating.still_leaving(uid)
             # Before a resize: a pod's writes are sent in this order.
-            effects = [*self._ceilings.ensure(uid, now), *effects]
+            effects = [*self._ceilings.ensure(uid, now, held=case.held()), *effects]
         claim = self._claims.get(uid)
         assert claim is not None
         return Decided(
             uid=uid,
             row=case.row,
             asked=case.question.asked,
-            last_permit=case.question.last_permit,
+            held=case.held(),
             slot_bytes=case.slot_bytes,
             told=told,
             migrate=landing is not None,
@@ -138,13 +141,23 @@ class Permits:
         first_odd, standing.odd = odd and not standing.odd, standing.odd or odd
         return first_odd
 
+    def _held(self, case: "_Case", now: Instant) -> list[Effect]:
+        """The agent of a pod that migrates has told what the pod has: nothing is left to be uncertain about."""
+        account = case.claim.account
+        if account.buffer == NOTHING:
+            return []
+        self._claims.recount(case.pod.uid, replace(account, reserved=case.question.asked, buffer=NOTHING))
+        self._migrating.still_leaving(case.pod.uid)
+        self._ceilings.recorded(case.pod.uid)
+        return self._room_given(now)
+
     def _settle(self, case: "_Case", now: Instant, *, withhold: bool) -> list[Effect]:
         """The formula, and what it changes on the node."""
         uid, vertical, before = case.pod.uid, case.pod.vertical, case.claim.account
         assert vertical is not None
         question = case.question
         if case.ask.last_permit is None and before.buffer != NOTHING:  # a new agent goes on with what its VM has
-            question = replace(question, last_permit=vertical.using.at_most(question.asked))
+            question = replace(question, last_permit=case.held())
         resizing = vertical.resizing
         put_off = resizing is not None and resizing.pending is not None
         if withhold:
@@ -178,7 +191,7 @@ class Permits:
             return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
         granted = claim.account.reserved if standing.permitted is None else standing.permitted
         granted = granted.at_most(decided.asked)
-        safe = granted if decided.told else self._ceilings.safe(decided.uid).at_least(decided.last_permit)
+        safe = granted if decided.told else self._ceilings.safe(decided.uid).at_least(decided.held)
         return PermitAnswer(
             permit=granted.at_most(safe),
             slot_bytes=decided.slot_bytes,
@@ -186,6 +199,13 @@ class Permits:
             ceiling_pending=not granted.within(safe),
             node=claim.node,
         )
+
+
+def _as_held(account: Account, question: Question) -> bool:
+    """Is that what the pod has? Before its agent has been heard, it may have been permitted some of its Buffer."""
+    certain = account.reserved.minus(account.buffer)
+    most = certain.at_least(question.last_permit).at_most(account.reserved)
+    return certain.within(question.asked) and question.asked.within(most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +219,12 @@ class _Case:
     ask: PermitAsk
     question: Question
     slot_bytes: int
+
+    def held(self) -> Amounts:
+        """What the agent has already; one that begins goes on with what its pod uses."""
+        if self.ask.last_permit is not None or self.pod.vertical is None:
+            return self.question.last_permit
+        return self.pod.vertical.using.at_most(self.question.asked)
 
 
 def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Policy) -> Question | PermitRefusal:

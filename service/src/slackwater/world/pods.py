@@ -23,6 +23,8 @@ class PodTable:
         #: When to forget that the pod is gone, and whether a read said so.
         self._gone: dict[PodUid, tuple[Instant, bool]] = {}
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
+        #: UIDs of pods that came, changed or went, for whoever watches; None: nobody does.
+        self.changed: set[PodUid] | None = None
         #: How many pods have each priority, which never changes.
         self.priorities: Counter[int] = Counter()
         #: Pods that are being deleted.
@@ -47,6 +49,8 @@ class PodTable:
         (self.leaving.add if pod.deleting else self.leaving.discard)(pod.uid)
         self._uid_of[pod.key] = pod.uid
         self._overheard.pop(pod.uid, None)
+        if self.changed is not None:
+            self.changed.add(pod.uid)
         return True
 
     def overhear(self, pod: Pod, now: Instant) -> None:
@@ -65,6 +69,8 @@ class PodTable:
         dropped = self._pods.pop(uid, None)
         self.leaving.discard(uid)
         self._count(dropped, -1)
+        if self.changed is not None:
+            self.changed.add(uid)
         return dropped
 
     def _count(self, pod: Pod | None, change: int) -> None:

@@ -83,6 +83,7 @@ class _Restoring:
         world.ceilings.settled.clear()
         world.ceilings.rebuild()
         world.synced = self._document["synced"]
+        world.standings.listing = not world.synced
         world.generation = Generation(self._document["generation"])
         return world
 
@@ -137,7 +138,9 @@ class _Restoring:
             denied_since=self._at(entry["deniedSinceSeconds"]),
             odd=entry["odd"],
             writing=None if entry["writing"] is None else msgspec.convert(entry["writing"], Written),
-            doubted=None if entry["doubted"] is None else msgspec.convert(entry["doubted"], Written),
+            doubted=tuple(msgspec.convert(written, Written) for written in entry["doubted"]),
+            fenced=entry["fenced"],
+            found_on=entry["foundOn"],
             urgent=entry["urgent"],
             behind=entry["behind"],
             attempts=entry["attempts"],

@@ -6,7 +6,7 @@ A standing lives as long as its pod's claim. The formulas are the ledger's; here
 from dataclasses import dataclass, replace
 
 from slackwater.ledger.account import Account, certain_account, ordinary_account, restored_account, unheard_account
-from slackwater.ledger.transitions import bounds_changed, scaling_disabled, use_changed
+from slackwater.ledger.transitions import bounds_changed, migration_found, scaling_disabled, use_changed
 from slackwater.model.ids import Instant, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Load
@@ -32,7 +32,9 @@ class Standing:
     odd: bool = False  #: has asked for no multiple of its compute unit
     # How the annotation is kept: `ceilings.py` alone changes these.
     writing: Written | None = None
-    doubted: Written | None = None  #: of a write that failed: it may stand there all the same
+    doubted: tuple[Written, ...] = ()  #: of writes that failed: each may stand there all the same
+    fenced: bool = True  #: nothing that a former process sent can change the annotation any more
+    found_on: str | None = None  #: the text that its account rests on until its agent has been heard
     urgent: bool = False  #: an agent waits for its ceiling to be written
     behind: bool = False  #: has grown into room that is still written as others'
     attempts: int = 0
@@ -52,6 +54,8 @@ class Standings:
         self._of_machine: dict[PodKey, dict[PodUid, None]] = {}
         #: What a restart would count, as last worked out: each request asks for it several times.
         self._restored: dict[PodUid, tuple[Vertical, str | None, str, Account]] = {}
+        #: Until everything was listed once: what stands on record then was written by a former process.
+        self.listing = True
 
     def get(self, uid: PodUid) -> Standing | None:
         return self._standings.get(uid)
@@ -100,11 +104,31 @@ class Standings:
 
     def found(self, pod: Pod, *, scheduler_name: str) -> Account:
         """The pod was found bound: before our time, or behind our back."""
-        if pod.vertical is None:
+        vertical = pod.vertical
+        if vertical is None:
             return ordinary_account(pod.kind.requests)
-        account = self.after_restart(pod, scheduler_name=scheduler_name)
-        self._begin(pod, pod.vertical, exact=not pod.vertical.scaling or pod.vertical.migration is not None)
-        return account
+        self._begin(pod, vertical, exact=not vertical.scaling or _is_target(vertical))
+        standing = self._standings[pod.uid]
+        standing.fenced = not self.listing or not vertical.scaling or _is_target(vertical)
+        standing.found_on = self._annotations.place_of(pod).text
+        return self._restored_account(pod, vertical, standing.found_on, scheduler_name)
+
+    def _found_again(self, pod: Pod, vertical: Vertical, standing: Standing, scheduler_name: str) -> Account:
+        """Nobody has been heard yet, and the pod or its machine says something else than before."""
+        if self.listing:  # else it is what a former process had on its way, of which nobody was told
+            standing.found_on = self._annotations.place_of(pod).text
+        return self._restored_account(pod, vertical, standing.found_on, scheduler_name)
+
+    def own(self, pod: Pod) -> Written | None:
+        """What is on record for this pod; None where nothing is that can be read, or what is there is another pod's."""
+        return _own(read_written(self._annotations.place_of(pod).text), pod)
+
+    def may_write(self, pod: Pod) -> bool:
+        """May a record of the pod be written? A machine that has arrived elsewhere has the record of its new pod."""
+        if pod.vertical is None or _is_target(pod.vertical):
+            return False
+        written = read_written(self._annotations.place_of(pod).text)
+        return pod.vertical.migration is None or written is None or _own(written, pod) is not None
 
     def after_restart(self, pod: Pod, *, scheduler_name: str) -> Account:
         """What a process that knows only the API's objects counts for the pod."""
@@ -121,15 +145,19 @@ class Standings:
 
     @staticmethod
     def _restored_account(pod: Pod, vertical: Vertical, text: str | None, scheduler_name: str) -> Account:
-        written = read_written(text)
-        migration = vertical.migration
-        if not vertical.scaling or (migration is not None and (migration.role == "target" or written is None)):
+        written, migration = read_written(text), vertical.migration
+        own = _own(written, pod)
+        if not vertical.scaling or _is_target(vertical):
             return _placed_account(vertical)
-        if written is not None and migration is not None:  # its agent has stopped, or will, at what it was permitted
-            return replace(_placed_account(vertical), reserved=written.permit.at_least(vertical.using))
-        if written is not None:
-            return restored_account(vertical, permit=written.permit, ceiling=written.ceiling)
-        return unheard_account(vertical) if pod.kind.scheduler_name == scheduler_name else _placed_account(vertical)
+        if own is not None:
+            return restored_account(vertical, permit=own.permit, ceiling=own.ceiling)
+        if migration is None and pod.kind.scheduler_name != scheduler_name:
+            return _placed_account(vertical)
+        account = unheard_account(vertical)
+        if migration is None or written is None:
+            return account
+        # Its machine has arrived elsewhere, and what it shows as used may be used there.
+        return replace(account, buffer=account.reserved.minus(vertical.using.at_most(vertical.min)))
 
     # --- how it changes ---------------------------------------------------------------------------------------------------
 
@@ -145,11 +173,20 @@ class Standings:
         if standing is None:
             return self.placed(pod)
         before, standing.vertical = standing.vertical, vertical
-        if not standing.exact and standing.heard_at is None and account.accounted_for == NOTHING:
-            return self.found(pod, scheduler_name=scheduler_name)
+        if not standing.exact and standing.heard_at is None:
+            found = self._found_again(pod, vertical, standing, scheduler_name)
+            return found if account.accounted_for == NOTHING else migration_found(found)
         if before == vertical:
             return account
         return _resized(before, standing, account) if vertical.resizing is not None else _followed(before, vertical, account)
+
+
+def _is_target(vertical: Vertical) -> bool:
+    return vertical.migration is not None and vertical.migration.role == "target"
+
+
+def _own(written: Written | None, pod: Pod) -> Written | None:
+    return written if written is not None and written.pod in {"", pod.uid} else None
 
 
 def _placed_account(vertical: Vertical) -> Account:
@@ -191,6 +228,6 @@ def _followed(before: Vertical, after: Vertical, account: Account) -> Account:
             if grows
             else replace(account, min=after.min, max=after.max)
         )
-    if before.using != after.using and not (before.scaling and after.scaling):
+    if before.using != after.using and (not (before.scaling and after.scaling) or _is_target(after)):
         account = use_changed(account, after.using)
     return account

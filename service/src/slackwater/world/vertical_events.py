@@ -15,7 +15,7 @@ from slackwater.model.events import (
     PermitWritten,
     VerticalEvent,
 )
-from slackwater.model.ids import Instant
+from slackwater.model.ids import Instant, PodKey
 from slackwater.world.books import Books
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.migrating import Migrating
@@ -38,7 +38,7 @@ class VerticalEvents:
             case MachineSeen():
                 self._machine_seen(event, policy)
             case MachineGone(key):
-                self._annotations.machine_gone(key)
+                self._machine_gone(key)
             case PermitWritten():
                 return self._ceilings.written(event, now)
             case PermitNotWritten():
@@ -57,6 +57,11 @@ class VerticalEvents:
                 assert_never(event)
         return []
 
+    def _machine_gone(self, key: PodKey) -> None:
+        self._annotations.machine_gone(key)
+        for uid in self._standings.of_machine(key):
+            self._ceilings.recorded(uid)
+
     def _machine_seen(self, event: MachineSeen, policy: Policy) -> None:
         """Pods that are counted by a guess are counted anew where their machine tells of a permit."""
         if not self._annotations.machine_seen(event.machine):
@@ -67,3 +72,4 @@ class VerticalEvents:
                 account = self._standings.seen(pod, claim.account, scheduler_name=policy.scheduler_name)
                 if account != claim.account:
                     self._claims.recount(uid, account)
+                self._ceilings.recorded(uid)

@@ -140,7 +140,8 @@ class World:
         """A changed configuration takes effect: from the next question on, and for every node at once."""
         self.generation = Generation(self.generation + 1)
         changed = policy.nodes != self.policy.nodes
-        self.policy = self.ceilings.policy = policy
+        self.policy = policy
+        self.ceilings.adopt_policy(policy)
         if changed:
             self.nodes.set_policy(policy.nodes)
         self._owed += self.refusals.wake_all()

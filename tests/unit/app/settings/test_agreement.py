@@ -46,6 +46,26 @@ CONFLICTS = {
         f'{GROUPS}[2].name: got "a", want another name than {GROUPS}[0].name',
     ),
     "min-above-max": (group("minSize: 4, maxSize: 3"), f"{GROUPS}[0].minSize: got 4, want <= {GROUPS}[0].maxSize (3)"),
+    "no-server-of-an-external-provider": (
+        group("provider: externalgrpc"),
+        f"autoscaler.providers.externalgrpc: got nothing, want the server that {GROUPS}[0].provider needs",
+    ),
+    "kwok-group-of-two-names": (
+        group("id: b"),
+        f'{GROUPS}[0].id: got "b", want nothing: a kwok group has no other name',
+    ),
+    "weather-of-a-real-cloud": (
+        group("provider: clusterapi, kwok: {failing: 0.1}"),
+        f"{GROUPS}[0].kwok: got a mapping, want nothing where another provider is used",
+    ),
+    "shares-above-one": (
+        group("kwok: {failing: 0.5, silent: 0.5, unready: 0.25}"),
+        f"{GROUPS}[0].kwok.failing: got 0.5, want failing, silent and unready of 1 in all, not 1.25",
+    ),
+    "client-certificate-without-key": (
+        'autoscaler: {providers: {externalgrpc: {address: "a:1", tls: {certFile: c}}}}',
+        "autoscaler.providers.externalgrpc.tls.keyFile: got nothing, want what belongs to certFile",
+    ),
     "taint-twice": (
         group("template: {spec: {taints: [{key: k, effect: NoSchedule}, {key: k, value: v, effect: NoSchedule}]}}"),
         f"{GROUPS}[0].template.spec.taints[1]: got k:NoSchedule a second time, want each key and effect once, as in a Node",
@@ -74,6 +94,9 @@ def test_a_conflict_is_refused(text: str, want: str) -> None:
         "listeners: {agents: {authentication: {certificates: {}}, tls: {certFile: c, keyFile: k, clientCAFile: a}}}",
         "autoscaler: {expanders: [priority, least-waste]}",
         group("minSize: 3, maxSize: 3"),
+        group("kwok: {failing: 0.5, silent: 0.5}"),
+        group("provider: clusterapi, id: MachinePool/default/a"),
+        'autoscaler: {providers: {externalgrpc: {address: "a:1", tls: {}}}, nodeGroups: [{name: a, provider: externalgrpc}]}',
         group("template: {spec: {taints: [{key: k, effect: NoSchedule}, {key: k, effect: NoExecute}]}}"),
         group("template: {status: {capacity: {cpu: 1}, allocatable: {cpu: 1000m, memory: 1Gi}}}"),
     ],

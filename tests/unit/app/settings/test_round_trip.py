@@ -55,7 +55,12 @@ def node_groups(draw: st.DrawFn) -> list[dict[str, Any]]:
             "spec": {"taints": [{"key": "a.b/c", "value": draw(label_values), "effect": effect} for effect in taints]},
             "status": {"capacity": resources},
         }
-        groups.append({"name": name, "minSize": smallest, "maxSize": largest, "template": template})
+        provider = draw(st.sampled_from(["kwok", "clusterapi"]))
+        groups.append({"name": name, "provider": provider, "minSize": smallest, "maxSize": largest, "template": template})
+        if provider == "kwok":
+            groups[-1]["kwok"] = draw(some_of(appearAfter=durations(nanoseconds), failing=fractions, stock=st.none() | counts))
+        else:
+            groups[-1]["id"] = draw(st.sampled_from(["MachinePool/default/md", "x"]))
     return groups
 
 
@@ -126,6 +131,25 @@ files = st.fixed_dictionaries(
                 min_size=1,
             ),
             nodeGroups=node_groups(),
+            providers=some_of(
+                kwok=some_of(namespace=st.sampled_from(["kube-system", "x"]), seed=counts),
+                clusterapi=st.none() | some_of(kubeconfig=paths, namespace=st.just("a"), clusterName=label_values),
+                externalgrpc=st.none()
+                | st.fixed_dictionaries(
+                    {"address": addresses(port=4)},
+                    optional={"timeout": durations(some_nanoseconds), "tls": st.none() | some_of(caFile=paths)},
+                ),
+            ),
+            scaleUp=some_of(
+                balanceSimilarGroups=st.booleans(),
+                expendablePodsPriorityCutoff=st.integers(-(2**31), 2**31 - 1),
+                settleTime=durations(nanoseconds),
+                maxPods=counts,
+                limits=st.dictionaries(st.sampled_from(["nodes", "cpu", "memory", "a/b"]), quantities(nanos, "n")),
+                quotas=st.lists(
+                    st.fixed_dictionaries({"name": group_names}, optional={"limits": st.just({"nodes": "3"})}), max_size=2
+                ),
+            ),
             scaleDown=some_of(utilizationThreshold=fractions, unneededTime=durations(nanoseconds)),
         ),
         "kube": some_of(listPageSize=widths, writeDeadline=durations(some_nanoseconds)),

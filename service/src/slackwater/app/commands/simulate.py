@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from slackwater.app.commands.columns import columns
 from slackwater.app.commands.failure import CommandFailed
+from slackwater.app.commands.scaleup import add_scale_up
 from slackwater.app.commands.sources import name_of, settings_from
 
 _PLACEMENT: Final = """\
@@ -29,7 +31,7 @@ _MOST_REASONS: Final = 3
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "simulate",
-        help="say from a file where pods could go",
+        help="say from a file where pods could go, and which nodes they need",
         description="What-if on a file as `kubectl get nodes,pods,... -A -o json` (or yaml) writes it.",
     )
     what = parser.add_subparsers(prog="slackwater simulate", metavar="WHAT", required=True)
@@ -52,6 +54,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     placement.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")
     placement.set_defaults(run=run_placement)
+    add_scale_up(what)
 
 
 def run_placement(args: argparse.Namespace) -> int:
@@ -87,7 +90,7 @@ def _json(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def _sequential_table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     found = list(lines)
     rows = [(line["pod"], line["node"] or "-") for line in found]
-    yield from _columns([("POD", "NODE"), *rows])
+    yield from columns([("POD", "NODE"), *rows])
     placed = sum(node != "-" for _, node in rows)
     yield f"{placed} of {len(rows)} pods placed"
     yield from _notes(found)
@@ -96,7 +99,7 @@ def _sequential_table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def _table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     found = list(lines)
     rows = [(line["pod"], _count(line), _why_not(line)) for line in found]
-    yield from _columns([("POD", "NODES", "WHY NOT THE OTHERS"), *rows])
+    yield from columns([("POD", "NODES", "WHY NOT THE OTHERS"), *rows])
     feasible = sum(bool(line["feasible"]) for line in found)
     yield f"{feasible} of {len(found)} pods fit somewhere"
     yield from _notes(found)
@@ -118,9 +121,3 @@ def _why_not(line: Mapping[str, Any]) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{count} {reason}" for reason, count in ordered[:_MOST_REASONS]]
     return ", ".join([*shown, "..."] if len(ordered) > _MOST_REASONS else shown)
-
-
-def _columns(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

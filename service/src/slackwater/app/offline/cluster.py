@@ -5,15 +5,18 @@ skipped. A kind of which there is no object at all is unknown.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from slackwater.app.offline.completing import completed_pod
+from slackwater.app.offline.completing import completed_pod, completed_template
 from slackwater.app.offline.defaultspread import OWNERS, SERVICE, Spreading
+from slackwater.decide.scaleup.expanders.priority import BadPriorities, Priorities
 from slackwater.edge.kube import storage as decoding
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder
+from slackwater.edge.kube.priorities import CONFIG_MAP, decode_priorities
+from slackwater.edge.kube.surroundings import decode_daemon_set
 from slackwater.model.ids import PodUid
 from slackwater.model.kinds import KindInterner
 from slackwater.model.objects import Node, Pod
@@ -22,8 +25,12 @@ from slackwater.model.storage import Attachment, Storage
 
 T = TypeVar("T")
 _DEEPEST: Final = 16
-_NAMESPACED: Final = frozenset({"Pod", "PersistentVolumeClaim", "CSIStorageCapacity"})
+_DAEMON_SET: Final = "DaemonSet"
+_CONFIG_MAP: Final = "ConfigMap"
+_NAMESPACED: Final = frozenset({"Pod", "PersistentVolumeClaim", "CSIStorageCapacity", _DAEMON_SET, _CONFIG_MAP})
 _SPREADING: Final = (SERVICE, *OWNERS)
+#: What only adding nodes reads.
+_SCALING: Final = (_DAEMON_SET, _CONFIG_MAP)
 READ: Final = (
     "Node",
     "Pod",
@@ -54,6 +61,8 @@ class Cluster:
     """Decoded objects, in the order of the file. `unknown` are kinds of which it has none.
 
     `spread_by_default` selects, for pods that state no spread constraints, the pods of their Services and controllers.
+    `daemons` are the pods that DaemonSets would make. `priorities` is Cluster Autoscaler's ConfigMap for its expander of that
+    name, None where the file has none that can be read: then `priorities_problem` may say why.
     """
 
     nodes: tuple[Node, ...]
@@ -62,6 +71,9 @@ class Cluster:
     storage: Storage = field(default_factory=Storage)
     unknown: frozenset[str] = frozenset()
     spread_by_default: Mapping[PodUid, Selector] = field(default_factory=dict)
+    daemons: tuple[Pod, ...] = ()
+    priorities: Priorities | None = None
+    priorities_problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +91,13 @@ class _Found:
 
 def read_cluster(*documents: object) -> Cluster:
     """Raises `ClusterError`."""
-    by_kind: dict[str, list[_Found]] = {kind: [] for kind in (*READ, *_SPREADING)}
+    by_kind: dict[str, list[_Found]] = {kind: [] for kind in (*READ, *_SPREADING, *_SCALING)}
     for number, document in enumerate(documents):
         path = "" if len(documents) == 1 else f"document {number}"
         for found in _objects(document, path, "", 0):
             by_kind[found.kind].append(found)
     kinds = KindInterner()
+    daemons = PodDecoder(kinds)
     cluster = Cluster(
         nodes=tuple(_each(by_kind["Node"], NodeDecoder().decode)),
         pods=tuple(_each(by_kind["Pod"], PodDecoder(kinds).decode)),
@@ -92,9 +105,21 @@ def read_cluster(*documents: object) -> Cluster:
         storage=_storage(by_kind),
         unknown=frozenset(kind for kind in READ if not by_kind[kind]),
         spread_by_default=_spread_by_default(by_kind),
+        daemons=tuple(_each(by_kind[_DAEMON_SET], lambda raw: decode_daemon_set(daemons, raw))),
     )
+    cluster = _with_priorities(cluster, by_kind[_CONFIG_MAP])
     _refuse_twins(by_kind["Node"], by_kind["Pod"])
     return cluster
+
+
+def _with_priorities(cluster: Cluster, config_maps: Sequence[_Found]) -> Cluster:
+    """From the expander's ConfigMap; that of kube-system where several namespaces have one. A broken one has no effect."""
+    found = [item for item in config_maps if item.body["metadata"]["name"] == CONFIG_MAP]
+    found.sort(key=lambda item: item.body["metadata"]["namespace"] != "kube-system")
+    try:
+        return replace(cluster, priorities=decode_priorities(msgspec.json.encode(found[0].body))) if found else cluster
+    except BadPriorities as err:
+        return replace(cluster, priorities_problem=str(err))
 
 
 def _spread_by_default(by_kind: Mapping[str, Sequence[_Found]]) -> dict[PodUid, Selector]:
@@ -157,7 +182,7 @@ def _objects(body: object, path: str, kind: str, depth: int) -> Iterator[_Found]
             yield from _objects(item, _below(path, f"items[{index}]"), kind.removesuffix("List"), depth + 1)
     elif not kind or not isinstance(kind, str):
         raise ClusterError(_below(path, "kind"), "", f"got {_shown(body.get('kind'))}, want the kind of the object")
-    elif kind in READ or kind in _SPREADING:
+    elif kind in READ or kind in _SPREADING or kind in _SCALING:
         yield _Found(path or kind, kind, _completed(body, path or kind, kind))
 
 
@@ -172,12 +197,16 @@ def _completed(body: Mapping[str, Any], path: str, kind: str) -> Mapping[str, An
     if not meta.get("uid"):  # a manifest's; the API server gives each object one
         meta["uid"] = f"{kind}/{meta.get('namespace', '')}/{name}"
     body = {**body, "metadata": meta}
-    if kind != "Pod":
-        return body
     try:
-        return completed_pod(body)
+        match kind:
+            case "Pod":
+                return completed_pod(body)
+            case "DaemonSet":
+                return completed_template(body)
+            case _:
+                return body
     except (ValueError, TypeError, AttributeError) as err:
-        raise ClusterError(path, f"Pod {meta['namespace']}/{name}", str(err)) from err
+        raise ClusterError(path, f"{kind} {meta['namespace']}/{name}", str(err)) from err
 
 
 def _each(found: Sequence[_Found], decode: Callable[[bytes], T]) -> list[T]:

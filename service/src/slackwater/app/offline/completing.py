@@ -36,6 +36,14 @@ def completed_pod(pod: Object) -> dict[str, Any]:
     return {**pod, "spec": spec, "status": _rounded(pod.get("status") or {})}
 
 
+def completed_template(controller: Object) -> dict[str, Any]:
+    """A controller whose pod template is completed. Raises ValueError for quantities that are none."""
+    spec = dict(controller.get("spec") or {})
+    template = dict(spec.get("template") or {})
+    template["spec"] = completed_pod({"spec": template.get("spec") or {}})["spec"]
+    return {**controller, "spec": {**spec, "template": template}}
+
+
 def _rounded(part: Any) -> Any:
     """Every amount in thousandths: the API server rounds up what is finer."""
     if isinstance(part, list):

@@ -11,6 +11,7 @@ from itertools import combinations
 from slackwater.app.settings.autoscaling import NodeGroup
 from slackwater.app.settings.model import Settings
 from slackwater.app.settings.problems import Problem, Steps, json_path, show
+from slackwater.app.settings.providers import KwokWeather, Providers
 from slackwater.app.settings.values import Address, quantity_text
 
 _GROUPS: Steps = ("autoscaler", "nodeGroups")
@@ -36,8 +37,11 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _scheduler_tls_conflicts(settings)
     yield from _expander_conflicts(settings)
     yield from _name_conflicts(settings)
+    yield from _external_tls_conflicts(settings)
     for index, group in enumerate(settings.autoscaler.node_groups):
         yield from _size_conflicts(group, (*_GROUPS, index))
+        yield from _provider_conflicts(settings.autoscaler.providers, group, (*_GROUPS, index))
+        yield from _share_conflicts(group, (*_GROUPS, index, "kwok"))
         yield from _taint_conflicts(group, (*_GROUPS, index, "template", "spec", "taints"))
         yield from _allocatable_conflicts(group, (*_GROUPS, index, "template", "status"))
 
@@ -114,6 +118,34 @@ def _size_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
             seen=str(group.min_size),
             wanted=f"<= {json_path((*at, 'maxSize'))} ({group.max_size})",
         )
+
+
+def _provider_conflicts(providers: Providers, group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+    if group.provider == "externalgrpc" and providers.externalgrpc is None:
+        section: Steps = ("autoscaler", "providers", "externalgrpc")
+        wanted = f"the server that {json_path((*at, 'provider'))} needs"
+        yield Conflict(reads=(section, (*at, "provider")), seen="nothing", wanted=wanted)
+    if group.provider == "kwok" and group.id is not None and group.id != group.name:
+        yield Conflict(reads=((*at, "id"),), seen=show(group.id), wanted="nothing: a kwok group has no other name")
+    if group.provider != "kwok" and group.kwok != KwokWeather():
+        reads: tuple[Steps, ...] = ((*at, "kwok"), (*at, "provider"))
+        yield Conflict(reads=reads, seen="a mapping", wanted="nothing where another provider is used")
+
+
+def _share_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+    shares = group.kwok.failing, group.kwok.silent, group.kwok.unready
+    if sum(shares) > 1:
+        reads: tuple[Steps, ...] = ((*at, "failing"), (*at, "silent"), (*at, "unready"))
+        yield Conflict(reads=reads, seen=str(shares[0]), wanted=f"failing, silent and unready of 1 in all, not {sum(shares):g}")
+
+
+def _external_tls_conflicts(settings: Settings) -> Iterator[Conflict]:
+    external = settings.autoscaler.providers.externalgrpc
+    tls = external.tls if external is not None else None
+    at: Steps = ("autoscaler", "providers", "externalgrpc", "tls")
+    if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
+        missing, given = ("keyFile", "certFile") if tls.key_file is None else ("certFile", "keyFile")
+        yield Conflict(reads=((*at, missing), (*at, given)), seen="nothing", wanted=f"what belongs to {given}")
 
 
 def _taint_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:

@@ -1,7 +1,7 @@
 """The `autoscaler` section: the loop, its node groups, scale-down and slack.
 
-Under each key: its unit, why its default is what it is. Deliberately absent: providers' own settings, which come with
-the providers; and anything that acts (see `notes.py` for what this build does with the section).
+Under each key: its unit, why its default is what it is. Deliberately absent: providers' own settings (`providers.py`),
+and anything that acts (see `notes.py` for what this build does with the section).
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from slackwater.app.settings.providers import KwokWeather, Providers
+from slackwater.app.settings.scaleup import ScaleUp
 from slackwater.app.settings.section import Section
 from slackwater.app.settings.values import (
     Count,
@@ -16,6 +18,7 @@ from slackwater.app.settings.values import (
     Fraction,
     GroupName,
     LabelText,
+    ProviderGroup,
     QualifiedName,
     Quantity,
     Switch,
@@ -83,15 +86,24 @@ class NodeGroup(Section):
     """The group's name, unique; the value of the label. No default."""
     provider: Provider = Field(default="kwok", examples=["kwok", "clusterapi", "externalgrpc"])
     """Who creates and deletes the nodes. kwok by default: Node objects alone, for trials and tests."""
+    id: ProviderGroup | None = Field(default=None, examples=["MachineDeployment/default/md-0"])
+    """What the provider calls the group, where that differs from `name`. Unset by default: the same. kwok's groups have
+    no other name."""
     min_size: Count = Field(default=0, examples=[0])
-    """Nodes that are never removed. 0 by default: an unused group may vanish."""
+    """Nodes that are never removed. 0 by default: an unused group may vanish. A provider that has a higher minimum keeps
+    it."""
     max_size: Count = Field(default=5000, examples=[5000])
-    """Nodes that the group may have. 5000 by default, the size Slackwater is measured at."""
+    """Nodes that the group may have. 5000 by default, the size Slackwater is measured at. A provider that has a lower
+    maximum keeps it."""
+    enabled: Switch = True
+    """Whether the autoscaler may change the group. true by default; groups that need not follow demand cost planning time."""
     max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
     """Nodes of this group that may be on their way at the same time; 0: no limit. 100 by default: more overload the
     image registry and the provider, and nodes that fail to start are paid for."""
     template: Template = Template()
     """What a new node looks like."""
+    kwok: KwokWeather = KwokWeather()
+    """How a group of the kwok provider behaves."""
 
 
 class ScaleDown(Section):
@@ -174,6 +186,10 @@ class Autoscaler(Section):
     by default: smallest unused share of new nodes."""
     node_groups: tuple[NodeGroup, ...] = Field(default=(), examples=[[{"name": "pool-a", "maxSize": 50}]])
     """The groups. Empty by default."""
+    providers: Providers = Providers()
+    """Who creates and deletes nodes."""
+    scale_up: ScaleUp = ScaleUp()
+    """For which pods nodes are added, and how many."""
     scale_down: ScaleDown = ScaleDown()
     """When and how nodes are removed."""
     slack: Slack = Slack()

@@ -319,6 +319,7 @@ Fraction = Annotated[float, Number(limits=Limits(at_least=0, at_most=1))]
 Weight = Annotated[float, Number(limits=Limits(at_least=0))]
 Count = Annotated[int, Whole(limits=Limits(at_least=0, at_most=1_000_000))]
 Width = Annotated[int, Whole(limits=Limits(at_least=1, at_most=1_000_000))]
+Priority = Annotated[int, Whole(limits=Limits(at_least=-(2**31), at_most=2**31 - 1))]
 Multiplier = Annotated[int, Whole(limits=Limits(at_least=1, at_most=100))]
 Timeout = Annotated[Duration, TimeSpan(limits=Limits(above=0), example="5s")]
 CallTimeout = Annotated[Duration, TimeSpan(limits=Limits(at_least=SECOND, at_most=30 * SECOND), example="5s")]
@@ -338,6 +339,8 @@ SchedulerName = Annotated[
         words="lower-case letters, digits, '-' and '.', letters or digits at both ends",
     ),
 ]
+Namespace = Annotated[str, Name(pattern=_DNS_LABEL, longest=63, words="a namespace: lower-case letters, digits and '-'")]
+ProviderGroup = Annotated[str, Name(pattern=r"[^\x00-\x20]+", longest=512, words="a provider's name of a group")]
 GroupName = Annotated[str, Name(pattern=_LABEL_VALUE, longest=63, words="a label value: letters, digits, '-', '_' and '.'")]
 FilePath = Annotated[str, Name(pattern=r"[^\x00-\x1f]+", longest=4096, words="the path of a file")]
 ServerName = Annotated[str, Name(pattern=r"[A-Za-z0-9.:-]+", longest=253, words="a DNS name or IP address")]

@@ -17,7 +17,7 @@ from slackwater.edge.kube.ask import Ask, missing_request
 from slackwater.edge.kube.particulars import images, particulars
 from slackwater.edge.kube.plain import plain_likeness
 from slackwater.edge.kube.shared import Shared
-from slackwater.edge.kube.ties import TiesReader, overdue_at
+from slackwater.edge.kube.ties import TiesReader, instant_of, overdue_at
 from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
     BudgetWire,
@@ -36,6 +36,7 @@ from slackwater.model.preempting import read_preempting
 from slackwater.model.requests import rounded_up
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
+from slackwater_protocol.durations import DurationError, parse_duration, seconds
 
 _NODE: Final = msgspec.json.Decoder(NodeWire)
 _BUDGET: Final = msgspec.json.Decoder(BudgetWire)
@@ -91,6 +92,8 @@ class NodeDecoder:
             scalars=_allocatable(status)[1],
             images=tuple(Image(tuple(map(share, i.names or ())), i.size_bytes) for i in status.images or ()),
             features=tuple(map(share, status.declared_features or ())),
+            provider_id=wire.spec.provider_id,
+            created_at=None if meta.creation_timestamp is None else instant_of(meta.creation_timestamp),
         )
 
 
@@ -133,8 +136,9 @@ class PodDecoder:
             ties=self._ties.read(wire),
             ready=ready,
             overdue_at=overdue_at(wire),
-            gates=tuple(gate.name for gate in spec.scheduling_gates) if spec.scheduling_gates else (),
             preempting=read_preempting(meta.annotations.preempting) if meta.annotations is not None else None,
+            gates=tuple(gate.name for gate in spec.scheduling_gates) if spec.scheduling_gates else (),
+            scale_up_delay_seconds=_delay(meta.annotations.scale_up_delay) if meta.annotations is not None else None,
         )
 
     def _kind(self, namespace: str, labels: Labels, wire: PodWire) -> Kind:
@@ -151,6 +155,14 @@ class PodDecoder:
 
     def _node_name(self, name: str) -> NodeName | None:
         return NodeName(self._names.share(name)) if name else None
+
+
+def _delay(text: str | None) -> float | None:
+    """Seconds; None also for what is no duration, since nobody may keep a pod from a node by a slip of the pen."""
+    try:
+        return None if text is None else seconds(parse_duration(text))
+    except DurationError:
+        return None
 
 
 def _vertical(wire: PodWire) -> tuple[Vertical | None, str | None]:

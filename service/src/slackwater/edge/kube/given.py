@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 from slackwater.edge.kube.resource_type import Found
-from slackwater.model.events import Event
+from slackwater.model.events import FeedEvent
 
 K = TypeVar("K", bound=Hashable)
 
@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 class Given(Generic[K]):
     """The reader's state, seen from the feed. A list is `begin_list`, `listed` for each object, `end_list`."""
 
-    def __init__(self, gone: Callable[[K, str], Event]) -> None:
+    def __init__(self, gone: Callable[[K, str], FeedEvent]) -> None:
         self._gone = gone
         self._known: dict[K, tuple[str, int]] = {}  # -> (UID, version)
         #: Known objects that the list under way has not brought, in the order given out; empty between lists.
@@ -28,7 +28,7 @@ class Given(Generic[K]):
         """Also begins it anew, where the last one broke off."""
         self._missing = dict.fromkeys(self._known)
 
-    def listed(self, found: Found[K]) -> list[Event]:
+    def listed(self, found: Found[K]) -> list[FeedEvent]:
         """For an object of a list. A list is the truth: what it shows is given out even where it is older than what is known.
 
         That happens when etcd was restored from a backup; the reader then has to forget first, as it ignores what is older.
@@ -39,7 +39,7 @@ class Given(Generic[K]):
             return [*self.deleted(found.key, found.uid), *self.watched(found)]
         return self.watched(found)
 
-    def watched(self, found: Found[K]) -> list[Event]:
+    def watched(self, found: Found[K]) -> list[FeedEvent]:
         """For an object that a watch shows added or modified: nothing where it is known, or newer than that."""
         known = self._known.get(found.key)
         replaced = known is not None and known[0] != found.uid
@@ -54,7 +54,7 @@ class Given(Generic[K]):
         """For an object of a list that cannot be read: it is there, so what was last given out of it stands."""
         self._missing.pop(key, None)
 
-    def deleted(self, key: K, uid: str) -> list[Event]:
+    def deleted(self, key: K, uid: str) -> list[FeedEvent]:
         """For an object that a watch shows deleted: nothing where it was never given out, or has a successor already."""
         known = self._known.get(key)
         if known is None or known[0] != uid:
@@ -62,7 +62,7 @@ class Given(Generic[K]):
         del self._known[key]
         return [self._gone(key, uid)]
 
-    def end_list(self) -> Iterator[Event]:
+    def end_list(self) -> Iterator[FeedEvent]:
         """The end of each object that the list did not bring."""
         missing, self._missing = self._missing, {}
         for key in missing:

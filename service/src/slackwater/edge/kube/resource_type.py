@@ -7,7 +7,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget
-from slackwater.model.events import BudgetGone, BudgetSeen, Event, NodeGone, NodeSeen, PodGone, PodSeen
+from slackwater.model.events import BudgetGone, BudgetSeen, FeedEvent, NodeGone, NodeSeen, PodGone, PodSeen
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kinds import KindInterner
 
@@ -27,7 +27,7 @@ class Found(NamedTuple, Generic[K]):
     key: K
     uid: str
     version: int
-    event: Event
+    event: FeedEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class ResourceType(Generic[K]):
     path: str
     decode: Callable[[bytes | msgspec.Raw], Found[K]]
     key_of: Callable[[str, str], K]  #: (namespace, name)
-    gone: Callable[[K, str], Event]  #: (key, UID)
+    gone: Callable[[K, str], FeedEvent]  #: (key, UID)
     on_broken: OnBroken
     may_be_absent: bool = False
     field_selector: str = ""

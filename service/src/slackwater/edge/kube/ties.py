@@ -45,10 +45,15 @@ def overdue_at(wire: PodWire) -> UnixTime | None:
     if deletion is None:
         return None
     grace = wire.spec.termination_grace_period_seconds
-    at = datetime.fromisoformat(deletion)
+    return UnixTime(instant_of(deletion) + (_DEFAULT_GRACE_SECONDS if grace is None else grace))
+
+
+def instant_of(text: str) -> UnixTime:
+    """A time as the API writes it. Raises ValueError for a text that is none."""
+    at = datetime.fromisoformat(text)
     if at.tzinfo is None:  # the API always writes one; people's files may lack it
         at = at.replace(tzinfo=UTC)
-    return UnixTime(at.timestamp() + (_DEFAULT_GRACE_SECONDS if grace is None else grace))
+    return UnixTime(at.timestamp())
 
 
 def _owner_texts(meta: MetaWire) -> tuple[str, str, str] | None:

@@ -15,7 +15,7 @@ from slackwater.edge.kube.errors import Garbled, KubeError, Refused, WentBack, r
 from slackwater.edge.kube.given import Given
 from slackwater.edge.kube.resource_type import ResourceType
 from slackwater.edge.kube.wire import MetaWire, WatchWire
-from slackwater.model.events import Event
+from slackwater.model.events import FeedEvent
 
 K = TypeVar("K", bound=Hashable)
 
@@ -27,7 +27,7 @@ class Reading:
     """What some objects or lines came to: events, and the version of the last; `ended_by` where a line ended the watch."""
 
     version: str = ""
-    events: list[Event]
+    events: list[FeedEvent]
     ended_by: KubeError | None = None
 
 
@@ -39,9 +39,9 @@ class LineReader(Generic[K]):
         self._given = given
         self.broken = 0
 
-    def read_items(self, items: Sequence[msgspec.Raw]) -> list[Event]:
+    def read_items(self, items: Sequence[msgspec.Raw]) -> list[FeedEvent]:
         """Objects of a list."""
-        events: list[Event] = []
+        events: list[FeedEvent] = []
         for raw in items:
             try:
                 events += self._given.listed(self._resource.decode(raw))

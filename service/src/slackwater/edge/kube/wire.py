@@ -21,6 +21,7 @@ from slackwater_protocol.names import (
     PREEMPTING,
     SAFE_TO_EVICT,
     SAFE_TO_EVICT_LOCAL_VOLUMES,
+    SCALE_UP_DELAY,
 )
 
 #: The API always writes text; people's files also hold numbers.
@@ -46,6 +47,7 @@ class AnnotationsWire(Struct, gc=False):
     mirror_pod: str | None = field(name=MIRROR_POD, default=None)
     config_source: str | None = field(name=CONFIG_SOURCE, default=None)
     preempting: str | None = field(name=PREEMPTING, default=None)
+    scale_up_delay: str | None = field(name=SCALE_UP_DELAY, default=None)
 
 
 class OwnerWire(Wire):
@@ -128,6 +130,7 @@ class TaintWire(Wire):
 class NodeSpecWire(Wire):
     unschedulable: bool = False
     taints: list[TaintWire] | None = None
+    provider_id: str = field(name="providerID", default="")
 
 
 class ImageWire(Wire):
@@ -353,10 +356,10 @@ class PodSpecWire(Wire):
     topology_spread_constraints: Raw = Raw(b"null")  #: a list of SpreadWire or null
     volumes: list[VolumeWire] | None = None
     resource_claims: list[NamedWire] | None = None
-    scheduling_gates: list[NamedWire] | None = None
     host_network: bool = False
     host_users: bool | None = None
     termination_grace_period_seconds: int | None = None
+    scheduling_gates: list[NamedWire] | None = None
 
 
 class ContainerStatusWire(Wire):

@@ -61,6 +61,12 @@ class Readiness(Protocol):
     def unlisted(self) -> Sequence[str]: ...
 
 
+class BindDesk(Protocol):
+    """Says when a granted bind may be sent; see `run.desk`."""
+
+    async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool: ...
+
+
 class Extender:
     """The application of the extender listener."""
 
@@ -69,7 +75,7 @@ class Extender:
         *,
         world: World,
         submitter: Submitter,
-        before_bind: Callable[[NodeName], Awaitable[None]],
+        binds: BindDesk,
         victims: Victims,
         readiness: Readiness,
         decode_pod: Callable[[bytes], Pod],
@@ -79,7 +85,7 @@ class Extender:
     ) -> None:
         self._world = world
         self._submitter = submitter
-        self._before_bind = before_bind
+        self._binds = binds
         self._victims = victims
         self._readiness = readiness
         self._decode_pod = decode_pod
@@ -178,7 +184,8 @@ class Extender:
             return _bind_answer(f"{MEANINGS[answer.reason].text} (pod {key}, node {args.Node})")
         if answer.effect is None:
             return _bind_answer("")
-        await self._before_bind(NodeName(args.Node))
+        if not await self._binds.may_bind(answer.effect.uid, answer.effect.node, first=not answer.already):
+            return _bind_answer(f"{MEANINGS[Reason.ROOM_NOT_ON_RECORD].text} (pod {key}, node {args.Node})")
         outcome = await self._submitter.submit(answer.effect).ended()
         return _bind_answer("" if outcome.verdict == "done" else _why_not_bound(outcome, key, args.Node))
 

@@ -1,0 +1,56 @@
+"""The `autoscaler.scaleUp` section: which pods nodes are added for, and how far the cluster may grow.
+
+Under each key: its unit, why its default is what it is. Deliberately absent: the groups themselves (`autoscaling.py`).
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from slackwater.app.settings.section import Section
+from slackwater.app.settings.values import Count, Delay, GroupName, LabelText, Priority, QualifiedName, Quantity, Switch
+from slackwater_protocol.durations import SECOND, Duration
+
+Limits = Annotated[
+    Mapping[QualifiedName, Quantity],
+    Field(examples=[{"nodes": "2000", "cpu": "64000", "memory": "256Ti", "nvidia.com/gpu": "64"}]),
+]
+
+
+class Quota(Section):
+    """The most that some of the nodes may have together."""
+
+    name: GroupName = Field(examples=["batch"])
+    """What the quota is called where it keeps a group from growing. No default."""
+    node_labels: Mapping[QualifiedName, LabelText] = Field(default={}, examples=[{"team": "batch"}])
+    """The quota counts nodes that carry all these labels. Empty by default: every node."""
+    limits: Limits = Field(default={})
+    """Quantity of each resource, as in `autoscaler.scaleUp.limits`. Empty by default."""
+
+
+class ScaleUp(Section):
+    """Adding nodes for pods that fit nowhere."""
+
+    balance_similar_groups: Switch = True
+    """Whether groups that differ in their zone alone grow alike. true by default: a workload that is spread over zones
+    needs nodes in all of them."""
+    expendable_pods_priority_cutoff: Priority = Field(default=-10, examples=[-10])
+    """Pods of a lower priority get no nodes, and do not keep others from a node. -10 by default, the figure of Cluster
+    Autoscaler."""
+    new_pod_delay: Delay = Field(default=Duration(0), examples=["0s", "30s"])
+    """Duration that a pod has to be old before a node is added for it; a longer one may stand in the pod's annotation
+    `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`. 0s by default."""
+    settle_time: Delay = Field(default=Duration(2 * SECOND), examples=["2s"])
+    """Duration from the first pod that a controller makes until nodes are added for any of them. 2s by default: a
+    thousand replicas take a while to appear, and one estimate for all is better than many for some."""
+    gpu_settle_time: Delay = Field(default=Duration(30 * SECOND), examples=["30s"])
+    """The same for pods that ask for a GPU. 30s by default: a wrong estimate is dearer there."""
+    max_pods: Count = Field(default=50_000, examples=[50_000, 0])
+    """Pods that one loop looks at, the most important and oldest first; 0: no limit. 50000 by default, about two seconds of
+    planning."""
+    limits: Limits = Field(default={})
+    """The most that all nodes may have together: `nodes`, `cpu`, `memory`, and any other resource by its name; of what
+    nodes have allocatable. Empty by default: no limit but the groups' own."""
+    quotas: tuple[Quota, ...] = Field(default=(), examples=[[{"name": "batch", "limits": {"nodes": "100"}}]])
+    """The same for some of the nodes. Empty by default."""

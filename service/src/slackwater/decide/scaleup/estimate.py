@@ -1,0 +1,166 @@
+"""How many new nodes of some similar groups the demand needs, and which pods they take.
+
+First-fit decreasing over whole kinds: the pods that ask the largest share of a node come first, and each goes to the first
+new node that takes it. Where a limit leaves some out, the estimate is made again with the more important pods first.
+Whatever was found when time ran out is valid. Deliberately absent: which estimate is the best (`expanders`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.decide.scaleup.limits import Budget
+from slackwater.decide.scaleup.newnodes import NewNodes
+from slackwater.decide.scaleup.sites import Sites
+from slackwater.decide.scaleup.tracked import TrackedNodes, most_copies
+from slackwater.model.columns import Rows
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.resources import Amounts, amounts_of
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.nodefacts import CPU, MEMORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Pods of one kind, by their position in the demand, the most important first."""
+
+    kind: KindId
+    pods: Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Option:
+    """What growing some similar groups together would bring.
+
+    `groups` says for each new node which group it is of, shape (nodes,). `pods[i]` of the demand goes to node `at[i]`; `~row`
+    is a row of the picture that was there before. `asked` is what these pods ask, `offered` what the new nodes have.
+    `left_out` pods would fit if it were not for a limit, or time. `moving`: it holds only on the picture it was made on.
+    """
+
+    bundle: tuple[int, ...]
+    names: tuple[GroupName, ...]
+    groups: Rows
+    pods: Rows
+    at: Rows
+    asked: Amounts
+    offered: Amounts
+    left_out: bool
+    cut: bool
+    moving: bool
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.groups)
+
+    @property
+    def n_pods(self) -> int:
+        return len(self.pods)
+
+
+def estimate(
+    sites: Sites,
+    budget: Budget,
+    bundle: Sequence[int],
+    runs: Sequence[Run],
+    *,
+    priorities: Rows,
+    stop: Callable[[], bool],
+) -> Option:
+    """`priorities` are those of the demand, shape (pods of the demand,). The picture is as before."""
+    usable = [run for run in runs if any(_may_take(sites, run.kind, group) for group in bundle)]
+    found = _filled(sites, budget, bundle, largest_first(sites, bundle[0], usable), stop)
+    wanted = _joined([run.pods for run in usable])
+    if found.left_out and len(np.unique(priorities[wanted])) > 1 and not found.cut:
+        by_priority = most_important_first(largest_first(sites, bundle[0], usable), priorities)
+        found = _filled(sites, budget, bundle, by_priority, stop)
+    return found
+
+
+def largest_first(sites: Sites, group: int, runs: Sequence[Run]) -> list[Run]:
+    """By the share of an empty node of the group that a pod asks, CPU and memory added; then by first pod."""
+    has = sites.node(group).allocatable
+
+    def key(run: Run) -> tuple[float, int]:
+        asked = dict(sites.amounts(run.kind))
+        share = sum(asked.get(line, 0) / (amount or 1) for line, amount in ((CPU, has.cpu), (MEMORY, has.memory)))
+        return (-share, int(run.pods[0]))
+
+    return sorted(runs, key=key)
+
+
+def most_important_first(runs: Sequence[Run], priorities: Rows) -> list[Run]:
+    """Each run cut where priorities change, higher ones first; within one priority the order stays."""
+    found: list[tuple[int, Run]] = []
+    for run in runs:
+        of = priorities[run.pods]
+        found += [(priority, Run(kind=run.kind, pods=run.pods[of == priority])) for priority in np.unique(of).tolist()]
+    return [run for _, run in sorted(found, key=lambda each: -each[0])]
+
+
+def _may_take(sites: Sites, kind: KindId, group: int) -> bool:
+    if kind in sites.company.moving:
+        return most_copies(sites, kind, group) > 0
+    return sites.takes(kind, group)
+
+
+def _filled(sites: Sites, budget: Budget, bundle: Sequence[int], runs: Sequence[Run], stop: Callable[[], bool]) -> Option:
+    nodes = NewNodes(sites, budget.copy(), bundle)
+    moving = any(run.kind in sites.company.moving for run in runs)
+    if not moving:
+        placed, cut = _fill_all(nodes.fill, runs, stop)
+    else:
+        with sites.picture.fork():
+            tracked = TrackedNodes(nodes, stop)
+            placed, cut = _fill_all(tracked.fill, runs, stop)
+            cut = cut or tracked.cut
+    whole = _whole_groups(sites, nodes)
+    groups = np.append(nodes.groups[: nodes.n], whole or []).astype(np.intp)
+    if whole is None:  # all of the group is more than a limit allows
+        placed, groups = [], groups[:0]
+    asked, offered = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    for run, at in placed:
+        asked += sites.picture.kinds.requests[[CPU, MEMORY], run.kind] * len(at)
+    for group, count in enumerate(np.bincount(groups).tolist()):
+        offered += np.array(sites.node(group).allocatable) * count if count else 0
+    return Option(
+        bundle=tuple(bundle),
+        names=tuple(sites.groups[group].name for group in bundle),
+        groups=groups,
+        pods=_joined([run.pods[: len(at)] for run, at in placed]),
+        at=_joined([at for _, at in placed]),
+        asked=amounts_of(asked.tolist()),
+        offered=amounts_of(offered.tolist()),
+        left_out=sum(len(at) for _, at in placed) < sum(len(run.pods) for run in runs),
+        cut=cut,
+        moving=moving,
+    )
+
+
+def _whole_groups(sites: Sites, nodes: NewNodes) -> list[int] | None:
+    """The further nodes of groups that grow to their maximum or not at all; None where that is not allowed."""
+    further: list[int] = []
+    for group in np.unique(nodes.groups[: nodes.n]).tolist():
+        if sites.all_or_nothing(group):
+            lacking = sites.groups[group].group.max_size - nodes.budget.sizes[group]
+            if lacking > nodes.budget.room(group):
+                return None
+            nodes.budget.take(group, lacking)
+            further += [group] * lacking
+    return further
+
+
+def _fill_all(
+    fill: Callable[[KindId, int], Rows], runs: Sequence[Run], stop: Callable[[], bool]
+) -> tuple[list[tuple[Run, Rows]], bool]:
+    """The node of each pod placed, run by run, and whether `stop` ended it early."""
+    placed: list[tuple[Run, Rows]] = []
+    for run in runs:
+        if stop():
+            return placed, True
+        placed.append((run, fill(run.kind, len(run.pods))))
+    return placed, False
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    return np.concatenate(parts) if parts else np.zeros(0, np.intp)

@@ -1,0 +1,1 @@
+"""Which option to take: expanders one after another, one file each. See `chain`."""

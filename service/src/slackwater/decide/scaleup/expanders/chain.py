@@ -1,0 +1,38 @@
+"""Expanders as a chain of filters: each leaves the best by its own measure, the next one decides among them.
+
+What is left of equals at the end is decided by name, so that the same cluster gets the same plan.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Literal
+
+from slackwater.decide.scaleup.estimate import Option
+from slackwater.decide.scaleup.expanders.at_random import draw
+from slackwater.decide.scaleup.expanders.least_nodes import least_nodes
+from slackwater.decide.scaleup.expanders.least_waste import least_waste
+from slackwater.decide.scaleup.expanders.most_pods import most_pods
+from slackwater.decide.scaleup.expanders.priority import Priorities, highest_priority
+
+ExpanderName = Literal["random", "most-pods", "least-nodes", "least-waste", "priority"]
+Expander = Callable[[Sequence[Option]], list[Option]]
+
+_SIMPLE: Final[Mapping[str, Expander]] = {"most-pods": most_pods, "least-nodes": least_nodes, "least-waste": least_waste}
+
+
+def chain_of(names: Sequence[ExpanderName], *, seed: int, priorities: Priorities) -> list[Expander]:
+    own: dict[str, Expander] = {
+        "random": partial(draw, seed=seed),
+        "priority": partial(highest_priority, priorities=priorities),
+    }
+    return [_SIMPLE.get(name) or own[name] for name in names]
+
+
+def best(options: Sequence[Option], chain: Sequence[Expander]) -> Option:
+    """One of the options, of which there must be some."""
+    left = list(options)
+    for expander in chain:
+        if len(left) == 1:
+            break
+        left = expander(left)
+    return min(left, key=lambda option: option.names)

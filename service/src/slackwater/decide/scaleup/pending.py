@@ -1,0 +1,156 @@
+"""Which pending pods nodes may be bought for, and in which order they are looked at.
+
+What flows through: every pod without a node -> those that count, the oldest and most important first; those that have a
+node in view; and for each other one why it does not count now. A burst is what one controller makes at a time: its pods
+wait until its first one is a little older, since a Deployment takes seconds to make a thousand pods, and planning for the
+first ten of them buys the wrong nodes. Pods that ask for a GPU wait longer: such nodes are dear. Bursts wait each for
+itself, so neither hold one another up nor hide behind a pod that has been pending for a day.
+
+Deliberately absent: whether anything fits, and the clock.
+"""
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+from slackwater.decide.scaleup.outcome import PassedOver
+from slackwater.model.ids import PodUid, UnixTime
+from slackwater.model.objects import Pod
+from slackwater.model.ties import Owner
+
+#: Resources that stand for a GPU: those that Cluster Autoscaler knows.
+GPUS: Final = frozenset({"nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx"})
+#: A pod of the core's own DaemonSet controller: it belongs to its node, and comes with it.
+_DAEMON_SET: Final = ("apps", "DaemonSet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRules:
+    """Pods of a priority below `priority_cutoff` are expendable. Ages in seconds. `max_pods` 0: no limit.
+
+    `after_scheduler`: a pod counts only once the scheduler has said that it found no place for it.
+    """
+
+    priority_cutoff: int = -10
+    new_pod_seconds: float = 0.0
+    settle_seconds: float = 2.0
+    gpu_settle_seconds: float = 30.0
+    max_pods: int = 0
+    after_scheduler: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """`counted` in the order of importance. `nominated` pods wait for a node where room is being made for them.
+
+    `not_looked_at` are beyond the cap. `again_at` is when the first pod that waits for its age will count.
+    """
+
+    counted: tuple[Pod, ...] = ()
+    nominated: tuple[Pod, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
+    not_looked_at: tuple[Pod, ...] = ()
+    again_at: UnixTime | None = None
+
+
+def importance(pod: Pod) -> tuple[int, str, str, str]:
+    """1. higher priority  2. created earlier  3. namespace and name: arbitrary, but the same on every run."""
+    return (-pod.priority, pod.created_at, *pod.key)
+
+
+def which_count(
+    pods: Iterable[Pod], *, rules: PendingRules, now: UnixTime | None, reserved: Container[PodUid] = frozenset()
+) -> Demand:
+    """Sorts the pods that have no node; see the module. Without `now` nothing waits for its age.
+
+    `reserved` are those for which we have promised room already.
+    """
+    nominated: list[Pod] = []
+    passed: list[PassedOver] = []
+    left: list[Pod] = []
+    for pod in pods:
+        why = _why_not(pod, rules, reserved)
+        if why is not None:
+            passed.append(PassedOver(pod=pod, why=why))
+        elif pod.nominated_node is not None:
+            nominated.append(pod)
+        else:
+            left.append(pod)
+    again_at = None
+    if now is not None:
+        left, waiting, again_at = _of_age(left, rules, now)
+        passed += waiting
+    left.sort(key=importance)
+    most = rules.max_pods or len(left)
+    return Demand(
+        counted=tuple(left[:most]),
+        nominated=tuple(sorted(nominated, key=importance)),
+        passed_over=tuple(passed),
+        not_looked_at=tuple(left[most:]),
+        again_at=again_at,
+    )
+
+
+def asks_gpu(pod: Pod) -> bool:
+    asks = pod.kind.particulars
+    return asks is not None and any(name in GPUS and amount for name, amount in asks.scalars)
+
+
+def is_daemon(pod: Pod) -> bool:
+    """Does the pod come with its node?"""
+    owner = pod.ties.owner
+    return pod.ties.daemon or pod.ties.mirror or (owner is not None and (owner.group, owner.kind) == _DAEMON_SET)
+
+
+def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str | None:
+    """The first that holds."""
+    unseen = pod.unschedulable_message is None and pod.nominated_node is None
+    return (
+        ((pod.node is not None or pod.ended or pod.deleting) and "it has a node, has ended or is being deleted")
+        or (pod.gates and f"gated: {', '.join(pod.gates)}")
+        or (pod.uid in reserved and "room is promised to it already")
+        or (
+            pod.priority < rules.priority_cutoff and f"expendable: its priority {pod.priority} is below {rules.priority_cutoff}"
+        )
+        or (is_daemon(pod) and "it comes with its node")
+        or (pod.vertical_problem and f"its annotations cannot be read: {pod.vertical_problem}")
+        or (rules.after_scheduler and unseen and "the scheduler has not said yet that it fits nowhere")
+        or None
+    )
+
+
+def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[list[Pod], list[PassedOver], UnixTime | None]:
+    """Those that are old enough, those that are not, and when the next one is."""
+    first: dict[tuple[str, Owner | None, bool], float] = {}
+    bursts = []
+    for pod in pods:
+        burst = (pod.key.namespace, pod.ties.owner, asks_gpu(pod))
+        created = unix_time(pod.created_at)
+        bursts.append((pod, burst, created))
+        first[burst] = min(created, first.get(burst, created))
+    ready: list[Pod] = []
+    waiting: list[PassedOver] = []
+    again_at: float | None = None
+    for pod, burst, created in bursts:
+        settle = rules.gpu_settle_seconds if burst[2] else rules.settle_seconds
+        settled = first[burst] + settle
+        grown = created + max(rules.new_pod_seconds, pod.scale_up_delay_seconds or 0.0)
+        if now >= settled and now >= grown:
+            ready.append(pod)
+            continue
+        at = max(settled, grown)
+        again_at = at if again_at is None else min(again_at, at)
+        why = "more pods of its burst may follow" if now < settled else "it is young"
+        waiting.append(PassedOver(pod=pod, why=f"{why}: counts in {at - now:.0f} s"))
+    return ready, waiting, None if again_at is None else UnixTime(again_at)
+
+
+@lru_cache(maxsize=8_192)
+def unix_time(text: str) -> UnixTime:
+    """A creation time as the API writes it; the beginning of time where there is none, as in a manifest."""
+    if not text:
+        return UnixTime(0.0)
+    at = datetime.fromisoformat(text)
+    return UnixTime((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp())

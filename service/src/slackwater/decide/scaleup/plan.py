@@ -1,0 +1,225 @@
+"""The whole of scaling up as one function: a picture, the demand and the groups in, a plan out.
+
+    demand = which_count(pods, rules=policy.pending, now=now)
+    with picture.fork():
+        plan = plan_scale_up(picture, demand, groups, policy=policy, clock=clock)
+
+1. What fits nodes that exist or are upcoming is placed there; groups below their minimum get their missing nodes first.
+2. For every set of similar groups: how many new nodes would the rest need, and whom would they help (`estimate`)?
+3. The expanders choose one. Its pods are done with. What it does not take goes back to 2, until nothing helps any more:
+   the whole demand is planned at once, and no pod counts twice.
+4. For each pod that is left: why no group helps.
+
+What was placed on existing and upcoming nodes stays in the picture, which the caller should have forked; new nodes do not.
+Deliberately absent: the clock (an argument), what is in creation, calls to anybody.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from slackwater.decide.scaleup.company import representatives
+from slackwater.decide.scaleup.estimate import Option, Run, estimate
+from slackwater.decide.scaleup.existing import place_existing, place_nominated
+from slackwater.decide.scaleup.expanders.chain import best, chain_of
+from slackwater.decide.scaleup.groups import Bar, GrowableGroup, add_nodes, upcoming_name
+from slackwater.decide.scaleup.limits import Budget
+from slackwater.decide.scaleup.newplan import NewPlan
+from slackwater.decide.scaleup.outcome import Refused, ScaleUpPlan, Unhelpable
+from slackwater.decide.scaleup.pending import Demand
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.decide.scaleup.similar import bundles
+from slackwater.decide.scaleup.sites import Sites
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.place import NOWHERE
+
+_NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
+_NO_TEMPLATE: Final = Bar(kind="no-template", text="nobody knows what a node of the group looks like")
+_OUT_OF_TIME: Final = Bar(kind="time", text="planning took too long: the next one goes on")
+_NOT_FOUND: Final = Bar(kind="limit", text="the group is all or nothing, and all of it is more than a limit allows")
+
+
+def plan_scale_up(
+    picture: Picture,
+    demand: Demand,
+    groups: Sequence[GrowableGroup],
+    *,
+    policy: ScaleUpPolicy,
+    clock: Callable[[], float],
+    hints: Mapping[PodUid, NodeName] = _NO_HINTS,
+) -> ScaleUpPlan:
+    """See the module. `clock` counts seconds. `hints` say where pods of an earlier plan were seen to fit.
+
+    Raises `UnreadLabel` where the picture was built without the demand's kinds, or the templates' pods.
+    """
+    planning = _Planning(picture, demand, groups, policy, clock)
+    planning.add_upcoming()
+    planning.fill_existing(hints)
+    planning.choose()
+    return planning.result()
+
+
+class _Planning:
+    """One planning. `left` are the pods that nobody takes so far, by their position in the demand."""
+
+    def __init__(
+        self,
+        picture: Picture,
+        demand: Demand,
+        groups: Sequence[GrowableGroup],
+        policy: ScaleUpPolicy,
+        clock: Callable[[], float],
+    ) -> None:
+        self._picture, self._demand, self._groups, self._policy, self._clock = picture, demand, groups, policy, clock
+        self._ends = clock() + policy.plan_seconds if policy.plan_seconds else None
+        self._cut = False
+        #: Seconds that the estimates of each bundle have taken so far.
+        self._spent: dict[tuple[int, ...], float] = {}
+        self._kinds = representatives(picture, picture.number(demand.counted))
+        self._priorities = np.fromiter((pod.priority for pod in demand.counted), np.int64, len(demand.counted))
+        self._left = np.ones(len(demand.counted), np.bool_)
+        self._bars = [_bar_of(group) for group in groups]
+        self._new = NewPlan(picture, groups, demand.counted)
+        self._nominated = place_nominated(picture, demand.nominated)
+
+    def add_upcoming(self) -> None:
+        """Nodes on their way stand in the picture; then those that groups lack to their minimum, which are new."""
+        picture, system = self._picture, self._policy.system
+        for group in self._groups:
+            if group.template is not None:
+                names = [upcoming_name(group.name, number) for number in range(group.upcoming)]
+                add_nodes(picture, group.template, names, system=system)
+        self._budget = Budget.of(
+            self._groups,
+            nodes=[node for row, node in enumerate(picture.facts.nodes) if picture.facts.live[row]],
+            quotas=self._policy.quotas,
+            max_nodes=self._policy.max_nodes,
+        )
+        for at, group in enumerate(self._groups):
+            lacking = min(max(group.group.min_size - group.group.target, 0), self._budget.room(at))
+            if lacking and self._bars[at] is None:
+                self._budget.take(at, lacking)
+                self._new.open([at] * lacking, system=system, shown=True)
+
+    def fill_existing(self, hints: Mapping[PodUid, NodeName]) -> None:
+        rows = place_existing(self._picture, self._demand.counted, self._kinds, hints=hints, stop=self._is_over)
+        placed = np.flatnonzero(rows != NOWHERE)
+        self._left[placed] = False
+        self._new.stand(placed, rows[placed])
+
+    def choose(self) -> None:
+        """Options, the best of them, and again with what it leaves."""
+        if not self._left.any():
+            return
+        with self._picture.fork():
+            kinds = [run.kind for run in self._runs()]
+            self._sites = Sites(self._picture, self._groups, kinds, system=self._policy.system)
+            self._rounds()
+            self._unhelpable = self._why_not()
+
+    def _rounds(self) -> None:
+        usable = [at for at, bar in enumerate(self._bars) if bar is None]
+        ranks = [
+            self._policy.priorities.of(group.name) if "priority" in self._policy.expanders else None for group in self._groups
+        ]
+        all_bundles = bundles(self._sites, usable, ranks=ranks, balance=self._policy.balance)
+        chain = chain_of(self._policy.expanders, seed=self._policy.seed, priorities=self._policy.priorities)
+        known: dict[tuple[int, ...], Option] = {}
+        while self._left.any() and not self._is_over():
+            runs = self._runs()
+            known = {bundle: self._option(bundle, runs, known.get(bundle)) for bundle in all_bundles}
+            options = [option for option in known.values() if option.n_pods]
+            if not options:
+                return
+            self._take(best(options, chain))
+
+    def _option(self, bundle: tuple[int, ...], runs: Sequence[Run], known: Option | None) -> Option:
+        """The option of a bundle; the one that is known where nothing that it rests on has changed."""
+        if known is not None and not known.moving and bool(self._left[known.pods].all()) and self._affordable(known):
+            return known
+        began = self._clock()
+        limited = bool(self._policy.estimate_seconds)
+        left = self._policy.estimate_seconds - self._spent.get(bundle, 0.0)
+        option = estimate(
+            self._sites,
+            self._budget,
+            bundle,
+            runs,
+            priorities=self._priorities,
+            stop=lambda: self._is_over() or (limited and self._clock() - began >= left),
+        )
+        self._spent[bundle] = self._spent.get(bundle, 0.0) + self._clock() - began
+        self._cut = self._cut or option.cut
+        return option
+
+    def _affordable(self, option: Option) -> bool:
+        budget = self._budget.copy()
+        for group, count in enumerate(np.bincount(option.groups).tolist()):
+            if count > budget.room(group):
+                return False
+            budget.take(group, count)
+        return True
+
+    def _take(self, option: Option) -> None:
+        for group, count in enumerate(np.bincount(option.groups).tolist()):
+            self._budget.take(group, count)
+        self._left[option.pods] = False
+        shown = bool(self._sites.company.moving) and bool(self._left.any())  # others may be judged by where these stand
+        first = self._new.open(option.groups.tolist(), system=self._policy.system, shown=shown)
+        on_new = option.at >= 0
+        self._new.join(option.pods[on_new], first + option.at[on_new])
+        self._new.stand(option.pods[~on_new], ~option.at[~on_new])
+        if shown:
+            self._new.show(option.pods, self._kinds)
+
+    def _runs(self) -> list[Run]:
+        """What is left, by kind."""
+        pods = np.flatnonzero(self._left)
+        if not len(pods):
+            return []
+        order = pods[np.argsort(self._kinds[pods], kind="stable")]
+        kinds, starts = np.unique(self._kinds[order], return_index=True)
+        parts = np.split(order, starts[1:])
+        return [Run(kind=KindId(kind), pods=part) for kind, part in zip(kinds.tolist(), parts, strict=True)]
+
+    def _why_not(self) -> list[Unhelpable]:
+        runs = self._runs()
+        reasons = self._sites.why_not([run.kind for run in runs])
+        pods = self._demand.counted
+        return [
+            Unhelpable(
+                pods=tuple(pods[pod] for pod in run.pods.tolist()),
+                groups={group.name: self._why(at, reasons[run.kind]) for at, group in enumerate(self._groups)},
+            )
+            for run in sorted(runs, key=lambda run: int(run.pods[0]))
+        ]
+
+    def _why(self, at: int, refused: Mapping[int, Refused]) -> Refused | Bar:
+        bar = self._bars[at]
+        if bar is not None:
+            return bar
+        return refused.get(at) or self._budget.bar(at) or (_OUT_OF_TIME if self._cut or self._is_over() else _NOT_FOUND)
+
+    def _is_over(self) -> bool:
+        return self._ends is not None and self._clock() >= self._ends
+
+    def result(self) -> ScaleUpPlan:
+        nominated = [(pod, self._picture.facts.nodes[row].name) for pod, row in self._nominated]
+        return ScaleUpPlan(
+            growths=self._new.growths(),
+            schedulable=(*nominated, *self._new.schedulable()),
+            unhelpable=tuple(self._unhelpable),
+            passed_over=self._demand.passed_over,
+            not_looked_at=self._demand.not_looked_at,
+        )
+
+    _sites: Sites
+    _budget: Budget
+    _unhelpable: Sequence[Unhelpable] = ()
+
+
+def _bar_of(group: GrowableGroup) -> Bar | None:
+    return group.bar or (_NO_TEMPLATE if group.template is None else None)

@@ -1,0 +1,142 @@
+"""Each group's new node as it is when empty, and which kinds of the demand it would take.
+
+What flows through: one specimen of each group stands in the picture for a moment, with its DaemonSets' pods, and every
+kind is judged on it by every rule. What a specimen has left is what each new node starts with. Deliberately absent: pods of
+the demand beside one another (`company`, `newnodes`).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from slackwater.decide.scaleup.company import Company
+from slackwater.decide.scaleup.groups import GrowableGroup, Template, add_nodes
+from slackwater.decide.scaleup.outcome import Refused
+from slackwater.model.columns import Codes, Int64
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.objects import Node
+from slackwater.model.reasons import Reason
+from slackwater.model.resources import Amounts
+from slackwater.simulate.feasible import feasible, words
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.nodefacts import CPU, MEMORY
+from slackwater.simulate.picture import Picture
+
+
+class Sites:
+    """Positions are those of `groups`; a group without a template takes nobody.
+
+    `empty` is what a new node has left: a line for each resource of the picture, then, where our accounting is judged, one
+    for CPU and one for memory by that; shape (lines, groups). `codes[kind]` are the verdicts on the specimens, shape (groups,).
+    `company` says what the kinds mean for one another.
+    """
+
+    def __init__(self, picture: Picture, groups: Sequence[GrowableGroup], kinds: Sequence[KindId], *, system: Amounts) -> None:
+        self.picture = picture
+        self.groups = groups
+        self.system = system
+        self._templates = [(at, group.template) for at, group in enumerate(groups) if group.template is not None]
+        self.codes: dict[KindId, Codes] = {}
+        self._amounts: dict[KindId, list[tuple[int, int]]] = {}
+        with self._specimens() as rows:
+            self.empty = _left(picture, rows, len(groups))
+        self.company = Company(picture, kinds)
+        self._judge(kinds)
+
+    def _judge(self, kinds: Sequence[KindId]) -> None:
+        # An empty node counts as a place where none of the matching pods stand, so that one group's specimen must
+        # not stand there while pods that spread are judged on another's.
+        alone = [kind for kind in kinds if self._spreads(kind)]
+        together = sorted(set(kinds).difference(alone))
+        with self._specimens() as rows:
+            for kind in together:
+                found = feasible(self.picture, kind).codes
+                self._note(kind, {at: found[row] for at, row in rows.items()})
+        for at, template in self._templates if alone else ():
+            with self._specimens([(at, template)]) as rows:
+                for kind in alone:
+                    self._note(kind, {at: feasible(self.picture, kind).codes[rows[at]]})
+
+    def why_not(self, kinds: Sequence[KindId]) -> dict[KindId, dict[int, Refused]]:
+        """For each kind, of the groups that would not take a pod of it as the picture is now: why, by position."""
+        found: dict[KindId, dict[int, Refused]] = {kind: {} for kind in kinds}
+        alone = [kind for kind in kinds if self._spreads(kind)]
+        parts = [(sorted(set(kinds).difference(alone)), self._templates)]
+        parts += [(alone, [each]) for each in self._templates if alone]
+        for some, templates in parts:
+            with self._specimens(templates) as rows:
+                for kind in some:
+                    found[kind].update(self._refused(kind, rows))
+        return found
+
+    def _refused(self, kind: KindId, rows: dict[int, int]) -> Iterator[tuple[int, Refused]]:
+        verdicts = feasible(self.picture, kind)
+        for at, row in rows.items():
+            reason = Reason(verdicts.codes[row])
+            if reason is not Reason.OK:
+                said = words(self.picture, kind, Row(row), reason, verdicts.refusal)
+                yield at, Refused(reason=reason, words=tuple(said))
+
+    def _spreads(self, kind: KindId) -> bool:
+        return any(constraint.hard for constraint in self.picture.of(kind).asks.spread)
+
+    def template(self, group: int) -> Template:
+        template = self.groups[group].template
+        assert template is not None
+        return template
+
+    def all_or_nothing(self, group: int) -> bool:
+        """Is the group either empty or at its maximum?"""
+        return bool(self.groups[group].group.options.all_or_nothing)
+
+    def node(self, group: int) -> Node:
+        return self.template(group).node
+
+    def takes(self, kind: KindId, group: int) -> bool:
+        return not self.codes[kind][group]
+
+    def amounts(self, kind: KindId) -> list[tuple[int, int]]:
+        """What a pod of the kind takes: lines of `empty`, and how much of each; the pod itself counts as one of `pods`."""
+        found = self._amounts.get(kind)
+        if found is None:
+            n_lines = len(self.picture.facts.resource)
+            asked = self.picture.kinds.requests[:n_lines, kind].tolist()
+            if self.picture.ledger is not None:
+                asked += [asked[CPU], asked[MEMORY]]
+            found = self._amounts[kind] = [(line, amount) for line, amount in enumerate(asked) if amount]
+        return found
+
+    def copies(self, kind: KindId, group: int) -> int:
+        """How many pods of the kind an empty new node takes, as far as that node goes; 0 where it takes none."""
+        if not self.takes(kind, group):
+            return 0
+        if kind in self.company.apart(kind):
+            return 1
+        return min(int(self.empty[line, group]) // amount for line, amount in self.amounts(kind))
+
+    def _note(self, kind: KindId, codes: dict[int, int]) -> None:
+        known = self.codes.setdefault(kind, np.full(len(self.groups), Reason.NODE_UNKNOWN, np.uint8))
+        for at, code in codes.items():
+            known[at] = code
+
+    @contextmanager
+    def _specimens(self, some: Sequence[tuple[int, Template]] | None = None) -> Iterator[dict[int, int]]:
+        """Specimens' rows by the group's position, for as long as the block lasts."""
+        with self.picture.fork():
+            rows = {}
+            for at, template in self._templates if some is None else some:
+                name = NodeName(f"specimen:{self.groups[at].name}")
+                rows[at] = add_nodes(self.picture, template, [name], system=self.system).start
+            yield rows
+
+
+def _left(picture: Picture, rows: dict[int, int], n_groups: int) -> Int64:
+    lines = len(picture.facts.resource)
+    left = np.zeros((lines + (0 if picture.ledger is None else 2), n_groups), np.int64)
+    for at, row in rows.items():
+        left[:lines, at] = picture.facts.allocatable[:lines, row] - picture.used[:lines, row]
+        if picture.ledger is not None:
+            ledger = picture.ledger
+            left[lines:, at] = ledger.total[:, row] - ledger.reserved[:, row] - ledger.held[:, row]
+    return left

@@ -1,0 +1,158 @@
+"""Filling new nodes where verdicts move: pods that spread, stick together, keep apart in zones, or have volumes.
+
+As `newnodes`, but every node that is opened stands in the picture too, and kinds whose verdicts move are judged there, by
+every rule, each time. They may go to nodes that exist already, which a pod placed elsewhere may have opened to them. New
+nodes are tried before they count: one that takes nobody is not opened, since even an empty node changes what a spread allows.
+
+At first one node is tried at a time. Later as many at once as the pods need at least, by their amounts.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from slackwater.decide.scaleup.groups import add_nodes
+from slackwater.decide.scaleup.newnodes import NewNodes
+from slackwater.decide.scaleup.sites import Sites
+from slackwater.model.columns import Rows
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.reasons import Reason
+from slackwater.simulate.assume import assume_volumes
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.place import NOWHERE, place_pods
+
+#: Verdicts of rules that a pod placed elsewhere may change.
+_MOVING: Final = frozenset(
+    {
+        Reason.OK,
+        Reason.SPREAD_SKEW,
+        Reason.POD_AFFINITY,
+        Reason.POD_ANTI_AFFINITY,
+        Reason.EXISTING_ANTI_AFFINITY,
+        Reason.VOLUME_BIND_CONFLICT,
+        Reason.VOLUME_NODE_CONFLICT,
+        Reason.STORAGE_SHORT,
+    }
+)
+#: So many nodes are opened one by one: what is found is then what pod by pod would find.
+_ONE_BY_ONE: Final = 64
+
+
+class _Tried(NamedTuple):
+    """Where pods went, NOWHERE where they went nowhere; and which of the nodes that were tried got one."""
+
+    at: Rows
+    used: list[int]
+
+
+class TrackedNodes:
+    """See the module. Nodes are told by number as in `NewNodes`; a row of the picture that was there before is `~row`."""
+
+    def __init__(self, nodes: NewNodes, stop: Callable[[], bool]) -> None:
+        self._nodes = nodes
+        self._picture = nodes.sites.picture
+        self._first = self._picture.n_rows
+        self._stop = stop
+        self.cut = False
+
+    def fill(self, kind: KindId, count: int) -> Rows:
+        """The node of each pod placed, shape (placed,): the first ones of `count`."""
+        if kind not in self._nodes.sites.company.moving:
+            before = self._nodes.n
+            placed = self._nodes.fill(kind, count)
+            self._show(before)
+            self._stand(kind, self._first + placed)
+            return placed
+        at = self._try(kind, count, []).at
+        placed = self._keep(kind, at)
+        while len(placed) < count and not self.cut:
+            more = self._open_some(kind, count - len(placed))
+            if not len(more):
+                break
+            placed = np.concatenate([placed, more])
+        return placed
+
+    def _open_some(self, kind: KindId, count: int) -> Rows:
+        """Opens nodes that take at least one pod; the node of each pod placed, none where no group helps."""
+        for groups in self._attempts(kind, count):
+            tried = self._try(kind, count, groups)
+            if tried.used:
+                before = self._nodes.n
+                self._nodes.add([groups[number] for number in tried.used])
+                self._show(before)
+                # Those that stayed empty are not opened: the others move up.
+                number_of = {self._picture_row(before, was): self._first + before + now for now, was in enumerate(tried.used)}
+                at = np.array([number_of.get(row, row) for row in tried.at.tolist()], np.intp)
+                return self._keep(kind, at)
+            if self.cut:
+                break
+        return np.zeros(0, np.intp)
+
+    def _picture_row(self, before: int, number: int) -> int:
+        return self._first + before + number
+
+    def _attempts(self, kind: KindId, count: int) -> list[list[int]]:
+        """Which nodes to try together: at first one of each group, the smallest group first."""
+        nodes = self._nodes
+        each = {group: most_copies(nodes.sites, kind, group) for group in nodes.bundle}
+        takers = [group for group in nodes.bundle if each[group] and nodes.budget.room(group)]
+        takers.sort(key=lambda group: (nodes.budget.sizes[group], group))
+        ones = [[group] for group in takers]
+        if nodes.n < _ONE_BY_ONE or not takers:
+            return ones
+        budget = nodes.budget.copy()
+        many: list[int] = []
+        need = -(-count // max(each[group] for group in takers))
+        while len(many) < need and (open_to := [group for group in takers if budget.room(group)]):
+            group = min(open_to, key=lambda group: (budget.sizes[group], group))
+            budget.take(group, 1)
+            many.append(group)
+        return [many, *ones]
+
+    def _try(self, kind: KindId, count: int, groups: Sequence[int]) -> _Tried:
+        """Where pods of the kind would go with these nodes there; the picture is as before."""
+        picture, before = self._picture, self._nodes.n
+        with picture.fork():
+            self._add_rows(before, groups)
+            found = place_pods(picture, np.full(count, kind), rows=np.arange(picture.n_rows), stop=self._stop)
+        self.cut = self.cut or found.cut
+        new = found.rows[found.rows >= self._first + before] - self._first - before
+        return _Tried(found.rows, np.unique(new).tolist())
+
+    def _keep(self, kind: KindId, rows: Rows) -> Rows:
+        """Pods stand on rows of the picture for good; the node of each that has one."""
+        rows = rows[rows != NOWHERE]
+        self._stand(kind, rows)
+        new = rows >= self._first
+        self._nodes.note(kind, rows[new] - self._first)
+        found: Rows = np.where(new, rows - self._first, ~rows)
+        return found
+
+    def _stand(self, kind: KindId, rows: Rows) -> None:
+        if self._picture.of(kind).asks.claims:
+            for row in rows.tolist():  # volumes that one takes are gone for the next
+                assume_volumes(self._picture, kind, Row(row))
+                self._picture.place(kind, row)
+            return
+        at, counts = np.unique(rows, return_counts=True)
+        self._picture.place_many(kind, at, counts)
+
+    def _show(self, before: int) -> None:
+        """Nodes opened since `before` appear in the picture."""
+        self._add_rows(before, self._nodes.groups[before : self._nodes.n].tolist())
+
+    def _add_rows(self, before: int, groups: Sequence[int]) -> None:
+        sites = self._nodes.sites
+        for number, group in enumerate(groups, before):
+            name = NodeName(f"trial:{self._first + number}")
+            add_nodes(self._picture, sites.template(group), [name], system=sites.system)
+
+
+def most_copies(sites: Sites, kind: KindId, group: int) -> int:
+    """How many pods of the kind an empty node might take once other pods stand where they should; 0 where none ever."""
+    if int(sites.codes[kind][group]) not in _MOVING:
+        return 0
+    if kind in sites.company.apart(kind):
+        return 1
+    return min(int(sites.empty[line, group]) // amount for line, amount in sites.amounts(kind))

@@ -1,0 +1,59 @@
+"""The names of a question as they stand in its JSON: where each is, and any of them written down again.
+
+Nothing is decoded and no name becomes a Python object: names go into an answer as the bytes that came. That is so where the
+list was written plainly (no white space between its strings, no escape in them), as Go does; any other is written anew first.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from slackwater.edge.web import wire
+from slackwater.model.columns import Codes
+from slackwater.world.name_index import Spans
+
+_QUOTE: Final = ord('"')
+
+
+class NameList:
+    """`raw` is the list, plainly written. `spans` say where its strings are, without their quotes."""
+
+    def __init__(self, raw: bytes) -> None:
+        """`raw` is valid JSON. :raises BadRequest: no list of strings."""
+        spans = _plain(raw)
+        if spans is None:
+            raw, spans = _written(wire.names(raw))
+        self.raw = raw
+        self.spans = spans
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> "NameList":
+        return cls(wire.encode(names))
+
+    def by_code(self, codes: Codes) -> dict[int, bytes]:
+        """The names of each code that occurs, in their quotes, with commas between them; shape of `codes`: (names,)."""
+        distinct = np.flatnonzero(np.bincount(codes)).tolist()
+        if len(distinct) < 2:
+            return dict.fromkeys(distinct, self.raw[1:-1])
+        behind_bracket = np.frombuffer(self.raw, np.uint8)[1:]
+        # A name's code also for its quotes, and for the comma or the bracket behind it.
+        of_byte = np.repeat(codes, self.spans.lengths + 3)
+        return {code: behind_bracket[of_byte == code][:-1].tobytes() for code in distinct}
+
+
+def _plain(raw: bytes) -> Spans | None:
+    """Where the strings are; None unless they are ASCII, without white space between them and without escapes."""
+    quotes = np.flatnonzero(np.frombuffer(raw, np.uint8) == _QUOTE)
+    starts, ends = quotes[::2], quotes[1::2]
+    if raw[:2] != b'["' or raw[-2:] != b'"]' or b"\\" in raw or not raw.isascii():
+        return None
+    if not (starts[1:] - ends[:-1] == 2).all():  # what has room there is a comma: braces would need more
+        return None
+    return Spans(raw, starts + 1, ends - starts - 1)
+
+
+def _written(names: Sequence[bytes]) -> tuple[bytes, Spans]:
+    raw = b'["%b"]' % b'","'.join(names) if names else b"[]"
+    lengths = np.fromiter(map(len, names), np.int64, len(names))
+    return raw, Spans(raw, np.cumsum(lengths + 3) - lengths - 1, lengths)

@@ -1,0 +1,85 @@
+"""Objects that only planners read: namespaces, storage, DaemonSets. Their changes, and all of them at one moment.
+
+Deliberately absent: nodes and pods, which the world keeps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from slackwater.model.objects import Pod
+from slackwater.model.storage import (
+    Attachment,
+    Claim,
+    CsiDriver,
+    CsiNode,
+    Storage,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+)
+
+SurroundingKind = Literal[
+    "namespaces",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "storageclasses",
+    "csinodes",
+    "csidrivers",
+    "csistoragecapacities",
+    "volumeattachments",
+    "daemonsets",
+]
+
+
+class SurroundingKey(NamedTuple):
+    """`namespace` is empty for objects that have none."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceLabels:
+    """A namespace, as far as selectors read it."""
+
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSet:
+    """A DaemonSet, as a pod that it would make: without a node, and tolerating what the controller lets its pods tolerate."""
+
+    pod: Pod
+
+
+Surrounding = NamespaceLabels | Claim | Volume | StorageClass | CsiNode | CsiDriver | StorageCapacity | Attachment | DaemonSet
+
+
+@dataclass(frozen=True, slots=True)
+class SurroundingSeen:
+    """The object as the API server has it now."""
+
+    kind: SurroundingKind
+    key: SurroundingKey
+    value: Surrounding
+
+
+@dataclass(frozen=True, slots=True)
+class SurroundingGone:
+    """The object is deleted."""
+
+    kind: SurroundingKind
+    key: SurroundingKey
+
+
+SurroundingEvent = SurroundingSeen | SurroundingGone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What changed since it was last asked for; a field is None where nothing of its kind did."""
+
+    namespaces: Mapping[str, Mapping[str, str]] | None = None
+    storage: Storage | None = None
+    daemons: tuple[Pod, ...] | None = None

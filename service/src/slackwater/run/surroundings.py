@@ -1,0 +1,106 @@
+"""watch -> what only planners read: keeps the objects of these feeds, and hands out what changed.
+
+Deliberately absent: the world, which needs none of it; and readiness of the service, which does not wait for it.
+"""
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any
+
+import anyio
+import structlog
+
+from slackwater.model.objects import Pod
+from slackwater.model.storage import Attachment, Storage
+from slackwater.model.surroundings import (
+    DaemonSet,
+    NamespaceLabels,
+    SurroundingEvent,
+    SurroundingGone,
+    SurroundingKey,
+    SurroundingKind,
+    Surroundings,
+    SurroundingSeen,
+)
+from slackwater.run.ports import Feed
+
+_log = structlog.get_logger(__name__)
+
+
+class SurroundingsIntake:
+    """Drains the feeds. `ready` when each has listed once."""
+
+    def __init__(self, feeds: Mapping[SurroundingKind, Feed]) -> None:
+        self._feeds = feeds
+        self._unlisted = set(feeds)
+        self._synced = anyio.Event()
+        self._objects: dict[SurroundingKind, dict[SurroundingKey, Any]] = {kind: {} for kind in feeds}
+        self._changed: set[SurroundingKind] = set(feeds)
+        if not feeds:
+            self._synced.set()
+
+    @property
+    def ready(self) -> bool:
+        return not self._unlisted
+
+    async def synced(self) -> None:
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as group:
+            for kind, feed in self._feeds.items():
+                group.start_soon(self._drain, kind, feed, name=f"intake of {kind}")
+
+    async def _drain(self, kind: SurroundingKind, feed: Feed) -> None:
+        async with aclosing(feed.batches()) as batches:
+            async for batch in batches:
+                for event in batch.events:
+                    assert isinstance(event, SurroundingSeen | SurroundingGone), event
+                    self.take(event)
+                if batch.listed and kind in self._unlisted:
+                    self._unlisted.discard(kind)
+                    if self.ready:
+                        self._synced.set()
+
+    def take(self, event: SurroundingEvent) -> None:
+        """One change."""
+        self._changed.add(event.kind)
+        if isinstance(event, SurroundingSeen):
+            self._objects[event.kind][event.key] = event.value
+        else:
+            self._objects[event.kind].pop(event.key, None)
+
+    def changes(self) -> Surroundings:
+        """What changed since the last call, in copies."""
+        changed, self._changed = self._changed, set()
+        namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
+        return Surroundings(
+            namespaces={key.name: found.labels for key, found in namespaces.items()} if "namespaces" in changed else None,
+            storage=self._storage() if changed - {"namespaces", "daemonsets"} else None,
+            daemons=self._daemons() if "daemonsets" in changed else None,
+        )
+
+    def _daemons(self) -> tuple[Pod, ...]:
+        sets: dict[SurroundingKey, DaemonSet] = self._objects["daemonsets"]
+        return tuple(sets[key].pod for key in sorted(sets))
+
+    def _storage(self) -> Storage:
+        """A kind that is not watched is unknown."""
+        attachments: dict[str, tuple[Attachment, ...]] = {}
+        for attachment in self._objects.get("volumeattachments", {}).values():
+            attachments[attachment.node] = (*attachments.get(attachment.node, ()), attachment)
+        capacities = self._objects.get("csistoragecapacities")
+        claims = self._objects.get("persistentvolumeclaims")
+        return Storage(
+            claims=None if claims is None else {(key.namespace, key.name): claim for key, claim in claims.items()},
+            volumes=self._by_name("persistentvolumes"),
+            classes=self._by_name("storageclasses"),
+            csi_nodes=self._by_name("csinodes"),
+            drivers=self._by_name("csidrivers"),
+            capacities=None if capacities is None else tuple(capacities.values()),
+            attachments=attachments if "volumeattachments" in self._objects else None,
+        )
+
+    def _by_name(self, kind: SurroundingKind) -> dict[str, Any] | None:
+        objects = self._objects.get(kind)
+        return None if objects is None else {key.name: value for key, value in objects.items()}

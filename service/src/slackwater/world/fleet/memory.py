@@ -1,0 +1,175 @@
+"""One group, from loop to loop: whose clock runs since when, what was asked, how it failed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from slackwater.model.ids import Instant, NodeName
+from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
+from slackwater.world.fleet.backoff import Backoff, after_failure
+from slackwater.world.fleet.census import Census, Lost, NodeSight
+from slackwater.world.fleet.policy import FleetPolicy
+
+#: Of the nodes asked for together, the share that may fail before the group is left alone; a single one always may.
+_FAILED_SHARE: Final = 0.25
+_FORGIVEN: Final = 1
+#: The provider has no more of these: asking again at once is no use.
+_HOPELESS: Final = frozenset({"out-of-resources", "quota"})
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A growth that was not answered: it may have happened or not."""
+
+    seen: int
+    to: int
+    until: Instant
+
+
+@dataclass(slots=True)
+class GroupMemory:
+    """See the module. Changed only by `Fleet`."""
+
+    group: NodeGroup
+    known: bool = True
+    backoff: Backoff | None = None
+    doubt: Doubt | None = None
+    grown_at: Instant | None = None
+    shrunk_at: Instant | None = None
+    removal_failed_at: Instant | None = None
+    #: When each instance was first seen.
+    _since: dict[InstanceId, Instant] = field(default_factory=dict)
+    _started: set[NodeName] = field(default_factory=set)
+    _counted: set[InstanceId] = field(default_factory=set)  # failures that were counted
+    _asked: int = 0  # nodes asked for since all was well
+    _failed: int = 0  # of these
+    _succeeded: int = 0
+    _missing: int = 0
+    _missing_since: Instant = Instant(0.0)
+
+    def asked_for(self, nodes: int, now: Instant) -> None:
+        self._asked += nodes
+        self.grown_at = now
+
+    def observe(self, group: NodeGroup, sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant) -> Census:
+        """What the group has now; failures that are new have their effect on its back-off."""
+        self.group, self.known = group, True
+        self._settle_doubt(policy, now)
+        there = {instance.id: instance for instance in group.instances if instance.state != "deleting"}
+        self._remember(there, sights, policy, now)
+        census = self._counted_now(there, sights, policy, now)
+        self._note_failures(census.lost, policy, now)
+        if census.missing and now - self._missing_since > self._patience(policy):
+            self.back_off(policy, code="timeout", message="asked for, and never created", now=now)
+        if not census.in_creation and not census.lost and (self._succeeded or not self._failed):
+            self._asked = self._failed = self._succeeded = 0
+        return self._dressed(census, policy)
+
+    def unobserved(self, before: Census, policy: FleetPolicy) -> Census:
+        """The provider does not answer: what was true stays, until it does."""
+        self.known = False
+        return self._dressed(before, policy)
+
+    def overdue_missing(self, census: Census, policy: FleetPolicy, now: Instant) -> bool:
+        """Have nodes that were asked for not even appeared as instances for too long?"""
+        return bool(census.missing) and self.doubt is None and now - self._missing_since > self._patience(policy)
+
+    def back_off(self, policy: FleetPolicy, *, code: str, message: str, now: Instant) -> None:
+        self.backoff = after_failure(self.backoff, policy.backoff, code=code, message=message, now=now)
+
+    def _settle_doubt(self, policy: FleetPolicy, now: Instant) -> None:
+        if self.doubt is None:
+            return
+        if self.group.target != self.doubt.seen:
+            self.doubt = None
+        elif now >= self.doubt.until:
+            self.doubt = None
+            self.back_off(policy, code="no-answer", message="growth was asked for again and again, without an answer", now=now)
+
+    def _remember(
+        self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
+    ) -> None:
+        self._since = {id_: self._since.get(id_, now) for id_ in there}
+        self._counted &= set(there)
+        names = {sight.name for sight in sights.values()}
+        started = {sight.name for id_, sight in sights.items() if sight.started or self._is_old(id_, sight, policy)}
+        self._succeeded += len(started - self._started)
+        self._started = (self._started & names) | started
+        missing = max(0, self.group.target - len(there))
+        if missing != self._missing:
+            self._missing, self._missing_since = missing, now
+
+    def _counted_now(
+        self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
+    ) -> Census:
+        found: dict[_Stage, list[NodeName]] = {"ready": [], "unready": [], "starting": []}
+        lost, creating = list[Lost](), 0
+        for id_, instance in sorted(there.items()):
+            sight = sights.get(id_)
+            problem = self._problem(instance, sight, policy, now)
+            if problem is not None:
+                lost.append(problem)
+            elif sight is None:
+                creating += 1
+            else:
+                found[self._stage(sight)].append(sight.name)
+        return Census(
+            group=self.group,
+            known=True,
+            ready=tuple(found["ready"]),
+            unready=tuple(found["unready"]),
+            starting=tuple(found["starting"]),
+            coming=creating + self._missing + self._doubted(),
+            missing=self._missing,
+            lost=tuple(lost),
+            leaving=len(self.group.instances) - len(there),
+        )
+
+    def _problem(self, instance: Instance, sight: NodeSight | None, policy: FleetPolicy, now: Instant) -> Lost | None:
+        if instance.error is not None and (sight is None or instance.state == "creating"):
+            return Lost(instance, instance.error.code, instance.error.message, given_up=True)
+        if sight is None and now - self._since[instance.id] > self._patience(policy):
+            return Lost(instance, "timeout", "its node did not register in time", given_up=False)
+        half = sight is not None and sight.name not in self._started
+        if sight is not None and half and now - sight.born_at > self._patience(policy):
+            return Lost(instance, "timeout", f"node {sight.name} registered and was not ready in time", given_up=False)
+        return None
+
+    def _stage(self, sight: NodeSight) -> "_Stage":
+        if sight.started:
+            return "ready"
+        return "unready" if sight.name in self._started else "starting"
+
+    def _is_old(self, id_: InstanceId, sight: NodeSight, policy: FleetPolicy) -> bool:
+        """A node that we found past its time, or in use, has been ready before: it is not to be taken for a new one."""
+        return sight.used or self._since.get(id_, sight.born_at) - sight.born_at > self._patience(policy)
+
+    def _doubted(self) -> int:
+        return 0 if self.doubt is None else self.doubt.to - self.doubt.seen
+
+    def _note_failures(self, lost: tuple[Lost, ...], policy: FleetPolicy, now: Instant) -> None:
+        new = [problem for problem in lost if problem.instance.id not in self._counted]
+        self._counted.update(problem.instance.id for problem in new)
+        self._failed += len(new)
+        hopeless = [p for p in new if p.instance.error is not None and p.instance.error.kind in _HOPELESS]
+        for problem in (hopeless or new)[:1]:
+            # What was asked before a restart is not known: what is there then stands for it.
+            asked = max(self._asked, len(self._since) + self._missing - len(self._started), 1)
+            if hopeless or self._failed > max(_FORGIVEN, _FAILED_SHARE * asked):
+                self.back_off(policy, code=problem.code, message=problem.message, now=now)
+
+    def _patience(self, policy: FleetPolicy) -> float:
+        own = self.group.options.provision_seconds
+        return policy.provision_seconds if own is None else own
+
+    def _dressed(self, census: Census, policy: FleetPolicy) -> Census:
+        return replace(
+            census,
+            known=self.known,
+            backoff=self.backoff,
+            doubtful=self.doubt is not None,
+            off=self.group.name in policy.off,
+        )
+
+
+_Stage = Literal["ready", "unready", "starting"]

@@ -1,0 +1,35 @@
+"""The limits and patience of the fleet; the configuration file fills it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slackwater.model.nodegroups import GroupName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackoffPolicy:
+    """How long a group is left alone after failures: doubled from `first_seconds` to `longest_seconds` while failures follow
+    one another within `forget_seconds`. The figures are Cluster Autoscaler's."""
+
+    first_seconds: float = 300.0
+    longest_seconds: float = 1800.0
+    forget_seconds: float = 10_800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPolicy:
+    """Limits of nodes that may be on their way at the same time; 0: no limit. Groups that are not named have that of
+    `in_other_groups`, providers none.
+
+    `provision_seconds`: how long an instance may take to register, and its node to start. `doubt_seconds`: for how long a
+    growth whose call was not answered is asked for again. `off`: groups that are left as they are.
+    """
+
+    in_cluster: int = 100
+    in_group: Mapping[GroupName, int] = field(default_factory=dict)
+    in_other_groups: int = 100
+    of_provider: Mapping[str, int] = field(default_factory=dict)
+    provision_seconds: float = 900.0
+    doubt_seconds: float = 60.0
+    backoff: BackoffPolicy = field(default_factory=BackoffPolicy)
+    off: frozenset[GroupName] = frozenset()

@@ -1,0 +1,116 @@
+"""What a process that starts anew may find on record: of one pod, and of a node's pods together.
+
+The annotation that is known is one possibility. Others are what a write of ours that has not ended, or ended without a word,
+would leave there; and, until our first write has ended, anything that a former process may have left on its way. Of all these
+the worst counts: the least where an agent is to be told something, the most where room is to be given to somebody else.
+"""
+
+from collections.abc import Iterator
+
+from slackwater.ledger.account import Account
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.objects import Pod
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.written import Written
+from slackwater.world.books import Books
+from slackwater.world.policy import Policy
+from slackwater.world.standings import Standing
+
+
+class Records:
+    """Read by `Ceilings`, which alone writes. `mark` has to be called whenever a pod's account or its record has changed."""
+
+    def __init__(self, books: Books, *, policy: Policy) -> None:
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._standings = books.standings
+        self.policy = policy
+        #: Pods that a restart may count for more than they count for now, with how much more; and the sums by node. Many only
+        #: after a start.
+        self._loose: dict[NodeName, dict[PodUid, Amounts]] = {}
+        self._sums: dict[NodeName, Amounts] = {}
+
+    def restored(self, pod: Pod) -> Account:
+        """What a restart would count, by the text that is known. The pod is vertical."""
+        return self._standings.after_restart(pod, scheduler_name=self.policy.scheduler_name)
+
+    def safe(self, uid: PodUid, *, late: bool = True) -> Amounts:
+        """The most that may be answered at once, beyond what the agent has already: what any restart would reserve.
+
+        What the pod of a machine shows as used is no record: it lags behind what its agent does. Unless `late` is False,
+        nothing is safe until what a former process may have sent can do nothing any more: it may have sent a lower ceiling.
+        """
+        pod = self._pods.known(uid)
+        if pod is None or pod.vertical is None:
+            return NOTHING
+        standing = self._standings.get(uid)
+        if late and standing is not None and not standing.fenced and self._standings.may_write(pod):
+            return NOTHING
+        behind = standing is not None and standing.behind
+        safe = self._known(pod, behind=behind)
+        for written in () if standing is None else _on_the_way(standing):
+            safe = safe.at_most(written.permit if behind else written.ceiling)
+        return safe if pod.vertical.resizing is None else safe.at_least(pod.vertical.using)
+
+    def _known(self, pod: Pod, *, behind: bool) -> Amounts:
+        own, restored = self._standings.own(pod), self.restored(pod)
+        if behind:
+            return restored.reserved.minus(restored.buffer)
+        return restored.reserved if own is None else own.ceiling
+
+    def excess(self, uid: PodUid) -> Amounts:
+        """By how much a restart may count more for the pod than it counts for now, beyond its Buffer."""
+        claim, pod, standing = self._claims.get(uid), self._pods.known(uid), self._standings.get(uid)
+        if claim is None or pod is None or pod.vertical is None or standing is None:
+            return NOTHING
+        restored = self.restored(pod)
+        most = restored.reserved.minus(restored.buffer)
+        for written in _on_the_way(standing):
+            most = most.at_least(written.permit)
+        if not standing.fenced and self._standings.may_write(pod):
+            most = most.at_least(pod.vertical.max)
+        return most.minus(claim.account.reserved).not_below_zero()
+
+    def mark(self, uid: PodUid) -> None:
+        """The pod's account or record has changed."""
+        claim = self._claims.get(uid)
+        if claim is None:
+            return
+        self.forget(uid, claim.node)
+        excess = self.excess(uid)
+        if excess != NOTHING:
+            self._loose.setdefault(claim.node, {})[uid] = excess
+            self._sums[claim.node] = self._sums.get(claim.node, NOTHING).plus(excess)
+
+    def forget(self, uid: PodUid, node: NodeName) -> None:
+        loose = self._loose.get(node, {})
+        excess = loose.pop(uid, None)
+        if excess is not None:
+            self._sums[node] = self._sums[node].minus(excess)
+            if not loose:
+                del self._loose[node], self._sums[node]
+
+    def in_the_way(self, node: NodeName, *, beside: PodUid | None = None) -> list[PodUid]:
+        """The pods whose records would take the node over Total, were we to restart now. `beside`: all others than this one."""
+        loose, row = self._loose.get(node), self._nodes.row_of.get(node)
+        if loose is None or row is None:
+            return []
+        numbers = self._ledger.numbers(row)
+        found = numbers.reserved.plus(self._sums[node])
+        if beside in loose:
+            found = found.minus(loose[beside])
+        short = [r for r, total in enumerate(numbers.total) if found[r] > total]
+        return [uid for uid, excess in loose.items() if uid != beside and any(excess[r] for r in short)]
+
+    def marked(self) -> dict[PodUid, Amounts]:
+        """The excesses as they were last worked out; all others had none."""
+        return {uid: excess for loose in self._loose.values() for uid, excess in loose.items()}
+
+
+def _on_the_way(standing: Standing) -> Iterator[Written]:
+    """Texts that may stand there by now."""
+    if standing.writing is not None:
+        yield standing.writing
+    yield from standing.doubted

@@ -1,0 +1,213 @@
+"""A plan never buys more than pod-by-pod first-fit decreasing, holds when it is carried out, and forgets nobody."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slackwater.decide.scaleup.company import representatives
+from slackwater.decide.scaleup.existing import place_existing
+from slackwater.decide.scaleup.groups import GrowableGroup, add_nodes
+from slackwater.decide.scaleup.outcome import ScaleUpPlan
+from slackwater.decide.scaleup.pending import Demand
+from slackwater.decide.scaleup.plan import plan_scale_up
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.objects import Node, Pod
+from slackwater.simulate.assume import assume_volumes
+from slackwater.simulate.feasible import feasible
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.nodefacts import CPU, MEMORY
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.place import NOWHERE
+from tests.support.scalingup import a_group, a_template, demand_of
+from tests.support.smallclusters import SmallCluster, small_clusters
+
+LAW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+NO_LIMITS = ScaleUpPolicy(max_nodes=0, estimate_seconds=0, plan_seconds=0)
+
+
+def a_picture(cluster: SmallCluster) -> Picture:
+    return Picture.build(
+        cluster.nodes,
+        [*cluster.standing, *cluster.pending],
+        namespaces={"default": {"team": "x"}, "other": {}},
+        storage=cluster.storage,
+    )
+
+
+@st.composite
+def templates(draw: st.DrawFn, name: str = "t") -> Node:
+    labels = {"zone": f"z{draw(st.integers(0, 3))}", "rack": f"r{draw(st.integers(0, 2))}"}
+    for missing in draw(st.sampled_from(((), (), (), ("zone",), ("rack",)))):
+        del labels[missing]
+    gpus = {"example.com/gpu": draw(st.integers(0, 3))}
+    return a_template(
+        name, cpu=draw(st.sampled_from(("2", "4", "6"))), pods=draw(st.integers(1, 6)), labels=labels, scalars=gpus
+    )
+
+
+@st.composite
+def some_groups(draw: st.DrawFn) -> list[GrowableGroup]:
+    return [
+        a_group(f"g{number}", draw(templates(f"t{number}")), size=draw(st.integers(0, 2)), largest=draw(st.integers(0, 6)))
+        for number in range(draw(st.integers(1, 3)))
+    ]
+
+
+def plan_of(cluster: SmallCluster, demand: Demand, groups: Sequence[GrowableGroup], policy: ScaleUpPolicy) -> ScaleUpPlan:
+    picture = a_picture(cluster)
+    with picture.fork():
+        return plan_scale_up(picture, demand, groups, policy=policy, clock=lambda: 0.0)
+
+
+class PodByPod:
+    """The obvious way: the largest pods first, each to the first node that takes it, else a new node is opened for it."""
+
+    def __init__(self, picture: Picture, group: GrowableGroup, pods: Sequence[Pod]) -> None:
+        self.picture, self.group, self.opened = picture, group, 0
+        self.kinds = representatives(picture, picture.number(pods))
+        rows = place_existing(picture, pods, self.kinds, hints={})
+        self.left = np.flatnonzero(rows == NOWHERE).tolist()
+        while self.one_pass():
+            pass
+
+    def one_pass(self) -> bool:
+        before = len(self.left)
+        self.left = [pod for pod in self.in_order() if not self.placed(KindId(int(self.kinds[pod])))]
+        return 0 < len(self.left) < before
+
+    def in_order(self) -> list[int]:
+        assert self.group.template is not None
+        has = self.group.template.node.allocatable
+        first: dict[int, int] = {}
+        for pod in sorted(self.left):
+            first.setdefault(int(self.kinds[pod]), pod)
+
+        def key(pod: int) -> tuple[float, int, int]:
+            kind = int(self.kinds[pod])
+            asks = self.picture.kinds.requests[:, kind]
+            share = int(asks[CPU]) / (has.cpu or 1) + int(asks[MEMORY]) / (has.memory or 1)
+            return (-share, first[kind], pod)
+
+        return sorted(self.left, key=key)
+
+    def placed(self, kind: KindId) -> bool:
+        return self.put(kind) or self.put_on_new(kind)
+
+    def put(self, kind: KindId) -> bool:
+        rows = feasible(self.picture, kind).rows
+        if not len(rows):
+            return False
+        assume_volumes(self.picture, kind, Row(int(rows[0])))
+        self.picture.place(kind, int(rows[0]))
+        return True
+
+    def put_on_new(self, kind: KindId) -> bool:
+        assert self.group.template is not None
+        with self.picture.fork() as trial:
+            add_nodes(self.picture, self.group.template, [NodeName(f"new-{self.opened}")])
+            if self.put(kind):
+                self.opened += 1
+                trial.commit()
+                return True
+        return False
+
+
+@LAW
+@given(small_clusters(), templates())
+def test_one_group_needs_as_many_nodes_as_pod_by_pod(cluster: SmallCluster, template: Node) -> None:
+    group = a_group("g", template)
+    demand = demand_of(cluster.pending)
+    plan = plan_of(cluster, demand, [group], NO_LIMITS)
+    want = PodByPod(a_picture(cluster), group, demand.counted)
+    assert (plan.n_nodes, sum(len(each.pods) for each in plan.unhelpable)) == (want.opened, len(want.left))
+
+
+@LAW
+@given(small_clusters(), some_groups(), st.integers(0, 4), st.booleans())
+def test_every_pod_is_in_exactly_one_list(cluster: SmallCluster, groups: list[GrowableGroup], most: int, balance: bool) -> None:
+    policy = replace(NO_LIMITS, max_nodes=most, balance=balance)
+    plan = plan_of(cluster, demand_of(cluster.pending), groups, policy)
+    found = [pod.uid for growth in plan.growths for pod in growth.pods]
+    found += [pod.uid for pod, _ in plan.schedulable]
+    found += [pod.uid for each in plan.unhelpable for pod in each.pods]
+    assert sorted(found) == sorted(pod.uid for pod in cluster.pending)
+    assert all(set(each.groups) == {group.name for group in groups} for each in plan.unhelpable)
+
+
+@LAW
+@given(small_clusters(), some_groups(), st.integers(0, 4))
+def test_no_limit_is_passed(cluster: SmallCluster, groups: list[GrowableGroup], most: int) -> None:
+    plan = plan_of(cluster, demand_of(cluster.pending), groups, replace(NO_LIMITS, max_nodes=most))
+    assert not most or plan.n_nodes <= most
+    by_name = {group.name: group.group for group in groups}
+    for growth in plan.growths:
+        assert by_name[growth.group].target + growth.count <= by_name[growth.group].max_size
+        assert all(growth.nodes), "no node is added for nobody"
+
+
+@LAW
+@given(small_clusters(), some_groups(), st.booleans())
+def test_a_plan_can_be_carried_out(cluster: SmallCluster, groups: list[GrowableGroup], balance: bool) -> None:
+    """With the plan's nodes there, its pods can be placed where it says, one after another, in some order."""
+    plan = plan_of(cluster, demand_of(cluster.pending), groups, replace(NO_LIMITS, balance=balance))
+    picture = a_picture(cluster)
+    wanted = [(pod, picture.facts.row_of[name]) for pod, name in plan.schedulable]
+    by_name = {group.name: group for group in groups}
+    for growth in plan.growths:
+        template = by_name[growth.group].template
+        assert template is not None
+        rows = add_nodes(picture, template, [NodeName(f"{growth.group}-{number}") for number in range(growth.count)])
+        wanted += [(pod, Row(row)) for row, pods in zip(rows, growth.nodes, strict=True) for pod in pods]
+    # A spread holds when its pod comes, and others may come later; affinity waits for others. No one order suits all.
+    orders = (spreading_last, lambda pod: -spreading_last(pod), lambda pod: -sum(pod.kind.requests))
+    assert any(not left_over(picture, sorted(wanted, key=lambda each: order(each[0]))) for order in orders)
+
+
+def spreading_last(pod: Pod) -> int:
+    asks = pod.kind.particulars
+    return 0 if asks is None else len(asks.spread)
+
+
+def left_over(picture: Picture, wanted: list[tuple[Pod, Row]]) -> list[tuple[Pod, Row]]:
+    """Those that cannot be placed where they should be, though all that can be tried again are tried again."""
+    with picture.fork():
+        while wanted:
+            later = [each for each in wanted if not took_place(picture, *each)]
+            if len(later) == len(wanted):
+                break
+            wanted = later
+    return wanted
+
+
+def took_place(picture: Picture, pod: Pod, row: Row) -> bool:
+    kind = picture.kind_id(pod.kind, pod.labels)
+    if not feasible(picture, kind).feasible[row]:
+        return False
+    assume_volumes(picture, kind, row)
+    picture.place(kind, row)
+    return True
+
+
+@LAW
+@given(small_clusters(), some_groups())
+def test_planning_leaves_no_new_node_behind(cluster: SmallCluster, groups: list[GrowableGroup]) -> None:
+    picture = a_picture(cluster)
+    before = picture.n_rows
+    with picture.fork():
+        plan = plan_scale_up(picture, demand_of(cluster.pending), groups, policy=NO_LIMITS, clock=lambda: 0.0)
+        assert picture.n_rows == before + sum(group.upcoming for group in groups)
+    again = plan_of(cluster, demand_of(cluster.pending), groups, NO_LIMITS)
+    assert plan == again
+
+
+@LAW
+@given(small_clusters(), templates(), st.integers(1, 3))
+def test_a_cap_on_nodes_takes_nodes_away_and_adds_none(cluster: SmallCluster, template: Node, most: int) -> None:
+    group = a_group("g", template)
+    free = plan_of(cluster, demand_of(cluster.pending), [group], NO_LIMITS)
+    capped = plan_of(cluster, demand_of(cluster.pending), [group], replace(NO_LIMITS, max_nodes=most))
+    assert capped.n_nodes == min(most, free.n_nodes)

@@ -1,0 +1,87 @@
+"""The kwok provider over an API server in memory, on virtual time."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slackwater.edge.cloud.kwok.fates import Weather
+from slackwater.edge.cloud.kwok.nodes import NODES_PATH, KwokGroup
+from slackwater.edge.cloud.kwok.provider import KwokProvider
+from slackwater.edge.kube.decode import NodeDecoder
+from slackwater.model.nodegroups import GroupName, InstanceErrorKind
+from slackwater.model.objects import Node
+from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
+from tests.support.objectstore import ObjectStore
+
+GROUP, OTHER = GroupName("group"), GroupName("other")
+CONFIG_MAPS = "/api/v1/configmaps"
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"tier": "batch"}},
+    "spec": {"taints": [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]},
+    "status": {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
+}
+SLOW = Weather(appear_seconds=30, boot_seconds=30)
+
+
+def a_group(name: str, *, weather: Weather = SLOW, min_size: int = 0, max_size: int = MAX_SIZE) -> KwokGroup:
+    raw = json.dumps({**TEMPLATE, "metadata": {**TEMPLATE["metadata"], "name": "template", "uid": "none"}}).encode()
+    template = NodeDecoder().decode(raw)
+    return KwokGroup(
+        name=GroupName(name), min_size=min_size, max_size=max_size, template=template, body=TEMPLATE, weather=weather
+    )
+
+
+@dataclass
+class KwokRig:
+    """See `Rig`. `weathers` change for machines that are on their way, too."""
+
+    store: ObjectStore
+    clock: list[float]
+    groups: list[KwokGroup]
+    provider: KwokProvider
+    group: GroupName = GROUP
+    other: GroupName = OTHER
+
+    async def settle(self) -> None:
+        while (due_at := await self.provider.arrivals.settle()) is not None:
+            self.clock[0] = due_at
+
+    async def nodes(self) -> Sequence[Node]:
+        decoder = NodeDecoder()
+        return [decoder.decode(json.dumps(node).encode()) for node in self.store.listed(NODES_PATH).values()]
+
+    def another(self) -> KwokProvider:
+        return a_provider(self.store, self.groups, self.clock)
+
+    def lose_answer(self, *, done: bool) -> None:
+        self.store.lost.append(done)
+
+    async def machines_fail(self, kind: InstanceErrorKind) -> None:
+        """As a change of the settings would do it: there is another provider over the same record."""
+        bad = Weather(failing=1) if kind == "other" else Weather(stock=FIRST_SIZE, appear_seconds=30)
+        self.groups[0] = replace(self.groups[0], weather=bad)
+        self.provider = self.another()
+
+    def silence(self) -> None:
+        self.store.silent = True
+
+
+def a_store() -> ObjectStore:
+    return ObjectStore(served={NODES_PATH, CONFIG_MAPS})
+
+
+def a_provider(store: ObjectStore, groups: Sequence[KwokGroup], clock: list[float]) -> KwokProvider:
+    return KwokProvider(store, groups, now=lambda: clock[0], seed=7, namespace="kube-system")
+
+
+@asynccontextmanager
+async def kwok_rig() -> AsyncIterator[Rig]:
+    store, clock = a_store(), [1000.0]
+    groups = [a_group("group", min_size=MIN_SIZE), a_group("other")]
+    rig = KwokRig(store, clock, groups, a_provider(store, groups, clock))
+    await rig.provider.grow(rig.group, seen=0, to=FIRST_SIZE, timeout_seconds=5)
+    await rig.provider.grow(rig.other, seen=0, to=1, timeout_seconds=5)
+    await rig.settle()
+    yield rig

@@ -1,0 +1,234 @@
+"""The service dies: what it had sent arrives late, and what stands on record is all that its successor knows."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.model.events import BindEnded, PermitNotWritten
+from slackwater.model.ids import NodeName, PodKey
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater.model.resources import Amounts
+from slackwater.model.vertical import MigrationRef
+from slackwater.model.written import Written, read_written
+from slackwater.world.policy import Policy
+from tests.support.bodies import bind_args
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.growing import Growing
+from tests.support.service import a_service
+
+ONE, TWO, FOUR = amounts("1", "4Gi"), amounts("2", "8Gi"), amounts("4", "16Gi")
+SIX, EIGHT = amounts("6", "24Gi"), amounts("8", "32Gi")
+
+
+@pytest.fixture
+def cluster() -> Growing:
+    cluster = Growing()
+    for name in ("n", "other"):
+        cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
+    return cluster
+
+
+def machine(cluster: Growing, name: str, have: Amounts, *, on: str = "n") -> Pod:
+    """It has so much, and so much is on record for it."""
+    pod = cluster.places(name, on=on, vertical=a_vertical(using=have, minimum=ONE, maximum=EIGHT))
+    cluster.ask(pod, have)
+    cluster.passes(3)
+    cluster.write()
+    assert record(cluster, name) == Written(permit=have, ceiling=have)
+    return pod
+
+
+def record(cluster: Growing, name: str) -> Written | None:
+    return read_written(cluster.machines[PodKey("default", name)].permit)
+
+
+def test_what_the_dead_service_sent_finds_another_text_and_does_nothing(cluster: Growing) -> None:
+    """`big` was on its way to 4 when the service died. Its agent was told nothing of that: so another machine gets the room,
+    but not before a new text stands on record of `big`."""
+    big, small = machine(cluster, "big", TWO), machine(cluster, "small", FOUR)
+    cluster.decide(big, SIX, last=TWO)
+    (late,) = cluster.writes()
+    cluster.restarts()
+    for pod, have in ((big, TWO), (small, FOUR)):
+        cluster.ask(pod, have, last=have)
+
+    decided = cluster.decide(small, EIGHT, last=FOUR)
+    assert cluster.told(decided).ceiling_pending
+    assert [effect.pod for effect in cluster.writes()] == [big.uid]
+    cluster.write()
+    assert cluster.told(decided).permit == EIGHT
+    cluster.annotate(late)
+    assert record(cluster, "big") == Written(permit=TWO, ceiling=TWO)
+    cluster.restarts()
+    assert cluster.cpu("n")["R"] == 10_000
+
+
+def test_what_the_dead_service_sent_arrives_first_and_is_taken_back(cluster: Growing) -> None:
+    big, small = machine(cluster, "big", TWO), machine(cluster, "small", FOUR)
+    cluster.decide(big, SIX, last=TWO)
+    (late,) = cluster.writes()
+    cluster.restarts()
+    decided = cluster.decide(small, EIGHT, last=FOUR)
+    cluster.annotate(late)
+    cluster.write()
+    assert cluster.told(decided).permit == EIGHT
+    assert record(cluster, "big") == Written(permit=TWO, ceiling=TWO)
+    cluster.restarts()
+    assert cluster.cpu("n") == {"R": 10_000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+def test_a_text_never_comes_again(cluster: Growing) -> None:
+    """Else a write that was meant for the first of two equal texts would find the second."""
+    pod = machine(cluster, "vm", TWO)
+    first = cluster.machines[PodKey("default", "vm")].permit
+    cluster.ask(pod, FOUR, last=TWO)
+    cluster.ask(pod, TWO, last=FOUR)
+    cluster.passes(3)
+    cluster.write()
+    assert record(cluster, "vm") == read_written(first)
+    assert cluster.machines[PodKey("default", "vm")].permit != first
+
+
+def test_a_write_that_ended_without_a_word_keeps_its_room_from_others(cluster: Growing) -> None:
+    """It may have made the record higher than its pod is now."""
+    big, small = machine(cluster, "big", TWO), machine(cluster, "small", FOUR)
+    cluster.decide(big, SIX, last=TWO)
+    (lost,) = cluster.writes()
+    cluster.sent.clear()
+    cluster.annotate(lost)
+    cluster.take(PermitNotWritten(lost.pod, "the connection broke"))
+    cluster.decide(big, TWO, last=TWO)
+
+    decided = cluster.decide(small, EIGHT, last=FOUR)
+    assert cluster.told(decided).permit == FOUR
+    assert small.uid not in {effect.pod for effect in cluster.writes()}
+    cluster.restarts()
+    assert cluster.cpu("n")["R"] == 10_000
+
+
+def test_room_is_not_given_while_it_cannot_be_written_that_it_is_free(cluster: Growing) -> None:
+    big, small = machine(cluster, "big", SIX), machine(cluster, "small", FOUR)
+    cluster.ask(big, TWO, last=SIX)
+    decided = cluster.decide(small, EIGHT, last=FOUR)
+    (refused,) = cluster.writes()
+    cluster.sent.clear()
+    cluster.take(PermitNotWritten(refused.pod, "403"))
+    cluster.passes(1)
+    cluster.decide(small, EIGHT, last=FOUR)
+    assert (cluster.told(decided).permit, cluster.writes()) == (FOUR, [])
+    cluster.passes(8)
+    cluster.write()
+    assert cluster.told(decided).permit == EIGHT
+
+
+def test_who_gives_back_one_resource_and_takes_of_another_is_written_in_two_steps(cluster: Growing) -> None:
+    """`one` takes memory that `two` gave back, and the other way round: first is written what both gave."""
+    one = machine(cluster, "one", amounts("8", "8Gi"))
+    two = machine(cluster, "two", amounts("2", "32Gi"))
+    first = cluster.decide(one, amounts("2", "32Gi"), last=amounts("2", "8Gi"))
+    cluster.decide(two, amounts("2", "8Gi"), last=amounts("2", "8Gi"))
+    first = cluster.decide(one, amounts("2", "32Gi"), last=amounts("2", "8Gi"))
+    second = cluster.decide(two, amounts("8", "8Gi"), last=amounts("2", "8Gi"))
+    while cluster.sent:
+        cluster.carry_out(cluster.sent.pop())
+        found = [record(cluster, name) for name in ("one", "two")]
+        assert sum(written.permit.cpu for written in found if written is not None) <= 10_000
+        assert sum(written.permit.memory for written in found if written is not None) <= 40 << 30
+    assert (cluster.told(first).permit, cluster.told(second).permit) == (amounts("2", "32Gi"), amounts("8", "8Gi"))
+
+
+def test_what_a_pod_shows_as_used_is_no_record(cluster: Growing) -> None:
+    """The pod of a machine lags behind: its agent has given back, as is written; what it still shows is no promise."""
+    pod = machine(cluster, "vm", FOUR)
+    cluster.ask(pod, TWO, last=FOUR)
+    cluster.passes(3)
+    cluster.write()
+    decided = cluster.decide(pod, FOUR, last=TWO)
+    assert cluster.told(decided).ceiling_pending
+    cluster.write()
+    assert cluster.told(decided).permit == FOUR
+
+
+def moved(cluster: Growing) -> tuple[Pod, Pod]:
+    """A machine of 6 that gave 4 back while it moved from `n` to `other`, where it arrives with 2."""
+    source = machine(cluster, "vm", SIX)
+    ref = MigrationRef(name="move", role="source")
+    source = cluster.change(source, migration=ref, using=TWO)
+    vertical = replace(source.vertical or a_vertical(), migration=replace(ref, role="target"), permit=None)
+    target = cluster.has_pod("vm-target", on="", vertical=vertical)
+    assert cluster.world.bind(target.uid, target.key, NodeName("other"), cluster.world_now()).effect is not None
+    target = cluster.store(replace(target, node=NodeName("other")))
+    return source, target
+
+
+def test_a_machine_that_has_arrived_does_not_count_by_the_record_of_the_pod_it_left(cluster: Growing) -> None:
+    _, target = moved(cluster)
+    target = cluster.change(target, migration=None)
+    cluster.restarts()
+    certain = cluster.cpu("other")["R"] - cluster.cpu("other")["B"]
+    assert certain == 2000
+    cluster.ask(target, TWO)
+    assert cluster.reserved(target) == TWO
+
+
+def test_a_pod_that_its_machine_has_left_never_writes_over_the_record_of_its_successor(cluster: Growing) -> None:
+    source, target = moved(cluster)
+    target = cluster.change(target, migration=None)
+    cluster.ask(target, TWO)
+    cluster.passes(3)
+    cluster.write()
+    assert record(cluster, "vm") == Written(permit=TWO, ceiling=TWO)
+    cluster.store(replace(cluster.pods[source.key], deleting=True))
+    cluster.passes(3)
+    cluster.write()
+    assert record(cluster, "vm") == Written(permit=TWO, ceiling=TWO)
+
+
+def test_the_pod_that_a_machine_has_left_does_not_count_by_what_the_machine_uses_elsewhere(cluster: Growing) -> None:
+    source, target = moved(cluster)
+    target = cluster.change(target, migration=None)
+    cluster.ask(target, TWO)
+    cluster.passes(3)
+    cluster.write()
+    cluster.ask(target, EIGHT, last=TWO)
+    cluster.change(source, using=EIGHT)
+    cluster.restarts()
+    assert cluster.cpu("n")["R"] - cluster.cpu("n")["B"] == 1000
+
+
+def test_a_machine_found_migrating_may_have_grown_to_its_ceiling(cluster: Growing) -> None:
+    pod = machine(cluster, "vm", TWO)
+    cluster.ask(pod, amounts("2500m", "10Gi"), last=TWO)
+    assert record(cluster, "vm") == Written(permit=amounts("2500m", "10Gi"), ceiling=amounts("3500m", "14Gi"))
+    cluster.ask(pod, amounts("3", "12Gi"), last=amounts("2500m", "10Gi"))
+    cluster.change(pod, migration=MigrationRef(name="move", role="source"))
+    cluster.restarts()
+    assert cluster.cpu("n")["R"] == 3500
+    assert cluster.ask(pod, amounts("3", "12Gi"), last=amounts("3", "12Gi")).permit == amounts("3", "12Gi")
+
+
+def test_a_bind_that_was_not_sent_gives_its_room_back(cluster: Growing) -> None:
+    pod = cluster.has_pod("p", on="", vertical=None)
+    node = NodeName("n")
+    assert cluster.world.bind(pod.uid, pod.key, node, cluster.world_now()).effect is not None
+    cluster.take(BindEnded(pod.uid, node, "unsent", ""))
+    assert cluster.cpu("n")["R"] == 0
+    assert cluster.world.tally.bind_refusals[Reason.ROOM_NOT_ON_RECORD] == 1
+
+
+@pytest.mark.anyio
+async def test_a_bind_into_room_that_is_not_on_record_as_free_is_refused() -> None:
+    on_record = Written(permit=FOUR, ceiling=FOUR).text()
+    vm = replace(a_pod("vm", on="n"), vertical=a_vertical(using=ONE, permit=on_record))
+    other = a_pod("other", cpu="2")
+    async with a_service(Policy()) as service:
+        service.has(a_node("n", cpu="4", memory="40Gi"), vm, other)
+        standing = service.world.standings.get(vm.uid)
+        assert standing is not None
+        service.world.claims.recount(vm.uid, replace(service.world.claims.get(vm.uid).account, reserved=ONE))  # type: ignore[union-attr]
+        service.world.ceilings.recorded(vm.uid)
+        (answer,) = [await service.ask("bind", bind_args(other, "n"))]
+        assert answer["Error"].startswith("Slackwater: room that others gave back is not on record as free yet")
+        assert service.reserved("n") == (1000, 4 << 30)
+        assert service.writer.asked == []

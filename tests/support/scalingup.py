@@ -1,0 +1,84 @@
+"""Groups, demands and plans as the tests of scaling up say them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from slackwater.decide.scaleup.groups import Bar, GrowableGroup, Template
+from slackwater.decide.scaleup.outcome import ScaleUpPlan
+from slackwater.decide.scaleup.pending import Demand, PendingRules, which_count
+from slackwater.decide.scaleup.plan import plan_scale_up
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, NodeGroup
+from slackwater.model.objects import Node, Pod
+from slackwater.simulate.nodefacts import HOSTNAME
+from slackwater.simulate.picture import Picture
+from tests.support.builders import a_node
+
+
+def a_template(
+    name: str = "template",
+    *,
+    cpu: str = "4",
+    memory: str = "16Gi",
+    pods: int = 110,
+    labels: Mapping[str, str] | None = None,
+    scalars: Mapping[str, int] | None = None,
+) -> Node:
+    node = a_node(name, cpu=cpu, memory=memory, labels={HOSTNAME: name, **(labels or {})})
+    return replace(node, scalars=tuple(sorted({"pods": pods, **(scalars or {})}.items())))
+
+
+def a_group(
+    name: str = "g",
+    template: Node | None = None,
+    *,
+    size: int = 0,
+    smallest: int = 0,
+    largest: int = 1000,
+    upcoming: int = 0,
+    bar: Bar | None = None,
+    standing: Sequence[Pod] = (),
+    options: GroupOptions = NO_OPTIONS,
+) -> GrowableGroup:
+    group = NodeGroup(
+        name=GroupName(name),
+        provider="kwok",
+        min_size=smallest,
+        max_size=largest,
+        target=size,
+        instances=(),
+        options=options,
+    )
+    node = template or a_template(f"template-of-{name}")
+    return GrowableGroup(group=group, template=Template(node=node, standing=tuple(standing)), upcoming=upcoming, bar=bar)
+
+
+def demand_of(pods: Sequence[Pod], **rules: int) -> Demand:
+    """Every pod counts that may, at once."""
+    return which_count(pods, rules=PendingRules(after_scheduler=False, **rules), now=None)
+
+
+def planned(
+    pending: Sequence[Pod],
+    groups: Sequence[GrowableGroup],
+    *,
+    nodes: Sequence[Node] = (),
+    standing: Sequence[Pod] = (),
+    policy: ScaleUpPolicy | None = None,
+    hints: Mapping[PodUid, NodeName] | None = None,
+) -> ScaleUpPlan:
+    """A plan without limits of time."""
+    picture = Picture.build(nodes, [*standing, *pending])
+    with picture.fork():
+        return plan_scale_up(
+            picture, demand_of(pending), groups, policy=policy or ScaleUpPolicy(), clock=lambda: 0.0, hints=hints or {}
+        )
+
+
+def grown(plan: ScaleUpPlan) -> dict[str, int]:
+    return {growth.group: growth.count for growth in plan.growths}
+
+
+def names(pods: Sequence[Pod]) -> list[str]:
+    return [pod.key.name for pod in pods]

@@ -1,0 +1,228 @@
+"""`slackwater simulate scale-up`: the JSON that DESIGN promises, groups from files, exit codes."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.app.cli import main
+
+Obj = dict[str, Any]
+READY = [{"type": "Ready", "status": "True"}]
+
+
+def a_node(name: str, group: str | None = "pool-a", *, cpu: str = "4", **has: str) -> Obj:
+    labels = {"kubernetes.io/hostname": name, **({} if group is None else {"slackwater.dev/node-group": group})}
+    status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110", **has}, "conditions": READY}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def a_pod(name: str, cpu: str = "1", *, asks: Obj | None = None, **spec: Any) -> Obj:
+    requests = {"cpu": cpu, "memory": "1Gi", **(asks or {})}
+    container = {"name": "app", "image": "app:1", "resources": {"requests": requests}}
+    meta = {"name": name, "namespace": "shop", "labels": {"app": "web"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+
+
+def a_group(name: str, cpu: str = "4", *, labels: Obj | None = None, gpus: int = 0, **more: Any) -> Obj:
+    capacity = {"cpu": cpu, "memory": "16Gi", "pods": "110", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
+    return {"name": name, "template": {"metadata": {"labels": labels or {}}, "status": {"capacity": capacity}}, **more}
+
+
+class Files:
+    """A cluster and a configuration, and what the command answers on them."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.cluster, self.config, self.capsys = folder / "cluster.json", folder / "config.yaml", capsys
+
+    def write(self, *items: Obj, groups: list[Obj] | None = None, **autoscaler: Any) -> None:
+        self.cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+        self.config.write_text(yaml.safe_dump({**head, "autoscaler": {**autoscaler, "nodeGroups": groups or []}}))
+
+    def run(self, *more: str, code: int = 0) -> tuple[str, str]:
+        argv = ["simulate", "scale-up", "--cluster", str(self.cluster), "--config", str(self.config), *more]
+        assert main(argv) == code
+        out, err = self.capsys.readouterr()
+        return out, err
+
+    def answer(self, *items: Obj, groups: list[Obj] | None = None, options: tuple[str, ...] = (), **autoscaler: Any) -> Obj:
+        self.write(*items, groups=groups, **autoscaler)
+        out, err = self.run("-o", "json", *options)
+        assert err == ""
+        found: Obj = json.loads(out)
+        assert found["seconds"] > 0
+        return found
+
+
+@pytest.fixture
+def files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Files:
+    return Files(tmp_path, capsys)
+
+
+def new_nodes(answer: Obj) -> Obj:
+    return {group["name"]: group["newNodes"] for group in answer["groups"]}
+
+
+def test_the_answer_has_the_promised_shape(files: Files) -> None:
+    gpu = a_pod("gpu", nodeSelector={"gpu": "yes"})
+    pods = [a_pod(f"p{number}", "2") for number in range(5)]
+    found = files.answer(a_node("n"), *pods, gpu, groups=[a_group("pool-a")])
+    assert found["groups"] == [{"name": "pool-a", "newNodes": 2, "pods": ["shop/p2", "shop/p3", "shop/p4"]}]
+    assert found["schedulable"] == [{"pod": "shop/p0", "node": "n"}, {"pod": "shop/p1", "node": "n"}]
+    why = {
+        "plugin": "NodeAffinity",
+        "reasons": ["node(s) didn't match Pod's node affinity/selector"],
+        "code": "UnschedulableAndUnresolvable",
+    }
+    assert found["unhelpable"] == [{"pod": "shop/gpu", "groups": {"pool-a": why}}]
+
+
+def test_a_group_scales_from_zero_by_its_template(files: Files) -> None:
+    assert new_nodes(files.answer(*(a_pod(f"p{n}") for n in range(9)), groups=[a_group("pool-a", "3")])) == {"pool-a": 3}
+
+
+def test_a_real_node_says_more_than_the_configuration(files: Files) -> None:
+    standing = {**a_pod("daemon", "1", nodeName="n"), "metadata": {"name": "daemon", "namespace": "shop"}}
+    standing["metadata"]["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}]
+    found = files.answer(a_node("n", cpu="3"), standing, *(a_pod(f"p{n}") for n in range(6)), groups=[a_group("pool-a", "64")])
+    assert new_nodes(found) == {"pool-a": 2}
+
+
+def test_daemon_sets_of_the_file_take_room_on_new_nodes(files: Files) -> None:
+    daemon_set = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "logs", "namespace": "kube-system"},
+        "spec": {"template": {"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]}}},
+    }
+    pods = [a_pod(f"p{n}") for n in range(4)]
+    assert new_nodes(files.answer(*pods, groups=[a_group("pool-a")])) == {"pool-a": 1}
+    found = files.answer(*pods, daemon_set, groups=[a_group("pool-a")])
+    assert new_nodes(found) == {"pool-a": 2}
+    assert "skipped" not in found
+
+
+def test_without_groups_in_the_configuration_labels_name_them(files: Files) -> None:
+    assert new_nodes(files.answer(a_node("n"), *(a_pod(f"p{n}", "4") for n in range(3)))) == {"pool-a": 2}
+    assert files.answer(a_node("n", None), a_pod("p", "8"))["groups"] == []
+
+
+def test_nodes_of_a_group_count_for_its_maximum(files: Files) -> None:
+    found = files.answer(a_node("n", cpu="1"), *(a_pod(f"p{n}", "1") for n in range(9)), groups=[a_group("pool-a", maxSize=3)])
+    assert new_nodes(found) == {"pool-a": 2}
+    why = found["unhelpable"][0]["groups"]["pool-a"]
+    assert why == {"plugin": "Slackwater", "reasons": ["max node group size reached"], "code": "Unschedulable"}
+
+
+def test_a_node_that_waits_for_its_gpu_is_upcoming(files: Files) -> None:
+    pods = [a_pod(f"p{n}", asks={"nvidia.com/gpu": "1"}) for n in range(3)]
+    found = files.answer(a_node("n"), *pods, groups=[a_group("pool-a", gpus=2)])
+    assert (new_nodes(found), len(found["schedulable"])) == ({"pool-a": 1}, 2)
+
+
+def test_a_group_that_is_switched_off_says_so(files: Files) -> None:
+    found = files.answer(a_pod("p"), groups=[a_group("pool-a", enabled=False)])
+    assert found["unhelpable"][0]["groups"]["pool-a"]["reasons"] == ["the group is switched off"]
+
+
+def test_the_whole_plan_is_told_before_the_cap_on_nodes_in_creation(files: Files) -> None:
+    groups = [a_group("pool-a", maxNodesInCreation=1)]
+    found = files.answer(*(a_pod(f"p{n}", "4") for n in range(7)), groups=groups, maxNodesInCreation=2)
+    assert new_nodes(found) == {"pool-a": 7}
+
+
+def test_the_cap_on_one_scale_up_holds_and_zero_lifts_it(files: Files) -> None:
+    pods = [a_pod(f"p{n}", "4") for n in range(7)]
+    assert new_nodes(files.answer(*pods, groups=[a_group("pool-a")], maxNodesPerScaleUp=5)) == {"pool-a": 5}
+    free = files.answer(*pods, groups=[a_group("pool-a")], maxNodesPerScaleUp=0, maxPlanningTime="0s")
+    assert new_nodes(free) == {"pool-a": 7}
+
+
+def test_pods_that_do_not_count_are_named_with_the_reason(files: Files) -> None:
+    gated = a_pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    found = files.answer(gated, a_pod("cheap", priority=-100), a_pod("p"), groups=[a_group("pool-a")])
+    assert found["notCounted"] == [
+        {"pod": "shop/gated", "reason": "gated: example.com/wait"},
+        {"pod": "shop/cheap", "reason": "expendable: its priority -100 is below -10"},
+    ]
+    assert found["groups"][0]["pods"] == ["shop/p"]
+
+
+def test_expendable_pods_that_run_give_way(files: Files) -> None:
+    running = a_pod("cheap", "4", nodeName="n", priority=-100)
+    found = files.answer(a_node("n"), running, a_pod("p", "4"), groups=[a_group("pool-a")])
+    assert found["schedulable"] == [{"pod": "shop/p", "node": "n"}]
+
+
+def test_pods_beyond_the_cap_are_named(files: Files) -> None:
+    pods = [a_pod("low"), a_pod("high", priority=5)]
+    found = files.answer(*pods, groups=[a_group("pool-a")], scaleUp={"maxPods": 1})
+    assert (found["groups"][0]["pods"], found["notLookedAt"]) == (["shop/high"], ["shop/low"])
+
+
+def test_quotas_and_limits_of_the_configuration_hold(files: Files) -> None:
+    pods = [a_pod(f"p{n}", "4") for n in range(5)]
+    found = files.answer(*pods, groups=[a_group("pool-a")], scaleUp={"limits": {"cpu": "10"}})
+    assert new_nodes(found) == {"pool-a": 2}
+    quota = {"name": "q", "nodeLabels": {"slackwater.dev/node-group": "pool-a"}, "limits": {"nodes": 3}}
+    assert new_nodes(files.answer(*pods, groups=[a_group("pool-a")], scaleUp={"quotas": [quota]})) == {"pool-a": 3}
+
+
+def a_config_map(text: str) -> Obj:
+    meta = {"name": "cluster-autoscaler-priority-expander", "namespace": "kube-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"priorities": text}}
+
+
+def test_the_priority_expander_reads_cluster_autoscalers_config_map(files: Files) -> None:
+    groups = [a_group("on-demand"), a_group("spot")]
+    found = files.answer(a_pod("p"), a_config_map("1: [.*]\n10: [spot]"), groups=groups, expanders=["priority"])
+    assert new_nodes(found) == {"on-demand": 0, "spot": 1}
+    for text, want in (("{", "is no YAML"), (None, "no ConfigMap")):
+        maps = [] if text is None else [a_config_map(text)]
+        assert want in files.answer(a_pod("p"), *maps, groups=groups, expanders=["priority"])["skipped"][-1]
+
+
+def test_our_own_rules_are_added_on_request(files: Files) -> None:
+    bare = a_pod("bare")
+    bare["spec"]["containers"][0]["resources"] = {}
+    assert new_nodes(files.answer(bare, groups=[a_group("pool-a")])) == {"pool-a": 1}
+    found = files.answer(bare, groups=[a_group("pool-a")], options=("--accounting",))
+    assert found["unhelpable"][0]["groups"]["pool-a"]["plugin"] == "Slackwater"
+
+
+def test_the_table_is_for_people(files: Files) -> None:
+    files.write(a_pod("p", "4"), a_pod("large", "9"), a_pod("cheap", priority=-100), groups=[a_group("pool-a")])
+    out, _ = files.run()
+    assert out.splitlines() == [
+        "GROUP   NEW NODES  PODS",
+        "pool-a  1          1",
+        "1 pods get 1 new nodes, 0 fit already, 1 get none",
+        "",
+        "GROUP   WHY NOT",
+        "pool-a  1 Insufficient cpu",
+        "not counted: 1 pods: expendable",
+        "not judged: the room that DaemonSets take on new nodes of groups without a node: no DaemonSet in the file",
+    ]
+
+
+def test_bad_input_ends_with_2_and_says_what(files: Files) -> None:
+    files.write(a_pod("p"), groups=[a_group("pool-a", minSize=9, maxSize=1)])
+    out, err = files.run(code=2)
+    assert (out, "autoscaler.nodeGroups[0].minSize" in err) == ("", True)
+    files.write(a_pod("p"), groups=[])
+    files.cluster.write_text('{"kind": "List", "items": [{"kind": "DaemonSet", "metadata": {"name": "d"}, "spec": 7}]}')
+    out, err = files.run(code=2)
+    assert (out, "items[0] (DaemonSet default/d)" in err) == ("", True)
+    assert main(["simulate", "scale-up", "--cluster", "-", "--config", "-"]) == 2
+    assert main(["simulate", "scale-up", "--cluster", "/nowhere/cluster.json"]) == 2
+
+
+def test_a_file_may_come_from_stdin(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(a_pod("p")).encode())))
+    assert main(["simulate", "scale-up", "--cluster", "-", "-o", "json"]) == 0
+    assert json.loads(files.capsys.readouterr().out)["unhelpable"] == [{"pod": "shop/p", "groups": {}}]

@@ -1,0 +1,131 @@
+"""Each expander by itself, the chain, and Cluster Autoscaler's ConfigMap."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from slackwater.decide.scaleup.estimate import Option
+from slackwater.decide.scaleup.expanders.at_random import draw
+from slackwater.decide.scaleup.expanders.chain import ExpanderName, best, chain_of
+from slackwater.decide.scaleup.expanders.least_nodes import least_nodes
+from slackwater.decide.scaleup.expanders.least_waste import least_waste, waste
+from slackwater.decide.scaleup.expanders.most_pods import most_pods
+from slackwater.decide.scaleup.expanders.priority import BadPriorities, Priorities, highest_priority, read_priorities
+from slackwater.edge.kube.priorities import decode_priorities
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.resources import amounts_of
+
+
+def option(
+    name: str, *, nodes: int = 1, pods: int = 1, asked: tuple[int, int] = (1, 1), offered: tuple[int, int] = (2, 2)
+) -> Option:
+    return Option(
+        bundle=(0,),
+        names=(GroupName(name),),
+        groups=np.zeros(nodes, np.intp),
+        pods=np.arange(pods),
+        at=np.zeros(pods, np.intp),
+        asked=amounts_of(asked),
+        offered=amounts_of(offered),
+        left_out=False,
+        cut=False,
+        moving=False,
+    )
+
+
+def named(options: list[Option]) -> list[str]:
+    return [each.names[0] for each in options]
+
+
+def test_most_pods() -> None:
+    assert named(most_pods([option("a", pods=2), option("b", pods=3), option("c", pods=3)])) == ["b", "c"]
+
+
+def test_least_nodes() -> None:
+    assert named(least_nodes([option("a", nodes=2), option("b", nodes=1), option("c", nodes=1)])) == ["b", "c"]
+
+
+def test_least_waste_adds_the_unused_shares_of_cpu_and_memory() -> None:
+    tight, half = option("tight", asked=(3, 9), offered=(4, 10)), option("half", asked=(2, 10), offered=(4, 10))
+    assert (waste(tight), waste(half)) == (Fraction(7, 20), Fraction(1, 2))
+    assert named(least_waste([half, tight])) == ["tight"]
+
+
+def test_equal_waste_is_equal_whatever_the_sizes() -> None:
+    thirds = [option("a", asked=(1, 1), offered=(3, 3)), option("b", asked=(10, 10), offered=(30, 30))]
+    assert named(least_waste(thirds)) == ["a", "b"]
+
+
+def test_the_lot_is_the_same_for_the_same_seed_and_reaches_everybody() -> None:
+    options = [option(name) for name in "abc"]
+    assert draw(options, seed=5) == draw(list(reversed(options)), seed=5)
+    assert {named(draw(options, seed=seed))[0] for seed in range(50)} == {"a", "b", "c"}
+
+
+PRIORITIES = """\
+10:
+  - .*t2\\.large.*
+  - .*t3\\.large.*
+50:
+  - .*m4\\.4xlarge.*
+"""
+
+
+def config_map(text: str) -> bytes:
+    return json.dumps({"kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"priorities": text}}).encode()
+
+
+def test_the_config_map_of_cluster_autoscaler_is_read() -> None:
+    found = decode_priorities(config_map(PRIORITIES))
+    names = ["a-t2.large-b", "m4.4xlarge", "other"]
+    assert [found.of(GroupName(name)) for name in names] == [10, 50, None]
+
+
+def test_the_highest_priority_wins_and_unmatched_groups_are_left_out() -> None:
+    found = decode_priorities(config_map(PRIORITIES))
+    options = [option("t2.large"), option("m4.4xlarge-a"), option("m4.4xlarge-b"), option("other")]
+    assert named(highest_priority(options, found)) == ["m4.4xlarge-a", "m4.4xlarge-b"]
+    assert named(highest_priority([option("other"), option("t3.large")], found)) == ["t3.large"]
+    assert named(highest_priority([option("x"), option("y")], found)) == ["x", "y"]
+    assert named(highest_priority([option("x")], Priorities())) == ["x"]
+
+
+def test_an_expression_is_searched_for_anywhere_unless_it_says_otherwise() -> None:
+    found = read_priorities({2: [r"^spot\z"], 1: ["spot"]})
+    assert [found.of(GroupName(name)) for name in ("spot", "my-spot-1")] == [2, 1]
+
+
+BROKEN = [
+    (b"[]", "Expected `object`"),
+    (b'{"data": {}}', "got no key priorities"),
+    (config_map("a: ["), "is no YAML"),
+    (config_map("- a"), "want a map of numbers"),
+    (config_map("high: [a]"), "got key 'high', want a whole number"),
+    (config_map("1: a"), "want a list of expressions"),
+    (config_map("1: [[a]]"), "want an expression"),
+    (config_map("1: ['(']"), "priorities[1]: '('"),
+]
+
+
+@pytest.mark.parametrize(("raw", "want"), BROKEN, ids=[want for _, want in BROKEN])
+def test_a_broken_config_map_says_what_is_wrong(raw: bytes, want: str) -> None:
+    with pytest.raises(BadPriorities) as caught:
+        decode_priorities(raw)
+    assert want in str(caught.value)
+
+
+CHAINS: list[tuple[list[ExpanderName], str]] = [
+    (["most-pods"], "b"),
+    (["most-pods", "least-nodes"], "c"),
+    (["priority", "most-pods"], "a"),
+    (["least-nodes"], "a"),
+]
+
+
+@pytest.mark.parametrize(("names", "want"), CHAINS, ids=[" ".join(names) for names, _ in CHAINS])
+def test_a_chain_filters_one_after_another_and_ends_by_name(names: list[ExpanderName], want: str) -> None:
+    options = [option("c", pods=3, nodes=1), option("b", pods=3, nodes=2), option("a", pods=1, nodes=1)]
+    chain = chain_of(names, seed=0, priorities=read_priorities({5: ["a"]}))
+    assert best(options, chain).names == (want,)

@@ -1,0 +1,113 @@
+"""Which pending pods count, for how long others wait, and who is looked at first."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.decide.scaleup.pending import Demand, PendingRules, which_count
+from slackwater.model.ids import NodeName, PodUid, UnixTime
+from slackwater.model.objects import Pod
+from slackwater.model.particulars import Particulars
+from slackwater.model.ties import Owner, Ties
+from tests.support.builders import a_pod
+from tests.support.scalingup import demand_of, names
+
+BEGAN = UnixTime(1_767_225_600.0)  # 2026-01-01T00:00:00Z
+
+
+def made_at(pod: Pod, second: int, *, owner: str | None = "rs", gpu: bool = False, delay: float | None = None) -> Pod:
+    kind = replace(pod.kind, particulars=Particulars(scalars=(("nvidia.com/gpu", 1),))) if gpu else pod.kind
+    ties = Ties(owner=None if owner is None else Owner("apps", "ReplicaSet", owner))
+    created = f"2026-01-01T00:00:{second:02}Z"
+    return replace(pod, kind=kind, ties=ties, created_at=created, scale_up_delay_seconds=delay)
+
+
+def counted_at(second: float, *pods: Pod, rules: PendingRules | None = None) -> Demand:
+    return which_count(pods, rules=rules or PendingRules(after_scheduler=False), now=UnixTime(BEGAN + second))
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        (replace(a_pod("p"), gates=("example.com/wait",)), "gated: example.com/wait"),
+        (a_pod("p", priority=-11), "expendable: its priority -11 is below -10"),
+        (replace(a_pod("p"), ties=Ties(owner=Owner("apps", "DaemonSet", "d"))), "it comes with its node"),
+        (replace(a_pod("p"), ties=Ties(daemon=True)), "it comes with its node"),
+        (replace(a_pod("p"), vertical_problem="no number"), "its annotations cannot be read: no number"),
+        (a_pod("p", deleting=True), "it has a node, has ended or is being deleted"),
+        (a_pod("p", on="n"), "it has a node, has ended or is being deleted"),
+    ],
+    ids=["gated", "expendable", "DaemonSet's", "said to be a DaemonSet's", "unreadable", "leaving", "placed"],
+)
+def test_pods_that_need_no_node_are_passed_over_with_the_reason(pod: Pod, want: str) -> None:
+    found = demand_of([pod])
+    assert (found.counted, [each.why for each in found.passed_over]) == ((), [want])
+
+
+def test_the_cut_off_itself_is_not_expendable() -> None:
+    assert names(demand_of([a_pod("p", priority=-10)]).counted) == ["p"]
+
+
+def test_a_pod_with_room_promised_is_not_counted() -> None:
+    found = which_count(
+        [a_pod("p"), a_pod("q")], rules=PendingRules(after_scheduler=False), now=None, reserved={PodUid("uid-p")}
+    )
+    assert names(found.counted) == ["q"]
+
+
+def test_a_nominated_pod_has_a_node_in_view_whatever_its_age() -> None:
+    pod = replace(made_at(a_pod("p"), 0), nominated_node=NodeName("n"))
+    found = counted_at(0, pod)
+    assert (names(found.nominated), names(found.counted)) == (["p"], [])
+
+
+def test_a_pod_counts_once_the_scheduler_has_looked_at_it() -> None:
+    rules = PendingRules()
+    new, seen = made_at(a_pod("new"), 0), made_at(a_pod("seen", message="0/3 nodes are available"), 0)
+    found = counted_at(10, new, seen, rules=rules)
+    assert names(found.counted) == ["seen"]
+    assert [each.why for each in found.passed_over] == ["the scheduler has not said yet that it fits nowhere"]
+
+
+@pytest.mark.parametrize(("second", "want"), [(3.9, []), (4.0, ["a", "b"])])
+def test_a_burst_waits_until_its_first_pod_has_settled(second: float, want: list[str]) -> None:
+    found = counted_at(second, made_at(a_pod("a"), 2), made_at(a_pod("b"), 3))
+    assert names(found.counted) == want
+    assert found.again_at == (None if want else BEGAN + 4)
+
+
+@pytest.mark.parametrize(("second", "want"), [(29.0, ["plain"]), (30.0, ["gpu", "plain"])])
+def test_pods_with_a_gpu_wait_longer_and_hold_up_nobody_else(second: float, want: list[str]) -> None:
+    found = counted_at(second, made_at(a_pod("gpu"), 0, gpu=True), made_at(a_pod("plain"), 5))
+    assert names(found.counted) == want
+
+
+def test_an_old_pod_of_another_controller_does_not_hide_a_burst() -> None:
+    old, new = made_at(a_pod("old"), 0, owner="old"), made_at(a_pod("new"), 50, owner="new")
+    assert names(counted_at(51, old, new).counted) == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "delay", "want"),
+    [
+        (PendingRules(after_scheduler=False, new_pod_seconds=20), None, 20),
+        (PendingRules(after_scheduler=False), 30.0, 30),
+        (PendingRules(after_scheduler=False, new_pod_seconds=20), 10.0, 20),
+    ],
+    ids=["for all", "its own", "its own cannot be shorter"],
+)
+def test_young_pods_wait(rules: PendingRules, delay: float | None, want: int) -> None:
+    pod = made_at(a_pod("p"), 0, delay=delay)
+    assert not counted_at(want - 1, pod, rules=rules).counted
+    assert counted_at(want - 1, pod, rules=rules).again_at == BEGAN + want
+    assert counted_at(want, pod, rules=rules).counted
+
+
+def test_the_most_important_and_oldest_are_looked_at_first_and_the_rest_is_named() -> None:
+    pods = [made_at(a_pod("young"), 9), made_at(a_pod("old"), 1), made_at(a_pod("high", priority=5), 9)]
+    found = which_count(pods, rules=PendingRules(after_scheduler=False, max_pods=2), now=None)
+    assert (names(found.counted), names(found.not_looked_at)) == (["high", "old"], ["young"])
+
+
+def test_a_manifest_without_a_time_counts() -> None:
+    assert counted_at(0, replace(a_pod("p"), created_at="")).counted

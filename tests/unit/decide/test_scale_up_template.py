@@ -1,0 +1,115 @@
+"""What a new node looks like: whose word counts, what is cleaned, which DaemonSets it gets."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from slackwater.decide.scaleup.existing import awaits_devices
+from slackwater.decide.scaleup.groups import Template
+from slackwater.decide.scaleup.template import template_of
+from slackwater.model.kinds import Toleration
+from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.resources import amounts_of
+from slackwater.model.ties import Owner, Ties
+from slackwater.simulate.nodefacts import HOSTNAME
+from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
+from tests.support.builders import a_node, a_pod
+from tests.support.scalingup import a_group, a_template
+
+GROUP = a_group("g").group
+SAID = replace(GROUP, template=a_template("said", cpu="8"))
+
+
+def found(*nodes: Node, said: bool = True, pods: Sequence[Pod] = (), daemons: Sequence[Pod] = ()) -> Template:
+    template = template_of(SAID if said else GROUP, nodes, pods_on=lambda _: pods, daemons=daemons)
+    assert template is not None
+    return template
+
+
+def a_daemon(name: str, **of: object) -> Pod:
+    owned = Ties(owner=Owner("apps", "DaemonSet", name))
+    return replace(a_pod(f"{name}-1", cpu="100m", **of), ties=owned)  # type: ignore[arg-type]
+
+
+def test_a_real_node_comes_before_the_providers_word() -> None:
+    assert found(a_node("n", cpu="4")).node.allocatable.cpu == 4000
+    assert found().node.allocatable.cpu == 8000
+
+
+BAD = [
+    replace(a_node("n"), ready=False),
+    a_node("n", unschedulable=True),
+    a_node("n", taints=[Taint(TO_BE_DELETED_TAINT, "1", "NoSchedule")]),
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=["not ready", "cordoned", "leaving"])
+def test_a_node_that_is_not_as_it_should_be_is_copied_only_where_nobody_else_knows(bad: Node) -> None:
+    assert found(bad).node.allocatable.cpu == 8000
+    assert found(bad, said=False).node.allocatable.cpu == 4000
+    assert found(bad, replace(a_node("z", cpu="6"))).node.allocatable.cpu == 6000
+
+
+def test_without_a_node_and_without_a_word_there_is_no_template() -> None:
+    assert template_of(GROUP, [], pods_on=lambda _: ()) is None
+
+
+def test_what_is_a_nodes_own_is_cleaned() -> None:
+    taints = [
+        Taint("node.kubernetes.io/not-ready", "", "NoSchedule"),
+        Taint("startup-taint.cluster-autoscaler.kubernetes.io/cni", "", "NoSchedule"),
+        Taint("dedicated", "batch", "NoSchedule"),
+    ]
+    node = a_node("n", labels={HOSTNAME: "n", "disk": "ssd"}, taints=taints, unschedulable=True)
+    cleaned = found(node, said=False).node
+    assert cleaned.taints == (Taint("dedicated", "batch", "NoSchedule"),)
+    assert (cleaned.unschedulable, cleaned.ready, cleaned.labels["disk"]) == (False, True, "ssd")
+    assert cleaned.labels[HOSTNAME] == cleaned.name != "n"
+
+
+def test_a_new_node_carries_the_labels_that_every_node_gets() -> None:
+    bare = replace(GROUP, template=a_node("said"))
+    template = template_of(bare, [], pods_on=lambda _: ())
+    assert template is not None
+    assert set(template.node.labels) == {HOSTNAME, NODE_GROUP}
+
+
+def test_the_systems_share_is_taken_from_the_providers_word_alone() -> None:
+    share = amounts_of((1000, 0))
+    said = template_of(SAID, [], pods_on=lambda _: (), system=share)
+    real = template_of(SAID, [a_node("n", cpu="4")], pods_on=lambda _: (), system=share)
+    assert [each.node.allocatable.cpu for each in (said, real) if each] == [7000, 4000]
+
+
+def test_pods_of_daemon_sets_are_copied_others_are_not() -> None:
+    mirror = replace(a_pod("mirror"), ties=Ties(mirror=True))
+    leaving = replace(a_daemon("old"), deleting=True)
+    pods = [a_daemon("logs"), mirror, leaving, a_pod("other")]
+    assert [pod.key.name for pod in found(a_node("n"), pods=pods).standing] == ["logs-1", "mirror"]
+
+
+def test_daemon_sets_that_would_run_there_are_added() -> None:
+    tainted = a_node("n", labels={"disk": "ssd"}, taints=[Taint("a", "", "NoSchedule")])
+    tolerates = [Toleration("a", "Exists", "", "")]
+    daemons = [
+        a_daemon("logs", tolerations=tolerates),
+        a_daemon("here", tolerations=tolerates, node_selector={"disk": "ssd"}),
+        a_daemon("elsewhere", tolerations=tolerates, node_selector={"disk": "hdd"}),
+        a_daemon("intolerant"),
+    ]
+    template = found(tainted, pods=[a_daemon("logs")], daemons=daemons)
+    assert [pod.key.name for pod in template.standing] == ["logs-1", "here-1"]
+
+
+def test_a_node_whose_gpu_is_not_there_yet_is_upcoming() -> None:
+    template = a_template("t", scalars={"nvidia.com/gpu": 8})
+    assert awaits_devices(a_node("n"), template)
+    assert awaits_devices(a_template("n", scalars={"nvidia.com/gpu": 0}), template)
+    assert not awaits_devices(a_template("n", scalars={"nvidia.com/gpu": 8}), template)
+    assert not awaits_devices(a_node("n"), a_template("t"))
+
+
+def test_of_real_nodes_the_one_with_its_devices_is_copied() -> None:
+    late, whole = a_template("a"), a_template("b", scalars={"nvidia.com/gpu": 8})
+    assert dict(found(late, whole).node.scalars)["nvidia.com/gpu"] == 8

@@ -1,0 +1,89 @@
+"""Namespaces, storage and DaemonSets from the API's JSON to what planners are told."""
+
+from typing import Any
+
+import msgspec
+
+from slackwater.edge.kube.resource_type import Found
+from slackwater.edge.kube.surroundings import surroundings
+from slackwater.model.kinds import KindInterner, Toleration
+from slackwater.model.surroundings import (
+    DaemonSet,
+    SurroundingGone,
+    SurroundingKey,
+    SurroundingKind,
+    SurroundingSeen,
+)
+from slackwater.run.surroundings import SurroundingsIntake
+from tests.support.builders import amounts
+
+
+def broken(resource: str, name: str, error: Exception) -> None:
+    raise AssertionError(f"{resource} {name}: {error}")
+
+
+TYPES = {resource.name: resource for resource in surroundings(KindInterner(), broken)}
+
+
+def read(kind: str, body: dict[str, Any], **meta: Any) -> Found[SurroundingKey]:
+    meta = {"name": "x", "uid": f"{kind}-x", "resourceVersion": "7", **meta}
+    return TYPES[kind].decode(msgspec.json.encode({"metadata": meta, **body}))
+
+
+def test_each_type_is_read_by_key_uid_and_version() -> None:
+    found = read("persistentvolumeclaims", {"spec": {"storageClassName": "fast"}}, namespace="ns")
+    assert (found.key, found.uid, found.version) == (SurroundingKey("ns", "x"), "persistentvolumeclaims-x", 7)
+    assert TYPES["persistentvolumeclaims"].gone(found.key, found.uid) == SurroundingGone("persistentvolumeclaims", found.key)
+
+
+def test_a_daemon_set_is_the_pod_that_it_would_make() -> None:
+    container = {"name": "agent", "image": "agent:1", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    template = {
+        "metadata": {"labels": {"app": "agent"}},
+        "spec": {"containers": [container], "hostNetwork": True, "tolerations": [{"key": "own", "operator": "Exists"}]},
+    }
+    event = read("daemonsets", {"spec": {"template": template}}, namespace="kube-system").event
+    assert isinstance(event, SurroundingSeen)
+    assert isinstance(event.value, DaemonSet)
+    pod = event.value.pod
+    assert (pod.key, pod.node, pod.kind.requests) == (("kube-system", "x"), None, amounts("100m", "64Mi"))
+    assert pod.ties.owner is not None
+    assert pod.ties.owner.kind == "DaemonSet"
+    tolerated = {toleration.key for toleration in pod.kind.tolerations}
+    assert {"own", "node.kubernetes.io/not-ready", "node.kubernetes.io/network-unavailable"} <= tolerated
+    assert Toleration("own", "Exists", "", "") in pod.kind.tolerations
+
+
+def test_only_what_changed_is_told_again() -> None:
+    kinds: list[SurroundingKind] = ["namespaces", "storageclasses", "daemonsets", "volumeattachments"]
+    intake = SurroundingsIntake(dict.fromkeys(kinds, None))  # type: ignore[arg-type]  # nothing is drained here
+    first = intake.changes()
+    assert (first.namespaces, first.daemons) == ({}, ())
+    assert first.storage is not None
+    assert (first.storage.classes, first.storage.claims, first.storage.attachments) == ({}, None, {})
+
+    event = read("storageclasses", {"provisioner": "p"}).event
+    assert isinstance(event, SurroundingSeen)
+    intake.take(event)
+    later = intake.changes()
+    assert (later.namespaces, later.daemons) == (None, None)
+    assert later.storage is not None
+    assert set(later.storage.classes or ()) == {"x"}
+
+    intake.take(SurroundingGone("storageclasses", SurroundingKey("", "x")))
+    gone = intake.changes()
+    assert gone.storage is not None
+    assert gone.storage.classes == {}
+    assert intake.changes().storage is None
+
+
+def test_attachments_are_found_by_their_node() -> None:
+    intake = SurroundingsIntake({"volumeattachments": None})  # type: ignore[dict-item]  # nothing is drained here
+    for number in range(3):
+        spec = {"attacher": "csi", "nodeName": f"n{number % 2}", "source": {"persistentVolumeName": f"v{number}"}}
+        event = read("volumeattachments", {"spec": spec}, name=f"a{number}").event
+        assert isinstance(event, SurroundingSeen)
+        intake.take(event)
+    storage = intake.changes().storage
+    assert storage is not None
+    assert [attachment.volume for attachment in storage.attachments_of("n0")] == ["v0", "v2"]
