@@ -176,7 +176,7 @@ STATE: Final = _told(
                 shut=_told(_YES_NO, "filter answers `gated`."),
                 phase={
                     "enum": ["agreed", "announcing", "evicting", "opened", "returned"],
-                    "description": "How far it is. agreed: kube-scheduler preempts. opened: all are gone. returned: to be bound.",
+                    "description": "How far it is. agreed: kube-scheduler preempts. opened: all are gone. returned: to bind.",
                 },
                 node=_told(_TEXT, "Where room is made, and kept."),
                 priority=_WHOLE,
