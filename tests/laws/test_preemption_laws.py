@@ -103,7 +103,7 @@ class PreemptionMachine(RuleBasedStateMachine):
             self.cluster.asked.clear()
             self.cluster.asked.append(effect)
             self.cluster.serve_one()
-            later += self.cluster.asked
+            later += list(self.cluster.asked)
         self.cluster.asked.clear()
         self.cluster.asked.extend(later)
 
