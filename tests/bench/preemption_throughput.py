@@ -56,8 +56,6 @@ OFF: Final = "AsyncPreemption off"
 GATED: Final = "on, behind real gates"
 _GATE: Final = Path(__file__).parents[2] / "deploy" / "gate" / "policy.yaml"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
-#: The API server takes a new policy up within about a second.
-_IN_FORCE_SECONDS: Final = 5.0
 _BOUNDS_ON: Final = Bounds(
     low=0.2,
     high=2.5,
@@ -130,6 +128,8 @@ async def _run(command: ServiceCommand, size: _Size, subject: str) -> _Run:
     gate, victims = subject != OFF, 0 if subject == WITHOUT else size.preemptors
     async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
         await stage.create(_CLASSES_PATH, [_class()])
+        if subject == GATED:  # first of all: the API server takes its time to take a policy up
+            await _gates(stage)
         await stage.create(NODES_PATH, (_open_node(number) for number in range(size.nodes)))
         await stage.create(NODES_PATH, (_full_node(number) for number in range(size.preemptors)))
         await stage.until_nodes_ready()
@@ -144,10 +144,11 @@ async def _run(command: ServiceCommand, size: _Size, subject: str) -> _Run:
         await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
         log = BindLog(stage.control_plane.audit_log)
         await _until(log, service, size.pods // 10, _START_SECONDS)
-        if subject == GATED:
-            await _gates(stage)
         begun_at = datetime.now(UTC)
-        await stage.create(PODS_PATH, (_preemptor(number) for number in range(size.preemptors)))
+        made = await stage.create(PODS_PATH, (_preemptor(number) for number in range(size.preemptors)))
+        gated = sum("schedulingGates" in pod["spec"] for pod in made)
+        if gated != (size.preemptors if subject == GATED else 0):
+            raise BenchFailed(f"{NAME}: {subject}: {gated} of {size.preemptors} preemptors have a scheduling gate")
         within = _END_SECONDS if gate else size.off_seconds
         await _until(log, service, size.pods, within)
         speed = _speed(log, size.pods, begun_at, within)
@@ -162,11 +163,10 @@ async def _run(command: ServiceCommand, size: _Size, subject: str) -> _Run:
 
 
 async def _gates(stage: Stage) -> None:
-    """New pods that may preempt get a scheduling gate from now on."""
+    """New pods that may preempt get a scheduling gate, before long."""
     policy, binding = yaml.safe_load_all(await anyio.Path(_GATE).read_text())
     await stage.create(f"{_ADMISSION}/mutatingadmissionpolicies", [policy])
     await stage.create(f"{_ADMISSION}/mutatingadmissionpolicybindings", [binding])
-    await anyio.sleep(_IN_FORCE_SECONDS)
 
 
 def _bound(log: BindLog, of: str) -> list[datetime]:
