@@ -1,0 +1,48 @@
+"""What nodes and pods say of their own removal: annotations, time to end, order of deletion."""
+
+import json
+from typing import Any
+
+import pytest
+
+from slackwater.edge.kube.decode import NodeDecoder, PodDecoder
+from slackwater.model.kinds import KindInterner
+from slackwater.model.objects import Node, Pod
+
+CA = "cluster-autoscaler.kubernetes.io"
+
+
+def node(**annotations: str) -> Node:
+    meta = {"name": "n1", "uid": "u1", "annotations": annotations}
+    return NodeDecoder().decode(json.dumps({"metadata": meta}).encode())
+
+
+def pod(annotations: dict[str, str] | None = None, **spec: Any) -> Pod:
+    meta = {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations}
+    return PodDecoder(KindInterner()).decode(json.dumps({"metadata": meta, "spec": spec}).encode())
+
+
+@pytest.mark.parametrize(("value", "want"), [("true", True), ("false", False), ("", False)])
+def test_a_node_may_say_that_it_is_never_removed(value: str, want: bool) -> None:
+    assert node(**{f"{CA}/scale-down-disabled": value}).keep is want
+
+
+def test_any_annotation_of_the_prefix_delays_a_nodes_deletion() -> None:
+    assert node(**{f"delay-deletion.{CA}/driver": ""}).deletion_delayed
+    assert not node(**{f"delay-deletion.{CA}": ""}).deletion_delayed
+    assert not node().deletion_delayed
+
+
+def test_a_cordon_is_ours_where_we_wrote_so() -> None:
+    assert node(**{"slackwater.dev/cordoned": "true"}).cordoned_by_us
+    assert not node().cordoned_by_us
+
+
+def test_how_long_a_pod_may_take_to_end() -> None:
+    assert (pod().grace_seconds, pod(terminationGracePeriodSeconds=0).grace_seconds) == (30, 0)
+
+
+@pytest.mark.parametrize(("text", "want"), [("-7", -7), ("12", 12), ("much", 0), ("", 0)])
+def test_a_pods_place_in_its_controllers_order_of_deletion(text: str, want: int) -> None:
+    assert pod({"controller.kubernetes.io/pod-deletion-cost": text}).ties.deletion_cost == want
+    assert pod().ties.deletion_cost == 0
