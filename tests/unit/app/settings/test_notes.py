@@ -20,17 +20,12 @@ def test_an_autoscaler_without_anything_that_could_grow_is_refused() -> None:
 
 
 NOTES = {
-    "gates": ("featureGates: {ParallelDrain: false}", "featureGates.ParallelDrain: has no effect in this build: "),
     "slack-gate": ("featureGates: {ResourceSlack: true}", "featureGates.ResourceSlack: has no effect in this build: "),
     "preemption-gate": (
         "featureGates: {AsyncPreemption: false}\npreemption: {enabled: false}",
         "featureGates.AsyncPreemption: has no effect while preemption.enabled is false",
     ),
     "autoscaler": ("autoscaler: {scanInterval: 5s}", "autoscaler: has no effect while autoscaler.enabled is false"),
-    "scale-down": (
-        "autoscaler: {enabled: true, nodeGroups: [{name: a}], scaleDown: {unneededTime: 1m}}",
-        "autoscaler.scaleDown: has no effect in this build: ",
-    ),
     "bind": ("extender: {bind: false}", "extender.bind: with false kube-scheduler binds by itself; "),
     "hold": (
         "extender: {httpTimeout: 11s}",
