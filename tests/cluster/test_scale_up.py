@@ -82,14 +82,16 @@ async def grant(ground: Ground, settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.timeout(60 + PODS // 10)
-async def test_pods_without_any_node_get_just_the_nodes_they_need_in_batches(stage: Stage, ground: Ground) -> None:
+async def test_pods_without_any_node_get_just_the_nodes_they_need_in_batches(
+    stage: Stage, ground: Ground, control_plane: ControlPlane
+) -> None:
     settings = settings_of(ground, failing=FAILING)
     await grant(ground, settings)
     service = await stage.up(settings)
     group = settings["autoscaler"]["nodeGroups"][0]["name"]
     within_seconds = 60 + PODS / 15
 
-    async with watched(ground, partial(of_kwok, ground, group)) as growth:
+    async with control_plane.session() as api, watched(own := Ground(api, ground.name), partial(of_kwok, own, group)) as growth:
         await ground.make_pods(
             a_pod(f"p-{number}", cpu=f"{_CPU // PER_NODE}m", memory=f"{_MEMORY // PER_NODE // 2}Mi") for number in range(PODS)
         )
@@ -141,7 +143,10 @@ async def test_machine_deployments_grow_in_batches_too(stage: Stage, ground: Gro
         tasks.start_soon(keep_settling, controller)
         service = await stage.up(settings)
         path = f"/apis/cluster.x-k8s.io/v1beta1/namespaces/{ground.name}/machinedeployments/pool"
-        async with watched(ground, partial(of_deployment, ground, path, _GROUND)) as growth:
+        async with (
+            control_plane.session() as api,
+            watched(own := Ground(api, ground.name), partial(of_deployment, own, path, _GROUND)) as growth,
+        ):
             await ground.make_pods(a_pod(f"p-{number}", cpu="200m", memory="256Mi") for number in range(nodes * per_node))
             await until_running(ground, nodes * per_node, within_seconds=150)
             await until_nothing_comes(service)

@@ -163,7 +163,7 @@ class Scene:
                     self.wants(replace(pod, node=place, resource_version=pod.resource_version + 1))
 
     def _watch_limits(self) -> None:
-        creating = sum(cloud.creating(name) for cloud in self.clouds for name in cloud.pool_names())
+        creating = sum(_creating(cloud, name) for cloud in self.clouds for name in cloud.pool_names())
         self.trace.most_in_creation = max(self.trace.most_in_creation, creating)
         self.trace.most_nodes = max(self.trace.most_nodes, sum(self.sizes().values()))
 
@@ -195,6 +195,11 @@ class Scene:
 
     def group(self, name: str) -> GroupName:
         return GroupName(name)
+
+
+def _creating(cloud: Cloud, name: str) -> int:
+    """What the limits are about: a machine that the cloud has given up is not being created."""
+    return cloud.creating(name) - sum(machine.error is not None for machine in cloud.pool(name).machines)
 
 
 async def _write_nothing(_record: LoopRecord) -> None:

@@ -4,6 +4,7 @@ Built with the service, so that its metrics are there from the start; it comes t
 Deliberately absent: decisions.
 """
 
+import gc
 import time
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
@@ -163,6 +164,9 @@ class Scaling:
         return f"refused on every node: no request for {lacking}"
 
     async def _write_status(self, record: LoopRecord) -> None:
+        if record.number == 1:
+            # The mirror is there to stay: the garbage collector need not look through it again and again.
+            gc.freeze()
         await self._config_map.write({"status": self._status.of(record)}, {_LAST_UPDATED: stamp(record.at)})
 
     async def _read_priorities(self) -> Sequence[str]:

@@ -26,6 +26,10 @@ NOTES = {
         "featureGates.AsyncPreemption: has no effect while preemption.enabled is false",
     ),
     "autoscaler": ("autoscaler: {scanInterval: 5s}", "autoscaler: has no effect while autoscaler.enabled is false"),
+    "slack": (
+        "autoscaler: {enabled: true, nodeGroups: [{name: a}], slack: {extraCapacity: {minRate: 0.1}}}",
+        "autoscaler.slack: has no effect in this build: ",
+    ),
     "bind": ("extender: {bind: false}", "extender.bind: with false kube-scheduler binds by itself; "),
     "hold": (
         "extender: {httpTimeout: 11s}",

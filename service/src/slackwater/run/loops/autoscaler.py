@@ -277,7 +277,7 @@ def _wishes(growth: Growth) -> list[Wish]:
 
 def _counts(plan: ScaleUpPlan) -> PendingCounts:
     return PendingCounts(
-        helped=sum(len(growth.pods) for growth in plan.growths),
+        helped=sum(len(pods) for growth in plan.growths for pods in growth.nodes),
         schedulable=len(plan.schedulable),
         unhelpable=sum(len(found.pods) for found in plan.unhelpable),
         passed_over=len(plan.passed_over),

@@ -1,0 +1,147 @@
+"""When the autoscaler's loop runs: by the clock, earlier when pods are stuck, later after a failure, never as a standby."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import pytest
+
+from slackwater.model.events import NodeSeen, PodSeen
+from slackwater.model.ids import Instant, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
+from slackwater.run.loops.clocks import Clocks
+from slackwater.run.loops.counts import LoopCounts
+from slackwater.run.loops.growth import GrowthPlanner
+from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.record import LoopRecord
+from slackwater.run.loops.sensing import Senses
+from slackwater.run.surroundings import SurroundingsIntake
+from slackwater.world.changes import ChangeCollector
+from slackwater.world.fleet.census import Queued
+from tests.support.builders import a_node, a_pod
+from tests.support.scaling import Scene
+
+pytestmark = pytest.mark.anyio
+
+SOON, NEVER = 0.01, 3600.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass
+class Running:
+    """An autoscaler that runs; `until` waits for the number of loops that came to their end."""
+
+    scene: Scene
+    autoscaler: Autoscaler
+    records: list[LoopRecord] = field(default_factory=list)
+    _more: anyio.Event = field(default_factory=anyio.Event)
+
+    async def note(self, record: LoopRecord) -> None:
+        self.records.append(record)
+        self._more.set()
+        self._more = anyio.Event()
+
+    async def until(self, loops: int) -> None:
+        with anyio.fail_after(20):
+            while len(self.records) < loops:
+                await self._more.wait()
+
+    def take(self, event: PodSeen | NodeSeen) -> None:
+        self.scene.world.apply(event, Instant(0.0))
+        self.autoscaler.look()
+
+
+@asynccontextmanager
+async def running(*, interval: float, leading: Callable[[], bool] = lambda: True, **more: Any) -> AsyncIterator[Running]:
+    scene = Scene()
+    scene.cloud.has("a")
+
+    async def note(record: LoopRecord) -> None:
+        await found.note(record)
+
+    autoscaler = Autoscaler(
+        Senses(
+            world=scene.world,
+            collector=ChangeCollector(scene.world),
+            surroundings=SurroundingsIntake({}),
+            providers=scene.providers(),
+        ),
+        fleet=scene.fleet,
+        planning=Planning(GrowthPlanner(lambda: scene.policy, refuses=lambda _: None)),
+        submit=scene.effects.extend,
+        write_status=note,
+        clocks=Clocks(clock=lambda: Instant(anyio.current_time()), wall=lambda: UnixTime(2e9)),
+        counts=LoopCounts(),
+        config=LoopConfig(interval_seconds=interval, settle_seconds=SOON, longest_settle_seconds=10 * SOON),
+        leading=leading,
+        **more,
+    )
+    found = Running(scene, autoscaler)
+    async with anyio.create_task_group() as group:
+        group.start_soon(autoscaler.run)
+        yield found
+        group.cancel_scope.cancel()
+
+
+async def test_it_runs_at_once_and_then_by_the_clock() -> None:
+    async with running(interval=SOON) as found:
+        await found.until(3)
+    assert [record.number for record in found.records[:3]] == [1, 2, 3]
+
+
+async def test_a_pod_that_fits_nowhere_is_not_kept_waiting_for_the_clock() -> None:
+    async with running(interval=NEVER) as found:
+        await found.until(1)
+        found.take(PodSeen(a_pod("quiet")))
+        found.take(PodSeen(a_pod("stuck", message="0/0 nodes are available")))
+        await found.until(2)
+    assert len(found.records) == 2
+
+
+async def test_a_node_that_gets_ready_wakes_only_where_others_wait_behind_it() -> None:
+    async with running(interval=NEVER) as found:
+        await found.until(1)
+        found.take(NodeSeen(a_node("n1")))
+        assert found.autoscaler.last is found.records[-1]
+        found.scene.fleet.queued = (Queued(group=GroupName("a"), nodes=1, priority=0, waits_for="x"),)
+        found.take(NodeSeen(a_node("n2")))
+        await found.until(2)
+    assert len(found.records) == 2
+
+
+async def test_a_loop_that_fails_is_counted_and_followed_by_another() -> None:
+    failures = iter([RuntimeError("first"), RuntimeError("second")])
+
+    async def prepare() -> Sequence[str]:
+        error = next(failures, None)
+        if error is not None:
+            raise error
+        return ("fine at last",)
+
+    async with running(interval=SOON, prepare=prepare) as found:
+        await found.until(1)
+    assert found.autoscaler.counts.failed_loops == 2
+    assert found.records[0].notes == ("fine at last",)
+
+
+async def test_who_does_not_lead_does_nothing() -> None:
+    asked = anyio.Event()
+    turns = iter([False, False, False])
+
+    def leading() -> bool:
+        answer = next(turns, None)
+        if answer is None:
+            asked.set()
+        return False
+
+    async with running(interval=SOON, leading=leading) as found:
+        with anyio.fail_after(20):
+            await asked.wait()
+    assert found.records == []
