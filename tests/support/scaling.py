@@ -155,12 +155,16 @@ class Scene:
         for pod in self.pods.values():
             if pod.node in free:
                 _take(free[pod.node], pod.kind.requests)
-        for pod in list(self.pods.values()):
-            if pod.node is None:
-                place = next((name for name, left in free.items() if _fits(left, pod.kind.requests)), None)
-                if place is not None:
-                    _take(free[place], pod.kind.requests)
-                    self.wants(replace(pod, node=place, resource_version=pod.resource_version + 1))
+        # Room only shrinks here: where pods of one size have found none, later ones of that size need not look.
+        names, begin = list(free), dict[Amounts, int]()
+        for pod in [pod for pod in self.pods.values() if pod.node is None]:
+            asked, at = pod.kind.requests, begin.get(pod.kind.requests, 0)
+            while at < len(names) and not _fits(free[names[at]], asked):
+                at += 1
+            begin[asked] = at
+            if at < len(names):
+                _take(free[names[at]], asked)
+                self.wants(replace(pod, node=names[at], resource_version=pod.resource_version + 1))
 
     def _watch_limits(self) -> None:
         creating = sum(_creating(cloud, name) for cloud in self.clouds for name in cloud.pool_names())

@@ -1,0 +1,99 @@
+"""What a loop makes of nodes and of providers that answer, or do not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from slackwater.model.events import NodeSeen, PodSeen
+from slackwater.model.ids import Instant, UnixTime
+from slackwater.model.nodegroups import InstanceId, NodeGroup
+from slackwater.model.objects import Node, Taint
+from slackwater.run.loops.sensing import ask_providers, is_started, sights
+from slackwater.run.ports import ProviderError
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from tests.support.builders import a_node, a_pod
+from tests.support.cloud import Cloud
+from tests.support.fleets import a_group, an_instance
+
+GPU = "nvidia.com/gpu"
+
+
+def tainted(key: str) -> Node:
+    return a_node("n", taints=[Taint(key, "", "NoSchedule")])
+
+
+@pytest.mark.parametrize(
+    ("node", "want"),
+    [
+        (a_node("n"), True),
+        (a_node("n", ready=False), False),
+        (tainted("node.kubernetes.io/not-ready"), False),
+        (tainted("node.cloudprovider.kubernetes.io/uninitialized"), False),
+        (tainted("startup-taint.cluster-autoscaler.kubernetes.io/cni"), False),
+        (tainted("ignore-taint.cluster-autoscaler.kubernetes.io/cni"), False),
+        (tainted("dedicated"), True),
+    ],
+)
+def test_a_node_is_started_once_it_takes_the_pods_it_is_for(node: Node, want: bool) -> None:
+    assert is_started(node, ()) is want
+
+
+def test_a_node_without_the_devices_of_its_group_is_not_started() -> None:
+    node = a_node("n")
+    assert not is_started(node, {GPU})
+    assert not is_started(replace(node, scalars=((GPU, 0),)), {GPU})
+    assert is_started(replace(node, scalars=((GPU, 1),)), {GPU})
+
+
+def a_world(*objects: Node) -> World:
+    world = World(Policy())
+    for node in objects:
+        world.apply(NodeSeen(node), Instant(0.0))
+    world.apply(PodSeen(a_pod("p", on="used")), Instant(0.0))
+    return world
+
+
+def test_nodes_are_found_by_name_or_by_their_machines_id() -> None:
+    known, unnamed = replace(an_instance("known"), node=a_node("used").name), an_instance("unnamed")
+    group = a_group(instances=[known, unnamed, an_instance("alone")])
+    world = a_world(a_node("used", ready=False), a_node("other", provider_id="i-unnamed", created_at=70.0))
+    seen = sights([group], world, now=Instant(1000.0), wall=UnixTime(100.0))
+    assert {id_: sight.name for id_, sight in seen.items()} == {"i-known": "used", "i-unnamed": "other"}
+    assert seen[InstanceId("i-known")].was_started, "a pod stands there"
+    assert seen[InstanceId("i-known")].born_at is None
+    assert seen[InstanceId("i-unnamed")].born_at == 970.0
+
+
+@dataclass
+class Broken:
+    """A provider with a bug, or without an answer."""
+
+    error: Exception
+    name: str = "broken"
+
+    async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
+        raise self.error
+
+    async def grow(self, *_: object, **__: object) -> None:
+        raise AssertionError
+
+    lower = delete = grow
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("error", "want"),
+    [
+        (ProviderError("unknown", None, "no answer"), "node groups: unknown: no answer"),
+        (ZeroDivisionError("a bug"), "ZeroDivisionError: a bug"),
+    ],
+    ids=["no answer", "a bug"],
+)
+async def test_a_provider_that_fails_does_not_silence_the_others(error: Exception, want: str) -> None:
+    cloud = Cloud(lambda: 0.0)
+    cloud.has("a", size=2)
+    groups, silent = await ask_providers([Broken(error), cloud], timeout_seconds=1)
+    assert [group.name for group in groups] == ["a"]
+    assert silent == {"broken": want}
