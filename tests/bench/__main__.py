@@ -21,6 +21,7 @@ from tests.bench import (
     autoscaler_loop,
     filter_latency,
     first_sync,
+    preemption_throughput,
     publish,
     scheduler_throughput,
     show,
@@ -39,6 +40,7 @@ BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     agents.NAME: agents.measure,
     first_sync.NAME: first_sync.measure,
     scheduler_throughput.NAME: scheduler_throughput.measure,
+    preemption_throughput.NAME: preemption_throughput.measure,
 }
 
 

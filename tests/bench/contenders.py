@@ -61,9 +61,10 @@ def decides_nothing(stage: Stage) -> Entrant:
     return Entrant(launch=launch, settings=settings)
 
 
-def service(stage: Stage, command: ServiceCommand) -> Entrant:
-    """`slackwater serve` as a process of its own, with the default settings."""
-    text, settings = _settings(stage)
+def service(stage: Stage, command: ServiceCommand, *, kubeconfig: Path | None = None, more: str = "") -> Entrant:
+    """`slackwater serve` as a process of its own, with the default settings and `more`; `kubeconfig` may be another way to the
+    API server."""
+    text, settings = _settings(stage, more)
     file = stage.folder / f"{command.name}.yaml"
     file.write_text(text)
     launch = Launch(
@@ -73,7 +74,7 @@ def service(stage: Stage, command: ServiceCommand) -> Entrant:
             *command.arguments,
             "serve",
             f"--config={file}",
-            f"--kubeconfig={stage.control_plane.kubeconfig('slackwater')}",
+            f"--kubeconfig={kubeconfig or stage.control_plane.kubeconfig('slackwater')}",
         ),
         url=f"http://{settings.listeners.ops.address}",
         ready_paths=("/readyz",),
@@ -103,7 +104,7 @@ def scheduler_config(entrant: Entrant | None) -> str:
     return yaml.safe_dump(document)
 
 
-def _settings(stage: Stage) -> tuple[str, Settings]:
+def _settings(stage: Stage, more: str = "") -> tuple[str, Settings]:
     ports = {name: stage.ports.take() for name in ("extender", "agents", "ops")}
-    text = _TEXT.format(host=LOOPBACK, **ports)
+    text = _TEXT.format(host=LOOPBACK, **ports) + more
     return text, loads(text)

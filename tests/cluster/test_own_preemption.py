@@ -4,6 +4,7 @@ import json
 import time
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.cluster.support.bodies import a_pod
@@ -12,6 +13,7 @@ from tests.cluster.support.picture import reserved, same_picture
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 from tests.cluster.test_preemption import a_priority_class
+from tests.cluster.test_preemption_faults import full_nodes, patch, priorities
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -77,3 +79,39 @@ def a_machine(name: str, *, cpu: str, uses: int) -> dict[str, Any]:
     }
     pod["metadata"]["annotations"] = {"vm.neon.tech/resources": json.dumps(resources)}
     return pod
+
+
+async def test_while_the_gate_is_shut_in_tree_preemption_stays_out_of_every_node(stage: Stage, ground: Ground) -> None:
+    """Filter names one node of those it was asked for. On another one in-tree filters leave no room either, and kube-scheduler
+    proposes a victim there: nobody but the one victim of ours has to leave, however often the pod is tried."""
+    high, middle = await priorities(ground)
+    service = await stage.up({"nodes": {"system": {"cpu": "500m"}}})
+    await full_nodes(ground, ["a", "b"], middle)
+    (third,) = await ground.make_nodes(1, tag="third", cpu="4")
+    await ground.make_pods([a_pod("low-c", cpu="3400m", nodeSelector={"kubernetes.io/hostname": third})])
+    await ground.until_bound(5, within_seconds=30)
+    victims = [f"{ground.pods_path}/low-{name}" for name in "abc"]
+    for path in victims:
+        await patch(ground, path, {"metadata": {"finalizers": ["slackwater.test/stays"]}})
+    await ground.make_pods([a_pod("high", cpu="800m", priorityClassName=high)])
+
+    async def leaving() -> set[str]:
+        return {name for name, pod in (await ground.pods()).items() if "deletionTimestamp" in pod["metadata"]}
+
+    async def filters() -> int:
+        return (await service.metrics()).value("slackwater_extender_requests_total", verb="filter", code="200")
+
+    (victim,) = await eventually(leaving, bool, within_seconds=20, wanted="one victim told to leave")
+    assert victim in {"low-a", "low-b"}
+    before = await filters()
+    for number in range(8):
+        await patch(ground, f"{ground.pods_path}/high", {"metadata": {"labels": {"touched": str(number)}}})
+        await anyio.sleep(0.5)
+    assert await filters() > before, "it was tried meanwhile"
+    assert await leaving() == {victim}
+    assert (await service.metrics()).value("slackwater_gates_shut") == 1
+    for path in victims:
+        await patch(ground, path, {"metadata": {"finalizers": None}})
+    place = await ground.until_placed("high", within_seconds=20)
+    assert place != third
+    assert set(await ground.pods()) == {"middle-a", "middle-b", "low-a", "low-b", "low-c", "high"} - {victim}

@@ -1,14 +1,17 @@
 """Whatever goes wrong in whatever order: no gate stays shut, no room stays kept, no victim is sent for twice at a time."""
 
 import hypothesis.strategies as st
-from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from slackwater.model.effects import DeleteVictim, WritePreempting
+from slackwater.model.effects import DeleteVictim, Effect, WritePreempting
 from slackwater.model.events import BudgetSeen, PreemptingNotWritten, Stopping, VictimEnded, VictimOutcome
-from slackwater.model.ids import NodeName
+from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
+from slackwater.world import preempting
+from slackwater.world.preempting import Flights
 from tests.support.builders import a_budget, a_node, a_pod
 from tests.support.preempting import Cluster
 
@@ -67,7 +70,11 @@ class PreemptionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.asked)
     @rule(data=st.data(), outcome=st.sampled_from(["accepted", "refused", "unreachable"]), happens=st.booleans())
     def one_call_ends(self, data: st.DataObject, outcome: VictimOutcome, happens: bool) -> None:
-        effect = self.cluster.asked.popleft()
+        """Calls about one pod end in their order, those about different pods in any."""
+        asked = self.cluster.asked
+        at = data.draw(st.sampled_from(sorted({effect.uid: at for at, effect in reversed(list(enumerate(asked)))}.values())))
+        effect = asked[at]
+        del asked[at]
         if isinstance(effect, DeleteVictim):
             self.check_victim(effect)
             self.flying.discard(effect.key.name)
@@ -81,6 +88,24 @@ class PreemptionMachine(RuleBasedStateMachine):
                 self.cluster.serve_one()
             else:
                 self.cluster.take(PreemptingNotWritten(effect.uid, effect.text, "test"))
+
+    @rule()
+    def everybody_is_tried(self) -> None:
+        """So that preemptions begin beside one another."""
+        for pod in [pod for pod in self.cluster.pods.values() if pod.node is None and not pod.ended]:
+            self.cluster.filter(pod)
+
+    @rule()
+    def annotations_are_written(self) -> None:
+        """And deletions take their time: those of several preemptors are on their way together."""
+        later: list[Effect] = [effect for effect in self.cluster.asked if not isinstance(effect, WritePreempting)]
+        for effect in [effect for effect in self.cluster.asked if isinstance(effect, WritePreempting)]:
+            self.cluster.asked.clear()
+            self.cluster.asked.append(effect)
+            self.cluster.serve_one()
+            later += list(self.cluster.asked)
+        self.cluster.asked.clear()
+        self.cluster.asked.extend(later)
 
     def check_victim(self, effect: DeleteVictim) -> None:
         victim = self.cluster.pods.get(effect.uid)
@@ -126,7 +151,7 @@ class PreemptionMachine(RuleBasedStateMachine):
         if not hasattr(self, "cluster"):
             return
         preemptions = self.cluster.world.preemptions
-        shut = {uid: found for uid, found in preemptions.items() if found.shut}
+        shut = {uid: found for uid, found in preemptions.items() if found.shut or found.phase == "agreed"}
         for victim, waiting in preemptions.flights.awaited_by.items():
             assert waiting
             assert waiting <= shut.keys()
@@ -146,7 +171,7 @@ class PreemptionMachine(RuleBasedStateMachine):
             return
         self.flying &= {claim.key.name for claim in self.cluster.world.claims.copy().values()}
         for name in self.cluster.deleted[self.seen :]:
-            assert name not in self.flying
+            assert name not in self.flying, f"{name} was sent for twice at a time"
             self.flying.add(name)
         self.seen = len(self.cluster.deleted)
 
@@ -165,3 +190,20 @@ class PreemptionMachine(RuleBasedStateMachine):
 
 TestPreemption = PreemptionMachine.TestCase
 TestPreemption.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+
+
+class _Forgetful(set[PodUid]):
+    """Knows of no flight that is under way."""
+
+    def __contains__(self, item: object) -> bool:
+        return False
+
+
+def test_the_law_notices_when_victims_are_sent_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A law that holds whatever the code does says nothing: broken on purpose, it has to fail."""
+    monkeypatch.setattr(preempting, "Flights", lambda: Flights(running=_Forgetful()))
+    few = settings(
+        max_examples=100, stateful_step_count=40, deadline=None, derandomize=True, database=None, phases=[Phase.generate]
+    )
+    with pytest.raises(AssertionError, match="sent for twice"):
+        run_state_machine_as_test(PreemptionMachine, settings=few)

@@ -1,15 +1,18 @@
 """The victims are those that brute force finds: enough, none too many, and the cheapest of all nodes."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import hypothesis.strategies as st
+import numpy as np
 from hypothesis import given
 
 from slackwater.decide.preemption.choose import choose
 from slackwater.decide.preemption.proposed import added_victims, suffices
 from slackwater.decide.preemption.victims import Occupant, Sacrifice, Site, needed_victims
-from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.resources import NOTHING, Amounts
+from slackwater.world.shares import NEVER, Shares
 from slackwater_protocol.units import Bytes, MilliCpu
 
 
@@ -149,3 +152,23 @@ def test_to_victims_proposed_by_others_those_are_added_that_brute_force_adds(
     for victim in added:
         if victim.leaving:
             assert not is_enough(wanted, site.free, [*proposed, *(other for other in added if other is not victim)])
+
+
+@given(wanted=sizes, site=sites.map(lambda found: found[0]), below=st.integers(-2, 3))
+def test_the_search_over_all_nodes_foretells_who_is_the_most_important_victim(wanted: Amounts, site: Site, below: int) -> None:
+    occupants = [replace(one, leaving=False, violates_budget=False) for one in site.occupants]
+    shares = Shares()
+    for one in occupants:
+        shares.admit(Row(1), one.priority, one.reserved)
+    takeable = [one for one in occupants if one.priority < below]
+    free = np.array([[0, site.free.cpu], [0, site.free.memory]], np.int64)
+    _, level = shares.levels(wanted, free, np.array([0, 1], np.intp), below=below).tolist()
+    found = needed_victims(wanted, Site(node=site.node, free=site.free, occupants=takeable))
+    if is_enough(wanted, site.free, []):
+        return  # nobody has to go
+    assert (level == NEVER) == (found is None)
+    if found is not None:
+        assert level == max(victim.priority for victim in found.victims)
+    for one in occupants:
+        shares.release(Row(1), one.priority, one.reserved)
+    assert not shares.total(2).any()

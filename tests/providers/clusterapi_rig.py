@@ -12,6 +12,7 @@ from slackwater.edge.kube.decode import NodeDecoder
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
+from tests.support.flakyapi import FlakyApi
 from tests.support.machines import GROUP_PATH, NODES, PLURALS, MachineController, a_scaled, sizes
 from tests.support.objectstore import ObjectStore
 
@@ -30,6 +31,7 @@ class ClusterApiRig:
     """See `Rig`."""
 
     store: ObjectStore
+    api: FlakyApi
     controller: MachineController
     provider: ClusterApiProvider
     group: GroupName
@@ -47,16 +49,16 @@ class ClusterApiRig:
         return [decoder.decode(json.dumps(node).encode()) for node in self.store.listed(NODES).values()]
 
     def another(self) -> ClusterApiProvider:
-        return a_provider(self.store)
+        return a_provider(self.api)
 
     def lose_answer(self, *, done: bool) -> None:
-        self.store.lost.append(done)
+        self.api.lost.append(done)
 
     async def machines_fail(self, kind: InstanceErrorKind) -> None:
         await self.controller.fail(_REASONS[kind])
 
     def silence(self) -> None:
-        self.store.silent = True
+        self.api.silent = True
 
 
 def a_store() -> ObjectStore:
@@ -78,4 +80,5 @@ async def clusterapi_rig(kind: str) -> AsyncIterator[Rig]:
         await controller.create(PLURALS[kind], a_scaled(kind, name, replicas=size, annotations=annotations))
     await controller.settle()
     group, other = (GroupName(f"{kind}/{NAMESPACE}/{name}") for name in ("group", "other"))
-    yield ClusterApiRig(store, controller, a_provider(store), group, other)
+    api = FlakyApi(store)
+    yield ClusterApiRig(store, api, controller, a_provider(api), group, other)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slackwater.edge.cloud.apiserver import ApiServer
 from slackwater.edge.cloud.kwok.fates import Weather
 from slackwater.edge.cloud.kwok.nodes import NODES_PATH, KwokGroup
 from slackwater.edge.cloud.kwok.provider import KwokProvider
@@ -13,6 +14,7 @@ from slackwater.edge.kube.decode import NodeDecoder
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
+from tests.support.flakyapi import FlakyApi
 from tests.support.objectstore import ObjectStore
 
 GROUP, OTHER = GroupName("group"), GroupName("other")
@@ -38,6 +40,7 @@ class KwokRig:
     """See `Rig`. `weathers` change for machines that are on their way, too."""
 
     store: ObjectStore
+    api: FlakyApi
     clock: list[float]
     groups: list[KwokGroup]
     provider: KwokProvider
@@ -57,10 +60,10 @@ class KwokRig:
         return [decoder.decode(json.dumps(node).encode()) for node in self.store.listed(NODES_PATH).values()]
 
     def another(self) -> KwokProvider:
-        return a_provider(self.store, self.groups, self.clock)
+        return a_provider(self.api, self.groups, self.clock)
 
     def lose_answer(self, *, done: bool) -> None:
-        self.store.lost.append(done)
+        self.api.lost.append(done)
 
     async def machines_fail(self, kind: InstanceErrorKind) -> None:
         """As a change of the settings would do it: there is another provider over the same record."""
@@ -69,22 +72,23 @@ class KwokRig:
         self.provider = self.another()
 
     def silence(self) -> None:
-        self.store.silent = True
+        self.api.silent = True
 
 
 def a_store() -> ObjectStore:
     return ObjectStore(served={NODES_PATH, CONFIG_MAPS})
 
 
-def a_provider(store: ObjectStore, groups: Sequence[KwokGroup], clock: list[float]) -> KwokProvider:
-    return KwokProvider(store, groups, now=lambda: clock[0], seed=7, namespace="kube-system")
+def a_provider(api: ApiServer, groups: Sequence[KwokGroup], clock: list[float]) -> KwokProvider:
+    return KwokProvider(api, groups, now=lambda: clock[0], seed=7, namespace="kube-system")
 
 
 @asynccontextmanager
 async def kwok_rig() -> AsyncIterator[Rig]:
     store, clock = a_store(), [1000.0]
     groups = [a_group("group", min_size=MIN_SIZE), a_group("other")]
-    rig = KwokRig(store, clock, groups, a_provider(store, groups, clock))
+    api = FlakyApi(store)
+    rig = KwokRig(store, api, clock, groups, a_provider(api, groups, clock))
     await rig.provider.grow(rig.group, seen=0, to=FIRST_SIZE, timeout_seconds=5)
     await rig.provider.grow(rig.other, seen=0, to=1, timeout_seconds=5)
     await rig.settle()

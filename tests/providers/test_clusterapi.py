@@ -13,6 +13,7 @@ from slackwater.run.ports import ProviderError
 from slackwater_protocol.units import byte_count
 from tests.cluster.support.waiting import eventually
 from tests.providers.clusterapi_rig import CAPACITY, NAMESPACE, a_provider, a_store
+from tests.support.flakyapi import FlakyApi
 from tests.support.machines import GROUP_PATH, MARK, PLURALS, MachineController, a_scaled, sizes
 from tests.support.objectstore import ObjectStore
 
@@ -28,8 +29,9 @@ class World:
 
     def __init__(self, wanted: Wanted | None = None) -> None:
         self.store: ObjectStore = a_store()
+        self.api = FlakyApi(self.store)
         self.controller = MachineController(self.store, NAMESPACE)
-        self.provider: ClusterApiProvider = a_provider(self.store, wanted)
+        self.provider: ClusterApiProvider = a_provider(self.api, wanted)
 
     async def has(
         self,
@@ -236,7 +238,7 @@ async def test_a_lost_answer_about_the_size_lowers_it_once() -> None:
     world = World()
     await world.has()
     doomed = (await world.pool()).instances[0]
-    world.store.lost_paths = ["/scale"]
+    world.api.lost_paths = ["/scale"]
     with pytest.raises(ProviderError, match="unknown"):
         await world.delete(doomed)
     await world.delete(doomed)
@@ -251,7 +253,7 @@ async def test_a_refused_size_takes_the_marks_back() -> None:
     world = World()
     await world.has()
     instances = (await world.pool()).instances
-    world.store.refused_paths = {"/scale": 403}
+    world.api.refused_paths = {"/scale": 403}
     with pytest.raises(ProviderError, match="403"):
         await world.delete(*instances[:2])
     assert world.marked() == []
@@ -261,17 +263,17 @@ async def test_a_group_that_others_write_to_is_read_again() -> None:
     world = World()
     await world.has()
     doomed = (await world.pool()).instances[0]
-    world.store.refused_paths = {"/scale": 409}
+    world.api.refused_paths = {"/scale": 409}
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(world.delete, doomed)
         await eventually(lambda: _puts(world), lambda puts: puts > 1, within_seconds=5, wanted="a second attempt")
-        world.store.refused_paths = {}
+        world.api.refused_paths = {}
     assert (await world.pool()).target == 2
     assert len(world.marked()) == 1
 
 
 async def _puts(world: World) -> int:
-    return len(world.writes("PUT"))
+    return sum(path.endswith("/pool") for method, path in world.store.asked if method == "GET")
 
 
 async def test_a_machine_goes_although_others_are_still_coming() -> None:

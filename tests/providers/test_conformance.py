@@ -228,7 +228,7 @@ async def test_machines_of_another_group_are_not_deleted(rig: Rig) -> None:
 async def test_a_growth_whose_answer_is_lost_is_unknown_and_never_doubled(rig: Rig, done: bool) -> None:
     rig.lose_answer(done=done)
     with pytest.raises(ProviderError, match="unknown"):
-        await rig.provider.grow(rig.group, seen=FIRST_SIZE, to=FIRST_SIZE + 1, timeout_seconds=0.5)
+        await rig.provider.grow(rig.group, seen=FIRST_SIZE, to=FIRST_SIZE + 1, timeout_seconds=SECONDS)
     assert (await look(rig)).target == FIRST_SIZE + done
     if done:
         with pytest.raises(ProviderError, match="conflict"):
@@ -246,7 +246,7 @@ async def test_a_deletion_whose_answer_is_lost_may_be_repeated(rig: Rig, done: b
     doomed = before.instances[1]
     rig.lose_answer(done=done)
     with pytest.raises(ProviderError, match="unknown"):
-        await rig.provider.delete(rig.group, [doomed], timeout_seconds=0.5)
+        await rig.provider.delete(rig.group, [doomed], timeout_seconds=SECONDS)
     await delete(rig, doomed)
     await rig.settle()
     after = await look(rig)

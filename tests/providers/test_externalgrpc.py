@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import grpc
 import pytest
 import trustme
@@ -98,7 +99,7 @@ async def test_every_call_has_the_configured_deadline_or_the_callers(server: Ext
 
 
 async def test_a_call_that_takes_longer_than_configured_is_given_up(server: ExternalServer) -> None:
-    server.lost.append(False)
+    server.hangs.add("NodeGroupIncreaseSize")
     async with provider_of(server, seconds=0.2) as provider:
         with pytest.raises(ProviderError, match="NodeGroupIncreaseSize: DEADLINE_EXCEEDED") as caught:
             await provider.grow(GROUP, seen=FIRST_SIZE, to=FIRST_SIZE + 1, timeout_seconds=60)
@@ -258,6 +259,18 @@ async def test_no_server_is_an_error_in_time(server: ExternalServer) -> None:
     async with open_client(address, timeout_seconds=5) as client:
         with pytest.raises(ProviderError, match="Refresh: UNAVAILABLE"):
             await ExternalGrpcProvider(client).groups(timeout_seconds=5)
+
+
+def test_it_works_on_the_event_loop_that_the_service_runs_on(server: ExternalServer) -> None:
+    async def talk() -> None:
+        async with provider_of(server) as provider:
+            await grow(provider)
+            server.silent = True
+            with pytest.raises(ProviderError, match="unknown"):
+                await provider.groups(timeout_seconds=0.1)
+
+    anyio.run(talk, backend_options={"use_uvloop": True})
+    assert server.pools[GROUP].target == FIRST_SIZE + 2
 
 
 # --- TLS --------------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from slackwater.run.ports import ProviderError
 from slackwater_protocol.names import NODE_GROUP
 from tests.cluster.support.waiting import eventually
 from tests.providers.kwok_rig import CONFIG_MAPS, a_group, a_provider, a_store
+from tests.support.flakyapi import FlakyApi
 from tests.support.objectstore import ObjectStore
 
 pytestmark = pytest.mark.anyio
@@ -27,12 +28,13 @@ class World:
 
     def __init__(self, weather: Weather) -> None:
         self.store: ObjectStore = a_store()
+        self.api = FlakyApi(self.store)
         self.clock = [0.0]
         self.groups = [a_group("pool", weather=weather, max_size=100)]
         self.provider = self.restarted()
 
     def restarted(self) -> KwokProvider:
-        return a_provider(self.store, self.groups, self.clock)
+        return a_provider(self.api, self.groups, self.clock)
 
     async def grow(self, seen: int, to: int) -> None:
         await self.provider.grow(POOL, seen=seen, to=to, timeout_seconds=5)
@@ -206,7 +208,7 @@ async def _count(world: World) -> int:
 async def test_what_goes_wrong_is_tried_again() -> None:
     world = World(Weather())
     await world.grow(0, 3)
-    world.store.lost.append(False)
+    world.api.lost.append(False)
     with pytest.raises(ProviderError, match="unknown"):
         await world.provider.arrivals.settle()
     assert await world.at(0) == ["pool-000000", "pool-000001", "pool-000002"]

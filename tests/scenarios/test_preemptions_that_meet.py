@@ -110,3 +110,79 @@ def test_no_preemption_of_ours_begins_while_kube_schedulers_own_runs() -> None:
     assert cluster.filter(pod) == [Reason.OK, Reason.NOT_ENOUGH_CPU]
     cluster.serve()
     assert cluster.deleted == []
+
+
+# --- kube-scheduler's own preemption, through the preempt verb ------------------------------------------------------------
+
+
+def in_tree(*more: Pod) -> tuple[Cluster, Pod, Pod]:
+    """kube-scheduler preempts the victim on `n` for the pod; the verb has agreed."""
+    victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="3", priority=9)
+    cluster = Cluster(a_node("n"), victim, pod, *more)
+    assert cluster.preempt(pod, n=[victim]) == ["n"]
+    return cluster, victim, pod
+
+
+def test_room_that_kube_scheduler_makes_is_kept_for_its_preemptor() -> None:
+    cluster, victim, pod = in_tree(small := a_pod("small", cpu="500m"))
+    assert cluster.filter(small) == [Reason.HELD_FOR_OTHERS]
+    cluster.change(pod, nominated_node=NodeName("n"))
+    cluster.change(victim, deleting=True)
+    cluster.after(30)
+    assert cluster.held("n") == 3000
+    assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU], "tried too early"
+    cluster.goes(victim)
+    assert cluster.held("n") == 3000
+    assert cluster.filter(pod) == [Reason.OK]
+    cluster.world.bind(pod.uid, pod.key, NodeName("n"), cluster.at)
+    cluster.change(pod, node=NodeName("n"))
+    assert cluster.deleted == [], "kube-scheduler deletes its victims itself"
+    assert cluster.at_rest()
+
+
+def test_a_preemption_of_ours_does_not_count_on_the_room_that_kube_scheduler_makes() -> None:
+    """Of equal priority: the other pod would need the same room, so the next victim has to go."""
+    second, rival = a_pod("w", on="m", cpu="3", priority=1), a_pod("rival", cpu="3", priority=9)
+    cluster, _, _ = in_tree(second, rival)
+    cluster.has(a_node("m"))
+    assert set(cluster.filter(rival)) == {Reason.GATED}
+    cluster.serve()
+    assert cluster.deleted == ["w"]
+
+
+def test_kube_schedulers_choice_among_several_nodes_is_told_by_its_nomination() -> None:
+    victims = {node: [a_pod(f"v-{node}", on=node, cpu="3")] for node in ("n", "m")}
+    pod = a_pod("p", cpu="3", priority=9)
+    cluster = Cluster(a_node("n"), a_node("m"), *(victim for found in victims.values() for victim in found), pod)
+    assert set(cluster.preempt(pod, **victims)) == {"n", "m"}
+    assert (cluster.held("n"), cluster.held("m")) == (0, 0)
+    cluster.change(pod, nominated_node=NodeName("m"))
+    assert (cluster.held("n"), cluster.held("m")) == (0, 3000)
+    assert cluster.world.snapshot().gated == {pod.uid}, "it needs no new node"
+
+
+def test_a_preemption_that_kube_scheduler_gives_up_keeps_no_room() -> None:
+    cluster, _, pod = in_tree()
+    cluster.after(1.9)
+    assert cluster.held("n") == 3000, "its nomination may be on the way"
+    cluster.after(0.1)
+    assert cluster.held("n") == 0
+    assert not cluster.gated(pod)
+    assert cluster.at_rest()
+
+
+def test_kube_scheduler_may_propose_anew_and_counts_with_the_room_kept_for_it() -> None:
+    cluster, victim, pod = in_tree()
+    cluster.after(2.5)
+    assert cluster.preempt(pod, n=[victim]) == ["n"]
+    assert cluster.preempt(pod, n=[victim]) == ["n"]
+    assert cluster.held("n") == 3000
+
+
+def test_a_preemptor_of_kube_schedulers_that_goes_leaves_nothing_behind() -> None:
+    cluster, victim, pod = in_tree()
+    cluster.change(pod, nominated_node=NodeName("n"))
+    cluster.change(victim, deleting=True)
+    cluster.goes(pod)
+    assert cluster.held("n") == 0
+    assert cluster.at_rest()

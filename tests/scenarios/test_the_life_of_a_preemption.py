@@ -40,8 +40,8 @@ def test_the_whole_way() -> None:
     cluster.goes(victim)
     want = [
         Nominate(pod.uid, pod.key, N),
-        WritePreempting(pod.uid, pod.key, None),
         Touch(pod.uid, pod.key, "victims-gone"),
+        WritePreempting(pod.uid, pod.key, None),
     ]
     assert list(cluster.asked) == want
     assert cluster.filter(pod) == [Reason.OK]
@@ -169,6 +169,7 @@ def test_the_api_server_does_not_delete_the_victim(outcome: str) -> None:
     assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU], "not the same again at once"
     assert cluster.world.preemptions.counts.ends["error"] == 1
     cluster.after(61)
+    assert "preemption-possible" in cluster.touched(pod), "kube-scheduler would not come back by itself"
     assert cluster.filter(pod) == [Reason.GATED], "but later"
     cluster.serve()
     assert cluster.filter(pod) == [Reason.OK]

@@ -61,13 +61,15 @@ class Call:
 
 @dataclass
 class ExternalServer:
-    """`fails`: the next answers to a call, by its name. `lost`: the next changes hang, after (True) or before being done."""
+    """`fails`: the next answers to a call, by its name. `lost`: the connection breaks at the next changes, after (True) or
+    before they were done. `hangs`: calls that are never answered."""
 
     pools: dict[str, Pool] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     fails: dict[str, deque[grpc.StatusCode]] = field(default_factory=dict)
     lies: dict[str, Message] = field(default_factory=dict)
     lost: list[bool] = field(default_factory=list)
+    hangs: set[str] = field(default_factory=set)
     silent: bool = False
     address: str = ""
 
@@ -162,11 +164,13 @@ class ExternalServer:
             if failing:
                 await context.abort(failing.popleft(), "as the test asked")
             lost = self.lost.pop(0) if self.lost and name in CHANGES else None
-            if self.silent or lost is False:
+            if self.silent or name in self.hangs:
                 await asyncio.sleep(3600)
+            if lost is False:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
             told = self.lies.get(name) or answer(request)
             if lost:
-                await asyncio.sleep(3600)
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
             if isinstance(told, grpc.StatusCode):
                 await context.abort(told, f"{name} of {request} refused")
             assert isinstance(told, Message)

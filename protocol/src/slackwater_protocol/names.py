@@ -18,6 +18,8 @@ CONFIG_KIND: Final = "SlackwaterConfiguration"
 PERMIT: Final = "slackwater.dev/permit"
 #: Annotation on a pending preemptor: its node and its victims' UIDs, so that a restart can go on.
 PREEMPTING: Final = "slackwater.dev/preempting"
+#: Entry of a Pod's `spec.schedulingGates`, put there at its creation: kube-scheduler does not look at it until we take it away.
+GATE: Final = "slackwater.dev/gate"
 #: Annotation on a plain Pod: JSON min and max like `NEON_BOUNDS`; makes it a vertical workload, resized in place.
 BOUNDS: Final = "slackwater.dev/bounds"
 #: Annotation on a Pod with `BOUNDS`: the container that is resized; default the only one.

@@ -1,5 +1,6 @@
 """Settings into providers: which there are, what their groups look like, and which rights they need."""
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -110,6 +111,13 @@ async def test_a_file_that_is_missing_is_named(api: FakeApi, tmp_path: Path) -> 
             pass
     with pytest.raises(KubeConfigError, match=r"nowhere\.yaml"):
         async with clouds_of("autoscaler: {providers: {clusterapi: {kubeconfig: nowhere.yaml}}}", api, tmp_path):
+            pass
+
+
+async def test_a_library_that_is_missing_is_named(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "slackwater.edge.cloud.externalgrpc.client", None)  # as if grpc were not there
+    with pytest.raises(CloudError, match=r"autoscaler\.providers\.externalgrpc: .*slackwater\[externalgrpc\]"):
+        async with clouds_of('autoscaler: {providers: {externalgrpc: {address: "a:1"}}}', api, tmp_path):
             pass
 
 

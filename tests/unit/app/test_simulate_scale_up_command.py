@@ -86,6 +86,13 @@ def test_a_group_scales_from_zero_by_its_template(files: Files) -> None:
     assert new_nodes(files.answer(*(a_pod(f"p{n}") for n in range(9)), groups=[a_group("pool-a", "3")])) == {"pool-a": 3}
 
 
+def test_a_template_that_does_not_count_pods_takes_as_many_as_a_kubelet(files: Files) -> None:
+    group = {"name": "pool-a", "template": {"status": {"capacity": {"cpu": "64", "memory": "256Gi"}}}}
+    assert new_nodes(files.answer(*(a_pod(f"p{n}", "1m", asks={"memory": "1Mi"}) for n in range(111)), groups=[group])) == {
+        "pool-a": 2
+    }
+
+
 def test_a_real_node_says_more_than_the_configuration(files: Files) -> None:
     standing = {**a_pod("daemon", "1", nodeName="n"), "metadata": {"name": "daemon", "namespace": "shop"}}
     standing["metadata"]["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}]

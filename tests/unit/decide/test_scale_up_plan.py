@@ -64,6 +64,11 @@ def test_a_nominated_pod_holds_its_node_and_buys_none() -> None:
     assert (grown(plan), names([pod for pod, _ in plan.schedulable])) == ({"g": 1}, ["first"])
 
 
+def test_a_nomination_to_a_node_that_is_gone_is_none() -> None:
+    lost = replace(a_pod("lost"), nominated_node=NodeName("gone"))
+    assert names(planned([lost, a_pod("other")], [a_group("g")]).growths[0].pods) == ["lost", "other"]
+
+
 def test_hints_are_tried_before_the_order_of_nodes() -> None:
     nodes = [replace(a_node(name, cpu="1"), scalars=(("pods", 10),)) for name in ("a", "b")]
     plan = planned(some(1), [a_group("g")], nodes=nodes, hints={PodUid("uid-p0"): NodeName("b")})

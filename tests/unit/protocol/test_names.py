@@ -22,6 +22,7 @@ def test_everything_of_ours_stands_under_our_own_group() -> None:
     assert ours == {
         "slackwater.dev",
         "config.slackwater.dev/v1alpha1",
+        "slackwater.dev/gate",
         "slackwater.dev/permit",
         "slackwater.dev/preempting",
         "slackwater.dev/bounds",

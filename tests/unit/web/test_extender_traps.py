@@ -34,7 +34,7 @@ def metas(*pods: Pod) -> dict[str, Any]:
 async def test_t1_any_case_is_accepted_and_go_case_is_emitted(case: Callable[[str], str]) -> None:
     pod, victim = a_pod("p", priority=10, cpu="3"), a_pod("v", on="n", cpu="3")
     async with a_service() as service:
-        service.has(a_node("n"), victim)
+        service.has(a_node("n"), a_node("m"), victim)
         args = {
             "Pod": pod_json(pod),
             "NodeNameToMetaVictims": {"n": {case("Pods"): [{case("UID"): victim.uid}], case("NumPDBViolations"): 2}},
@@ -42,11 +42,11 @@ async def test_t1_any_case_is_accepted_and_go_case_is_emitted(case: Callable[[st
         answer = await service.ask("preempt", {case(key): value for key, value in args.items()})
         assert answer == {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": victim.uid}], "NumPDBViolations": 2}}}
         small = a_pod("q")
-        answer = await service.ask("filter", {case(key): value for key, value in filter_args(small, "n").items()})
-        assert answer == {"Nodes": None, "NodeNames": ["n"], "FailedNodes": {}, "FailedAndUnresolvableNodes": {}, "Error": ""}
-        answer = await service.ask("prioritize", {case(key): value for key, value in filter_args(small, "n").items()})
+        answer = await service.ask("filter", {case(key): value for key, value in filter_args(small, "m").items()})
+        assert answer == {"Nodes": None, "NodeNames": ["m"], "FailedNodes": {}, "FailedAndUnresolvableNodes": {}, "Error": ""}
+        answer = await service.ask("prioritize", {case(key): value for key, value in filter_args(small, "m").items()})
         assert list(answer[0]) == ["Host", "Score"]
-        assert await service.ask("bind", {case(key): value for key, value in bind_args(small, "n").items()}) == {"Error": ""}
+        assert await service.ask("bind", {case(key): value for key, value in bind_args(small, "m").items()}) == {"Error": ""}
 
 
 async def test_t2_the_answer_always_has_node_names_and_only_asked_ones() -> None:

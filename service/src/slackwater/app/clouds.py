@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -32,6 +32,8 @@ from slackwater.model.objects import Node
 from slackwater.run.ports import NodeProvider
 from slackwater_protocol.durations import SECOND
 from slackwater_protocol.units import Nanos
+
+_KUBELETS_PODS: Final = "110"
 
 
 class CloudError(Exception):
@@ -205,8 +207,13 @@ def template_node(group: str, template: Template) -> Node:
 
 
 def node_body(template: Template) -> dict[str, Any]:
-    """A template as a Node object without a name. What is not said to be allocatable is allocatable whole."""
+    """A template as a Node object without a name. What is not said to be allocatable is allocatable whole.
+
+    A node that does not say how many pods it takes would take none: it then takes as many as a kubelet does by default.
+    """
     capacity, allocatable = _resources(template.status.capacity), _resources(template.status.allocatable)
+    if capacity or allocatable:
+        capacity = {"pods": _KUBELETS_PODS, **capacity}
     return {
         "metadata": {"labels": dict(template.metadata.labels)},
         "spec": {"taints": [taint.model_dump() for taint in template.spec.taints]},

@@ -175,8 +175,8 @@ STATE: Final = _told(
                 **_POD,
                 shut=_told(_YES_NO, "filter answers `gated`."),
                 phase={
-                    "enum": ["announcing", "evicting", "opened", "returned"],
-                    "description": "How far it is. opened: all are gone, the room is kept. returned: to be bound.",
+                    "enum": ["agreed", "announcing", "evicting", "opened", "returned"],
+                    "description": "How far it is. agreed: kube-scheduler preempts. opened: all are gone. returned: to bind.",
                 },
                 node=_told(_TEXT, "Where room is made, and kept."),
                 priority=_WHOLE,

@@ -30,6 +30,15 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenGate:
+    """Takes our entry out of a pending pod's `spec.schedulingGates`: kube-scheduler then tries it at once. May be repeated."""
+
+    uid: PodUid
+    key: PodKey
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Nominate:
     """Patch status.nominatedNodeName: kube-scheduler tries that node first and alone (facts, call 1)."""
 
@@ -178,4 +187,4 @@ class Evict:
 PreemptionEffect = WritePreempting | DeleteVictim
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
 DrainEffect = MarkNode | UnmarkNode | Evict
-Effect = Bind | Touch | Nominate | ReadPod | Announce | VerticalEffect | PreemptionEffect | DrainEffect
+Effect = Bind | Touch | OpenGate | Nominate | ReadPod | Announce | VerticalEffect | PreemptionEffect | DrainEffect

@@ -94,7 +94,7 @@ class Pod:
     grace_seconds: int = 30
     #: Of a pending pod that preempts: see `model.preempting`.
     preempting: Preempting | None = None
-    #: Names of its scheduling gates: no scheduler looks at it while it has any.
+    #: Why no scheduler looks at the pod yet: names in `spec.schedulingGates`, ours perhaps among them.
     gates: tuple[str, ...] = ()
     #: For how long after its creation no node may be added for it, by an annotation of its own.
     scale_up_delay_seconds: float | None = None

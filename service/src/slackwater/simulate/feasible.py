@@ -44,8 +44,9 @@ from slackwater.simulate.predicates.volume_binding import binding_reasons, judge
 from slackwater.simulate.predicates.volume_restrictions import judge_volume_restrictions, refuse_volume_restrictions
 from slackwater.simulate.predicates.volume_zone import judge_volume_zone, refuse_volume_zone
 
-#: The name of the predicate that a caller may leave out because it keeps the counts itself.
+#: Names of predicates that a caller may leave out because it keeps the counts itself.
 SPREAD: Final = "PodTopologySpread"
+AFFINITY: Final = "InterPodAffinity"
 #: Answers kept in one picture: 5 kB each at 5,000 nodes.
 _MOST_KEPT: Final = 4_096
 
@@ -314,9 +315,7 @@ PREDICATES: Final = (
         reads="anywhere",
         stamp=spread_stamp,
     ),
-    _Predicate(
-        name="InterPodAffinity", part=_of_affinity, judge=judge_inter_pod_affinity, reads="anywhere", stamp=affinity_stamp
-    ),
+    _Predicate(name=AFFINITY, part=_of_affinity, judge=judge_inter_pod_affinity, reads="anywhere", stamp=affinity_stamp),
     _Predicate(
         name="NodeDeclaredFeatures",
         part=lambda _, kind: kind.asks.features or None,

@@ -69,6 +69,11 @@ class Agreements:
         left = [pod for node, uids in agreed.victims.items() for uid in uids if (pod := seen_on(uid, node)) is not None]
         return bool(left) and (agreed.at + _LAG_SECONDS > now or any(pod.deleting for pod in left))
 
+    def victims_on(self, preemptor: PodUid, node: NodeName, now: Instant) -> Sequence[PodUid]:
+        """Whom it was agreed to evict there; nobody where nothing was."""
+        agreed = self._agreed.get(preemptor)
+        return () if agreed is None or agreed.ends_at <= now else agreed.victims.get(node, ())
+
     def forget(self, preemptor: PodUid) -> None:
         self._agreed.pop(preemptor, None)
 

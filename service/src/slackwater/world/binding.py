@@ -95,6 +95,7 @@ class Binding:
                 account=self._standings.placed(pod),
                 state="binding",
                 deadline=deadline,
+                priority=pod.priority,
                 vertical=pod.vertical is not None,
             ),
         )
@@ -136,8 +137,15 @@ class Binding:
             return
         self._claims.drop(event.uid)
         account, deadline = self._standings.placed(pod), Instant(now + policy.confirm_seconds)
-        vertical = pod.vertical is not None
-        claim = Claim(key=pod.key, node=event.node, account=account, state="bound", deadline=deadline, vertical=vertical)
+        claim = Claim(
+            key=pod.key,
+            node=event.node,
+            account=account,
+            state="bound",
+            deadline=deadline,
+            priority=pod.priority,
+            vertical=pod.vertical is not None,
+        )
         self._claims.put(event.uid, claim)
 
     def _failed(self, event: BindEnded, claim: Claim, policy: Policy, now: Instant) -> list[Effect]:

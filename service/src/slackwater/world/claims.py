@@ -9,6 +9,7 @@ from slackwater.ledger.ledger import Ledger
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.snapshot import PlacedPod
 from slackwater.world.nodes import NodeTable
+from slackwater.world.shares import Shares
 
 #: binding: the API call is on its way. bound: the API server has said yes, the watch not yet. unsure: no answer came.
 #: doubted: a deadline passed, and the pod is being read; shown unbound now, the claim is given up.
@@ -25,6 +26,7 @@ class Claim:
     account: Account
     state: ClaimState
     deadline: Instant | None
+    priority: int
     vertical: bool = False  #: counts by other amounts than its requests
 
 
@@ -33,6 +35,8 @@ class Claims:
 
     def __init__(self, ledger: Ledger, nodes: NodeTable, dropped: Callable[[PodUid, Claim], None]) -> None:
         """`dropped` is told of each claim that ends."""
+        #: The same promises by priority.
+        self.shares = Shares()
         self._ledger = ledger
         self._nodes = nodes
         self._dropped = dropped
@@ -78,6 +82,7 @@ class Claims:
         placed = self.placed.pop(uid, None)
         if placed is not None:
             self._ledger.release(placed.row, claim.account)
+            self.shares.release(placed.row, claim.priority, claim.account.reserved)
             self._nodes.count_vertical(placed.row, -claim.vertical)
             self._nodes.room_appeared(placed.row)
         self._dropped(uid, claim)
@@ -91,6 +96,7 @@ class Claims:
         placed = self.placed.get(uid)
         if placed is not None:
             self._ledger.change(placed.row, claim.account, account)
+            self.shares.change(placed.row, claim.priority, account.reserved.minus(claim.account.reserved))
             self.placed[uid] = PlacedPod(row=placed.row, reserved=account.reserved)
             if not claim.account.reserved.within(account.reserved):
                 self._nodes.room_appeared(placed.row)
@@ -109,12 +115,14 @@ class Claims:
     def node_closing(self, name: NodeName) -> None:
         """The node goes, and its row with it; the pods on it stay claims until they are seen to go."""
         for uid in self._by_node.get(name, ()):
-            row = self.placed.pop(uid).row
-            self._ledger.release(row, self._claims[uid].account)
-            self._nodes.count_vertical(row, -self._claims[uid].vertical)
+            row, claim = self.placed.pop(uid).row, self._claims[uid]
+            self._ledger.release(row, claim.account)
+            self.shares.release(row, claim.priority, claim.account.reserved)
+            self._nodes.count_vertical(row, -claim.vertical)
 
     def _admit(self, uid: PodUid, claim: Claim, row: Row) -> None:
         self._ledger.admit(row, claim.account)
+        self.shares.admit(row, claim.priority, claim.account.reserved)
         self._nodes.count_vertical(row, claim.vertical)
         self.placed[uid] = PlacedPod(row=row, reserved=claim.account.reserved)
 

@@ -145,7 +145,7 @@ def _claimed(dump: Dump, uid: PodUid, claim: Claim, pod: Pod | None) -> dict[str
         "state": claim.state,
         "askInSeconds": None if claim.deadline is None else round(claim.deadline - dump.now, 3),
         "vertical": claim.vertical,
-        "priority": 0 if pod is None else pod.priority,
+        "priority": claim.priority,
         **_amounts(claim.account),
     }
 

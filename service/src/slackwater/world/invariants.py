@@ -29,7 +29,7 @@ def _sums(world: World) -> list[str]:
         for r, amount in enumerate(hold.amounts):
             want.held[r, hold.counted] += amount
     free = np.array([node is None for node in world.nodes.by_row], np.bool_)
-    found = []
+    found = _shared(world, want)
     for column in SCHEMA:
         have = getattr(world.ledger.columns, column.name)[:, : want.n_rows]
         if column.name not in {"total", "watermark"}:
@@ -40,6 +40,12 @@ def _sums(world: World) -> list[str]:
         if have[:, : len(free)][:, free].any():
             found.append(f"{column.name}: a free row is not zero")
     return found
+
+
+def _shared(world: World, want: NodeColumns) -> list[str]:
+    """What is Reserved for each priority adds up too."""
+    differ = (world.claims.shares.total(want.n_rows) != want.reserved[:, : want.n_rows]).any()
+    return ["reserved by priority: not the sum over the pods"] if differ else []
 
 
 def _signs(world: World) -> list[str]:

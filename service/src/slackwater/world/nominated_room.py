@@ -67,12 +67,12 @@ class NominatedRoom:
 
     def kept_on(self, rows: Rows, priority: int) -> Int64:
         """What is kept on each row for pods of that priority or a higher one; shape (resources, len(rows))."""
-        kept = np.zeros((len(RESOURCES), len(rows)), np.int64)
+        kept = np.zeros((len(RESOURCES), self._ledger.columns.n_rows), np.int64)
         for uid, nominee in self._nominees.items():
             hold = self._holds.get(holder(uid))
             if nominee.priority >= priority and hold is not None:
-                kept += vertical(hold.amounts) * np.isin(rows, hold.counted)
-        return kept
+                kept[:, hold.counted] += vertical(hold.amounts)
+        return kept[:, rows]
 
     @contextmanager
     def beside(self, priority: int, number: int | None = None) -> Iterator[None]:

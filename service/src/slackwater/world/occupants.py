@@ -8,10 +8,10 @@ who of the occupants has to go.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from slackwater.decide.preemption.victims import Occupant, Site, importance
+from slackwater.decide.preemption.victims import Occupant, Site, fits, importance
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import NO_PARTICULARS
+from slackwater.model.particulars import NO_PARTICULARS, PodTerm
 from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
 from slackwater.model.selectors import selects
 from slackwater.world.books import Books
@@ -56,6 +56,17 @@ class Occupants:
             leaving=victim.deleting or self._doomed(victim.uid),
         )
 
+    def room_in_tree(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
+        """Would the pod fit by requests alone, as kube-scheduler counts them, once these are gone?"""
+        found = self._nodes.by_row[self._nodes.row_of[node]]
+        assert found is not None
+        free, going = found.allocatable, set(gone)
+        for uid in self._claims.on_node(node):
+            other = self._pods.get(uid)
+            if other is not None and uid not in going:
+                free = free.minus(other.kind.requests)
+        return fits(pod.kind.requests, free)
+
     def seen_on(self, uid: PodUid, node: NodeName) -> Pod | None:
         """The pod if the watch shows it there: kube-scheduler refuses victims that it does not see on the node itself."""
         claim = self._claims.get(uid)
@@ -73,7 +84,8 @@ class Occupants:
         victim = self.seen_on(uid, node)
         if victim is None or victim.priority >= pod.priority or victim.ties.mirror or self._immovable.get(uid, now) > now:
             return None
-        return None if _stands_beside(pod, victim) else victim
+        terms = (pod.kind.particulars or NO_PARTICULARS).affinity
+        return None if terms and _stands_beside(terms, victim) else victim
 
     def expire(self, now: Instant) -> None:
         """Counts again on those that were immovable for long enough."""
@@ -81,10 +93,9 @@ class Occupants:
             del self._immovable[uid]
 
 
-def _stands_beside(pod: Pod, victim: Pod) -> bool:
-    """Does a required pod affinity of `pod` speak of the victim? Where namespaces are selected, all count as reached."""
-    terms = (pod.kind.particulars or NO_PARTICULARS).affinity
-    labels = dict(victim.labels) if terms else {}
+def _stands_beside(terms: Sequence[PodTerm], victim: Pod) -> bool:
+    """Does a term of required pod affinity speak of the victim? Where namespaces are selected, all count as reached."""
+    labels = dict(victim.labels)
     return any(
         (term.namespace_selector is not None or victim.key.namespace in term.namespaces) and selects(term.selector, labels)
         for term in terms

@@ -135,6 +135,18 @@ class Placing:
             self._refusals.forget(pod.uid)
         return begun
 
+    def refused_everywhere(self, pod: Pod, policy: Policy, now: Instant) -> tuple[Rows, Codes] | None:
+        """All rows and their verdicts, where by our accounting and by what the nodes themselves say none takes the pod; None
+        where one does, or would but for promises of a moment, or where it would be refused whatever goes."""
+        if self.about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
+            return None
+        rows = self._nodes.live_rows()
+        with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
+            codes = self._judge(pod, rows, policy, now)
+            if (self._admitting.of(pod.kind)[rows] & (codes == Reason.OK)).any():
+                return None
+            return None if self._only_promised(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
+
     def fitting_elsewhere(self, pod: Pod, asked: Rows, now: Instant) -> Rows:
         """Rows outside `asked` that take the pod, by our accounting and by what the nodes themselves say."""
         live = self._nodes.live_rows()
@@ -153,6 +165,8 @@ class Placing:
 
     def _only_promised(self, pod: Pod, rows: Rows) -> bool:
         """Would it fit on some row, were it not for pods that are about to be bound, there or elsewhere?"""
+        if not len(rows):
+            return False
         columns, wanted = self._ledger.columns, vertical(pod.need)
         free = np.take(columns.total - columns.reserved, rows, axis=1) - self._room.kept_on(rows, pod.priority)
         return bool(((wanted <= free) | (wanted == 0)).all(axis=0).any())

@@ -29,6 +29,10 @@ class PodTable:
         self.became_stuck = 0
         #: How many pods have each priority, which never changes.
         self.priorities: Counter[int] = Counter()
+        #: Pods that are being deleted.
+        self.leaving: set[PodUid] = set()
+        #: How many pods keep others off by required anti-affinity.
+        self.repelling = 0
 
     def put(self, pod: Pod, *, read: bool = False) -> bool:
         """Takes the pod as the newest known; False where it is older than that, or known to be gone.
@@ -46,6 +50,7 @@ class PodTable:
         self._count(known, -1)
         self._count(pod, 1)
         self._pods[pod.uid] = pod
+        (self.leaving.add if pod.deleting else self.leaving.discard)(pod.uid)
         self._uid_of[pod.key] = pod.uid
         self._overheard.pop(pod.uid, None)
         if self.changed is not None:
@@ -66,6 +71,7 @@ class PodTable:
         if self._uid_of.get(key) == uid:
             del self._uid_of[key]
         dropped = self._pods.pop(uid, None)
+        self.leaving.discard(uid)
         self._count(dropped, -1)
         if self.changed is not None:
             self.changed.add(uid)
@@ -73,6 +79,7 @@ class PodTable:
 
     def _count(self, pod: Pod | None, change: int) -> None:
         if pod is not None:
+            self.repelling += change * (pod.kind.particulars is not None and bool(pod.kind.particulars.anti_affinity))
             self.priorities[pod.priority] += change
             if not self.priorities[pod.priority]:
                 del self.priorities[pod.priority]

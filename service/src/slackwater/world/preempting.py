@@ -1,11 +1,12 @@
 """The life of a preemption, one for each preemptor: events in, effects out. Every way that it can end opens the gate.
 
+    agreed       kube-scheduler preempts for the pod, with victims that our preempt verb agreed to; it holds the pod back itself
     announcing   the preemptor's annotation is being written, so that a restart can go on; nobody has been touched
     evicting     the victims' deletions are on their way, or accepted; the gate is shut since announcing
     opened       everybody is gone: the pod was nominated and woken, and its room is kept until it comes back
     returned     it came back and may be bound to its node; its own hold keeps the room
 
-Between announcing and opened filter answers `gated` and the preempt verb picks nobody. Each victim is deleted by one flight,
+From announcing to opened filter answers `gated` and the preempt verb picks nobody. Each victim is deleted by one flight,
 however many wait for it. Deliberately absent: who has to leave (`victim_sites`, `decide.preemption`) and the API calls.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never
 
 from slackwater.decide.preemption.victims import Sacrifice
-from slackwater.model.effects import DeleteVictim, Effect, Nominate, Touch, WritePreempting
+from slackwater.model.effects import DeleteVictim, Effect, Nominate, WritePreempting
 from slackwater.model.events import PreemptingNotWritten, PreemptingWritten, PreemptionEvent, Stopping, VictimEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
@@ -23,17 +24,21 @@ from slackwater.model.resources import Amounts
 from slackwater.world.books import Books
 from slackwater.world.policy import PreemptionPolicy
 from slackwater.world.preemption_counts import PreemptionCounts, Result
-from slackwater.world.wakeups import Wakeups
+from slackwater.world.wakeups import Wakeups, waking
 
-Phase = Literal["announcing", "evicting", "opened", "returned"]
+Phase = Literal["agreed", "announcing", "evicting", "opened", "returned"]
 _SHUT: Final = ("announcing", "evicting")
 
+#: After kube-scheduler has proposed victims, how long its nomination of the preemptor may take to be seen.
+_NOMINATED_SECONDS: Final = 2.0
 #: How long room is kept for a preemptor whose victims are gone.
 KEPT_SECONDS: Final = 60.0
-#: How long a pod is not counted on to leave after the API server refused to delete it, could not be asked, or it just stayed.
+#: How long a pod is not counted on to leave after the API server refused to delete it, or it just stayed.
 _REFUSED_SECONDS: Final = 60.0
-_UNREACHABLE_SECONDS: Final = 5.0
 _STUCK_SECONDS: Final = 600.0
+#: How long a pod preempts nobody after the API server could not be asked: its victims are as good as before, and may be
+#: leaving already, so that others would die for nothing.
+_REST_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -83,8 +88,10 @@ class Preemptions:
         self._pods = books.pods
         #: Pods that did not go when they were told to, and until when nobody counts on their going.
         self.immovable: dict[PodUid, Instant] = {}
+        self._resting: dict[PodUid, Instant] = {}
         self._running: dict[PodUid, Preemption] = {}
         self._stopping = False
+        self._number = 0
         self.flights = Flights()
         self.wakeups = Wakeups()
         self.counts = PreemptionCounts()
@@ -100,7 +107,10 @@ class Preemptions:
 
     def gated_pods(self) -> frozenset[PodUid]:
         """Pods that need no node: their room is being made."""
-        return frozenset(uid for uid, found in self._running.items() if found.shut)
+        return frozenset(uid for uid, found in self._running.items() if found.shut or found.phase == "agreed")
+
+    def shut_gates(self) -> int:
+        return sum(found.shut for found in self._running.values())
 
     def doomed(self, victim: PodUid) -> bool:
         """Is the pod to leave for some preemptor?"""
@@ -109,6 +119,10 @@ class Preemptions:
     def number_of(self, uid: PodUid) -> int | None:
         found = self._running.get(uid)
         return None if found is None else found.number
+
+    def rests(self, uid: PodUid, now: Instant) -> bool:
+        """Has the API server failed this preemptor just now?"""
+        return self._resting.get(uid, now) > now
 
     def takes_more(self, policy: PreemptionPolicy) -> bool:
         return not self._stopping and len(self._running) < policy.max_running
@@ -134,25 +148,42 @@ class Preemptions:
         known = {one.uid: self._pods.get(one.uid) for one in going}
         victims = {uid: victim.key for uid, victim in known.items() if victim is not None and not victim.deleting}
         waiting = {one.uid for one in (*sacrifice.victims, *sacrifice.awaited)}
-        found = Preemption(
-            pod=pod,
-            node=sacrifice.node,
-            victims=victims,
-            waiting=waiting,
-            phase="announcing",
-            since=now,
-            deadline=Instant(now + policy.timeout_seconds),
-            text=Preempting(sacrifice.node, tuple(sorted(waiting))).text(),
-            number=self.counts.attempts,
-        )
-        self._running[pod.uid] = found
-        self.flights.wait(pod.uid, waiting)
-        self._room.put(pod, found.node, found.number)
-        self.wakeups.forget(pod.uid)
+        found = self._keep(pod, sacrifice.node, victims, waiting, Instant(now + policy.timeout_seconds))
         if announced or not victims:
             self._evict(found)
         else:
             self.owed.append(WritePreempting(pod.uid, pod.key, found.text))
+
+    def agree(self, pod: Pod, node: NodeName, waiting: set[PodUid], policy: PreemptionPolicy, now: Instant) -> None:
+        """kube-scheduler deletes these by itself: the room is kept for its preemptor, and they count as leaving."""
+        self._now = now
+        self._keep(pod, node, {}, waiting, Instant(now + policy.timeout_seconds)).phase = "agreed"
+
+    def supersede(self, uid: PodUid) -> None:
+        """kube-scheduler begins anew for this pod, whose gate is open: what room was kept for it is its own to count with."""
+        found = self._running.get(uid)
+        if found is not None and not found.shut:
+            self._end(found, "cancelled")
+
+    def _keep(
+        self, pod: Pod, node: NodeName, victims: dict[PodUid, PodKey], waiting: set[PodUid], deadline: Instant
+    ) -> Preemption:
+        self._number += 1
+        self._running[pod.uid] = found = Preemption(
+            pod=pod,
+            node=node,
+            victims=victims,
+            waiting=waiting,
+            phase="announcing",
+            since=self._now,
+            deadline=deadline,
+            text=Preempting(node, tuple(sorted(waiting))).text(),
+            number=self._number,
+        )
+        self.flights.wait(pod.uid, waiting)
+        self._room.put(pod, node, found.number)
+        self.wakeups.drop(pod.uid)
+        return found
 
     def _evict(self, found: Preemption) -> None:
         found.phase = "evicting"
@@ -174,7 +205,7 @@ class Preemptions:
             case PreemptingNotWritten(uid, text):
                 found = self._announcing(uid, text)
                 if found is not None:
-                    self._fail(found, "error", "preemption-failed")
+                    self._rest(found)
             case VictimEnded():
                 self._call_ended(event, now)
             case Stopping():
@@ -192,10 +223,21 @@ class Preemptions:
         self.flights.running.discard(event.uid)
         if event.outcome == "accepted":
             return
-        seconds = _REFUSED_SECONDS if event.outcome == "refused" else _UNREACHABLE_SECONDS
-        self.immovable[event.uid] = Instant(now + seconds)
+        if event.outcome == "refused":
+            self.immovable[event.uid] = Instant(now + _REFUSED_SECONDS)
         for uid in sorted(self.flights.awaited_by.get(event.uid, ())):
-            self._fail(self._running[uid], "error", "preemption-failed")
+            found = self._running[uid]
+            if event.outcome == "refused":
+                self._fail(found, "error", "preemption-failed")
+                self.wakeups.put_off(found.pod, self.immovable[event.uid])
+            else:
+                self._rest(found)
+
+    def _rest(self, found: Preemption) -> None:
+        """It fails, and is not tried again at once."""
+        self._fail(found, "error", "preemption-failed")
+        self._resting[found.pod.uid] = until = Instant(self._now + _REST_SECONDS)
+        self.wakeups.put_off(found.pod, until)
 
     def left(self, victim: PodUid) -> None:
         """The pod counts on its node no more, however that came."""
@@ -208,7 +250,7 @@ class Preemptions:
 
     def preemptor_gone(self, uid: PodUid) -> None:
         """It is bound, has ended, or is gone: nobody need leave for it any more."""
-        self.wakeups.forget(uid)
+        self.wakeups.drop(uid)
         found = self._running.get(uid)
         if found is not None:
             self._end(found, "cancelled")
@@ -223,6 +265,8 @@ class Preemptions:
             self.preemptor_gone(pod.uid)
         elif found is not None and _asks(found.pod) != _asks(pod):
             self._fail(found, "cancelled", "preemptor-changed")
+        elif found is not None:
+            found.pod = pod
 
     def node_gone(self, node: NodeName) -> None:
         for found in [found for found in self._running.values() if found.node == node]:
@@ -233,21 +277,38 @@ class Preemptions:
         self._now = now
         for found in [found for found in self._running.values() if found.deadline <= now]:
             if found.shut:
-                for uid in found.waiting:
-                    self.immovable[uid] = Instant(now + _STUCK_SECONDS)
+                until = Instant(now + _STUCK_SECONDS)
+                self.immovable.update(dict.fromkeys(found.waiting, until))
                 self._fail(found, "error", "victims-stayed")
+                self.wakeups.put_off(found.pod, until)
             else:
                 self._end(found, "success")
                 self.wakeups.expect(found.pod, now)
-                self.owed.append(Touch(found.pod.uid, found.pod.key, "nomination-ended"))
+                self.owed.append(waking(found.pod, "nomination-ended"))
         for pod in self.wakeups.due(now):
             self.counts.touched_again += 1
-            self.owed.append(Touch(pod.uid, pod.key, "victims-gone"))
+            self.owed.append(waking(pod, "victims-gone"))
+        for found in [found for found in self._running.values() if self._was_dropped(found)]:
+            self._end(found, "cancelled")
+        for uid in [uid for uid, until in self._resting.items() if until <= now]:
+            del self._resting[uid]
+        for pod in self.wakeups.put_off_until(now):
+            self.wakeups.expect(pod, now)
+            self.owed.append(waking(pod, "preemption-possible"))
 
     # --- end --------------------------------------------------------------------------------------------------------------
 
+    def _was_dropped(self, found: Preemption) -> bool:
+        """kube-scheduler nominates a pod to the node where it preempts, and takes that back when it fails."""
+        seen = self._pods.get(found.pod.uid)
+        late = found.since + _NOMINATED_SECONDS <= self._now
+        return found.phase == "agreed" and late and (seen is None or seen.nominated_node != found.node)
+
     def _open(self, found: Preemption) -> None:
         """All victims are gone. kube-scheduler clears nominations when it fails, so it is told only now (facts, call 3)."""
+        if found.phase == "agreed":  # it sees that by itself
+            found.phase, found.deadline = "opened", Instant(self._now + KEPT_SECONDS)
+            self.wakeups.expect(found.pod, self._now)
         if not found.shut:
             return
         uid, key, announced = found.pod.uid, found.pod.key, bool(found.victims)
@@ -271,9 +332,9 @@ class Preemptions:
 
     def _wake(self, found: Preemption, why: str, *, announced: bool) -> None:
         pod = found.pod
+        self.owed.append(waking(pod, why))
         if announced:
             self.owed.append(WritePreempting(pod.uid, pod.key, None))
-        self.owed.append(Touch(pod.uid, pod.key, why))
         self.wakeups.expect(pod, self._now)
 
     def _stop(self) -> None:
@@ -294,7 +355,9 @@ class Preemptions:
         found = self._running.get(uid)
         if found is None or found.shut:
             return
-        if passing is None or not passing(found.node):
+        if passing is None and found.phase == "agreed":  # tried too early: its victims are still leaving
+            self._room.put(found.pod, found.node, found.number)
+        elif passing is None or not passing(found.node):
             self._end(found, "success")
         else:
             found.phase = "returned"

@@ -6,12 +6,13 @@ Nobody dies for a pod that may not preempt, that fits elsewhere, whose own preem
 after the preempt verb), or that has not been refused for as long as the policy asks.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.decide.preemption.choose import choose
-from slackwater.decide.preemption.victims import needed_victims
+from slackwater.decide.preemption.choose import choose, cost
+from slackwater.decide.preemption.victims import Sacrifice, needed_victims
 from slackwater.model.columns import Codes, Rows
-from slackwater.model.effects import Touch, WritePreempting
+from slackwater.model.effects import WritePreempting
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 from slackwater.world.books import Books
@@ -19,6 +20,7 @@ from slackwater.world.occupants import Occupants
 from slackwater.world.policy import PreemptionPolicy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.victim_sites import VictimSites
+from slackwater.world.wakeups import waking
 
 
 @dataclass(slots=True)
@@ -36,25 +38,46 @@ class Preemptors:
         self._pods = books.pods
         self._agreements = books.agreements
         self._occupants = occupants
-        self._sites = VictimSites(books, occupants)
+        self._sites = VictimSites(books, occupants, preemptions)
         self._preemptions = preemptions
         self._patient: dict[PodUid, _Patient] = {}
 
-    def consider(self, pod: Pod, rows: Rows, codes: Codes, policy: PreemptionPolicy, now: Instant) -> bool:
-        """Begins a preemption for a pod that fits on none of the rows; False where none begins."""
+    def consider(
+        self,
+        pod: Pod,
+        rows: Rows,
+        codes: Codes,
+        policy: PreemptionPolicy,
+        now: Instant,
+        *,
+        helps: Callable[[Sacrifice], bool] = lambda _: True,
+    ) -> bool:
+        """Begins a preemption for a pod that fits on none of the rows; False where none begins. `helps` has the last word."""
         if not policy.enabled or not self._may_preempt(pod, policy, now) or not self._waited(pod, policy, now):
             return False
-        found = choose(pod.need, self._sites.of(pod, rows, codes, now))
-        if found is None or not (found.victims or found.awaited):
+        found = self._cheapest(pod, rows, codes, now)
+        if found is None or not (found.victims or found.awaited) or not helps(found):
             return False
         self.forget(pod.uid)
         self._preemptions.begin(pod, found, policy, now)
         return True
 
+    def _cheapest(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Sacrifice | None:
+        """Looks on only while what was found violates a budget, or nothing was."""
+        best: Sacrifice | None = None
+        for sites in self._sites.of(pod, rows, codes, now):
+            found = choose(pod.need, sites)
+            best = min((one for one in (best, found) if one is not None), key=cost, default=None)
+            if best is not None and not best.violations:
+                return best
+        return best
+
     def _may_preempt(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         return (
             pod.kind.preempts
             and not pod.deleting
+            and not self._preemptions.rests(pod.uid, now)
+            and self._preemptions.number_of(pod.uid) is None
             and self._preemptions.takes_more(policy)
             and self._sites.anybody_below(pod.priority)
             and not self._agreements.awaited(pod.uid, self._occupants.seen_on, now)
@@ -76,7 +99,7 @@ class Preemptors:
         for patient in self._patient.values():
             if patient.until <= now and not patient.told:
                 patient.told = True
-                self._preemptions.owed.append(Touch(patient.pod.uid, patient.pod.key, "patience-ended"))
+                self._preemptions.owed.append(waking(patient.pod, "patience-ended"))
 
     def resume(self, policy: PreemptionPolicy, now: Instant) -> None:
         """Everything is listed: goes on with what an earlier process began, as far as it is still needed.
@@ -88,8 +111,7 @@ class Preemptors:
             if pod.preempting is None or pod.node is not None or pod.ended or pod.deleting:
                 continue
             if not (policy.enabled and self._resumed(pod, policy, now)):
-                touch = Touch(pod.uid, pod.key, "preemption-over")
-                self._preemptions.owed += [WritePreempting(pod.uid, pod.key, None), touch]
+                self._preemptions.owed += [WritePreempting(pod.uid, pod.key, None), waking(pod, "preemption-over")]
 
     def _resumed(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         assert pod.preempting is not None

@@ -3,7 +3,9 @@
     proposed victims -> they suffice -> kept as they are
                      -> they do not  -> as few others as needed are added, or the node is dropped
 
-Nothing is changed but the memory of what was agreed to: kube-scheduler deletes the victims itself.
+kube-scheduler chooses one of the nodes and deletes the victims itself. As soon as its choice is known, by its nomination or as
+only one node was kept, the room there is kept for the pod and the victims count as leaving, as in a preemption of ours: neither
+picks what the other has.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,11 +57,28 @@ class Proposals:
             return {}
         if self._agreements.overtaken(pod.uid, proposed, self._occupants.seen_on, now):
             return {}
+        self._preemptions.supersede(pod.uid)
         with self._room.beside(pod.priority):
             kept = self._kept(pod, proposed, now)
         if kept:
             self._agreements.note(pod.uid, {name: uids for name, (uids, _) in kept.items()}, now)
+        if len(kept) == 1:
+            (node,) = kept
+            self._chosen(pod, node, policy, now)
         return kept
+
+    def nominated(self, pod: Pod, policy: Policy, now: Instant) -> None:
+        """The watch shows a pending pod, perhaps with the node that kube-scheduler chose."""
+        if pod.nominated_node is not None:
+            self._chosen(pod, pod.nominated_node, policy, now)
+
+    def _chosen(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> None:
+        if self._preemptions.number_of(pod.uid) is not None:
+            return
+        agreed = self._agreements.victims_on(pod.uid, node, now)
+        waiting = {uid for uid in agreed if self._occupants.seen_on(uid, node) is not None}
+        if waiting and node in self._nodes.row_of:
+            self._preemptions.agree(pod, node, waiting, policy.preemption, now)
 
     def _kept(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
         denied = set(self._denials.nodes_denied(pod.uid, now))

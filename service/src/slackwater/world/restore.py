@@ -120,6 +120,7 @@ class _Restoring:
             account=Account(**parts),
             state=entry["state"],
             deadline=self._at(entry["askInSeconds"]),
+            priority=entry["priority"],
             vertical=entry["vertical"],
         )
         self._world.claims.put(PodUid(entry["uid"]), claim)

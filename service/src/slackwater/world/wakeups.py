@@ -1,5 +1,7 @@
 """Pods that were woken and have not come back to filter yet: each is woken again, later every time, and in the end left alone.
 
+Also those whose preemption has failed: they are woken when the pods that did not leave may be counted on again.
+
 kube-scheduler may hold a pod back up to ten seconds, and has lost wake-ups (field notes 2.6); it tries every pod again by
 itself within five minutes.
 """
@@ -7,11 +9,18 @@ itself within five minutes.
 from dataclasses import dataclass
 from typing import Final
 
+from slackwater.model.effects import OpenGate, Touch
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
+from slackwater_protocol.names import GATE
 
 _FIRST_SECONDS: Final = 5.0
 _MOST_AGAIN: Final = 5
+
+
+def waking(pod: Pod, why: str) -> Touch | OpenGate:
+    """What makes kube-scheduler try the pod: where it waits behind a real gate of ours, that gate has to go."""
+    return OpenGate(pod.uid, pod.key, why) if GATE in pod.gates else Touch(pod.uid, pod.key, why)
 
 
 @dataclass(slots=True)
@@ -26,13 +35,31 @@ class Wakeups:
 
     def __init__(self) -> None:
         self._expected: dict[PodUid, _Expected] = {}
+        self._later: dict[PodUid, tuple[Instant, Pod]] = {}
 
     def expect(self, pod: Pod, now: Instant) -> None:
         """The pod was woken just now."""
         self._expected[pod.uid] = _Expected(pod, Instant(now + _FIRST_SECONDS))
 
+    def put_off(self, pod: Pod, until: Instant) -> None:
+        """Whatever comes of this wake-up, the pod may be helped then."""
+        self._later[pod.uid] = (until, pod)
+
     def forget(self, uid: PodUid) -> None:
+        """It came back."""
         self._expected.pop(uid, None)
+
+    def drop(self, uid: PodUid) -> None:
+        """It needs no wake-up any more."""
+        self.forget(uid)
+        self._later.pop(uid, None)
+
+    def put_off_until(self, now: Instant) -> list[Pod]:
+        """The pods whose time has come, once."""
+        ready = [pod for until, pod in self._later.values() if until <= now]
+        for pod in ready:
+            del self._later[pod.uid]
+        return ready
 
     def due(self, now: Instant) -> list[Pod]:
         """The pods to wake again."""
@@ -48,4 +75,4 @@ class Wakeups:
         return woken
 
     def __len__(self) -> int:
-        return len(self._expected)
+        return len(self._expected) + len(self._later)

@@ -36,6 +36,7 @@ from slackwater.world.books import Books, opened
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.claims import Claim
 from slackwater.world.conditions import Conditions
+from slackwater.world.gatekeeping import Gatekeeper
 from slackwater.world.migrating import Migrating
 from slackwater.world.nominating import Nominations
 from slackwater.world.occupants import Occupants
@@ -72,6 +73,13 @@ class World:
         self._preemptors = Preemptors(books, occupants, self.preemptions)
         self._placing = Placing(
             books, migrating=self.migrating, preemptions=self.preemptions, preemptors=self._preemptors, seed=seed
+        )
+        self._gatekeeper = Gatekeeper(
+            books,
+            placing=self._placing,
+            occupants=occupants,
+            preemptors=self._preemptors,
+            preemptions=self.preemptions,
         )
         self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
         self._nominations = Nominations(books, placing=self._placing)
@@ -168,6 +176,8 @@ class World:
             return self._seen_bound(pod, pod.node, now)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
+        self._proposals.nominated(pod, self.policy, now)
+        self._gatekeeper.seen(pod, now)
         if self._conditions.told(before, pod):
             self.starvation.hasten(pod.uid, now)
         return []
@@ -200,8 +210,11 @@ class World:
         self.claims.drop(pod.uid)
         scheduler_name = self.policy.scheduler_name
         account = self.standings.placed(pod) if let_pass else self.standings.found(pod, scheduler_name=scheduler_name)
-        vertical = pod.vertical is not None
-        self.claims.put(pod.uid, Claim(key=pod.key, node=node, account=account, state="seen", deadline=None, vertical=vertical))
+        priority, vertical = pod.priority, pod.vertical is not None
+        place = Claim(
+            key=pod.key, node=node, account=account, state="seen", deadline=None, priority=priority, vertical=vertical
+        )
+        self.claims.put(pod.uid, place)
         self._count_over_total(node)
 
     def _claim_ended(self, uid: PodUid, claim: Claim) -> None:
@@ -245,6 +258,7 @@ class World:
         self.agreements.forget(uid)
         self.preemptions.preemptor_gone(uid)
         self._preemptors.forget(uid)
+        self._gatekeeper.forget(uid)
         self._conditions.forget(uid)
 
     def _ticked(self, now: Instant) -> list[Effect]:
@@ -264,6 +278,8 @@ class World:
             self._conditions.forget(stranger)
         effects += self._binding.overdue(self.policy, now)
         effects += self._nominations.due(self.policy, now)
+        if self.synced:  # before, a gate that has to stay shut would be opened
+            effects += self._gatekeeper.due(self.policy, now)
         effects += self.ceilings.due(now) + self.migrating.tick(now)
         return effects + self.removals.tick(self.policy, now)
 

@@ -1,6 +1,7 @@
 """`slackwater simulate scale-down`: which nodes of a file could go together, and where would their pods live."""
 
 import argparse
+import gc
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -53,7 +54,9 @@ def run_scale_down(args: argparse.Namespace) -> int:
         raise CommandFailed(["--cluster and --config: got - twice, want at most one of them from stdin"])
     settings = settings_from(args.config)
     try:
-        answer = scale_down_answer(load_cluster(args.cluster), settings, accounting=args.accounting)
+        cluster = load_cluster(args.cluster)
+        gc.freeze()  # what was read stays: no need to look through it again and again while planning
+        answer = scale_down_answer(cluster, settings, accounting=args.accounting)
     except ClusterError as err:
         raise CommandFailed([f"{name_of(args.cluster)}: {err}"]) from err
     for line in _json(answer) if args.output == "json" else _table(answer):

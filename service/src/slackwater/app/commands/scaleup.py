@@ -1,6 +1,7 @@
 """`slackwater simulate scale-up`: which nodes would be added for the pending pods of a file."""
 
 import argparse
+import gc
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,7 +54,9 @@ def run_scale_up(args: argparse.Namespace) -> int:
         raise CommandFailed(["--cluster and --config: got - twice, want at most one of them from stdin"])
     settings = settings_from(args.config)
     try:
-        answer = scale_up_answer(load_cluster(args.cluster), settings, accounting=args.accounting)
+        cluster = load_cluster(args.cluster)
+        gc.freeze()  # as in the service: nothing of the cluster will ever be garbage
+        answer = scale_up_answer(cluster, settings, accounting=args.accounting)
     except ClusterError as err:
         raise CommandFailed([f"{name_of(args.cluster)}: {err}"]) from err
     for line in _json(answer) if args.output == "json" else _table(answer):

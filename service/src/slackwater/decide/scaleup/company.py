@@ -7,7 +7,7 @@ are judged on the picture each time. A rule that no other pod of the demand can 
 new node, whatever it says.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from slackwater.model.columns import Rows
 from slackwater.model.particulars import EVERY_ADDRESS, HostPort
@@ -35,6 +35,19 @@ class Company:
             found = frozenset(self._apart_by_terms(numbered)) | frozenset(self._apart_by_ports(numbered))
             self._apart[kind] = found
         return self._apart[kind]
+
+    def is_free_on_empty(self, kind: KindId, standing: Set[KindId]) -> bool:
+        """Do the kind's rules about other pods let it onto every empty node where only `standing` kinds are?
+
+        So it is where they are about the hostname alone, and about none of these.
+        """
+        numbered = self._picture.of(kind)
+        if kind in self.moving or numbered.asks.affinity:
+            return False
+        counters = [(term, term_counter(self._picture, term)) for term in numbered.asks.anti_affinity]
+        found = repelling_counters(self._picture, numbered)
+        counters += [(counter.of.term, counter) for counter in found if isinstance(counter.of, Carrying)]
+        return all(term.topology_key == HOSTNAME and standing.isdisjoint(counter.kinds) for term, counter in counters)
 
     def _moves(self, kind: Numbered) -> bool:
         asks = kind.asks

@@ -6,10 +6,12 @@ kube-scheduler will choose in the end does not matter, that there is one does.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from slackwater.decide.scaleup.pending import Demand, importance
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.objects import Node, Pod
@@ -42,12 +44,21 @@ def place_existing(
     return rows
 
 
-def place_nominated(picture: Picture, pods: Sequence[Pod]) -> list[tuple[Pod, Row]]:
-    """Pods for which room is being made count where they were nominated, fit or not; those whose node is gone do not."""
-    known = [(pod, picture.facts.row_of[pod.nominated_node]) for pod in pods if pod.nominated_node in picture.facts.row_of]
-    for kind, (_, row) in zip(picture.number([pod for pod, _ in known]).tolist(), known, strict=True):
-        picture.place(KindId(kind), row)
-    return known
+def without_lost_nominations(picture: Picture, demand: Demand) -> Demand:
+    """Pods that were nominated to a node which is gone count like any other."""
+    known = tuple(pod for pod in demand.nominated if pod.nominated_node in picture.facts.row_of)
+    if len(known) == len(demand.nominated):
+        return demand
+    lost = (pod for pod in demand.nominated if pod.nominated_node not in picture.facts.row_of)
+    return replace(demand, nominated=known, counted=tuple(sorted((*demand.counted, *lost), key=importance)))
+
+
+def place_nominated(picture: Picture, pods: Sequence[Pod]) -> list[tuple[Pod, NodeName]]:
+    """Pods for which room is being made count where they were nominated, fit or not. Their nodes must be there."""
+    placed = [(pod, pod.nominated_node) for pod in pods if pod.nominated_node is not None]
+    for kind, (_, name) in zip(picture.number(pods).tolist(), placed, strict=True):
+        picture.place(KindId(kind), picture.facts.row_of[name])
+    return placed
 
 
 def give_way(picture: Picture, standing: Iterable[tuple[KindId, Row]]) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from slackwater.decide.scaleup.company import representatives
 from slackwater.decide.scaleup.estimate import Option, Run, estimate
-from slackwater.decide.scaleup.existing import place_existing, place_nominated
+from slackwater.decide.scaleup.existing import place_existing, place_nominated, without_lost_nominations
 from slackwater.decide.scaleup.expanders.chain import best, chain_of
 from slackwater.decide.scaleup.groups import Bar, GrowableGroup, add_nodes, upcoming_name
 from slackwater.decide.scaleup.limits import Budget
@@ -73,6 +73,7 @@ class _Planning:
         policy: ScaleUpPolicy,
         clock: Callable[[], float],
     ) -> None:
+        demand = without_lost_nominations(picture, demand)
         self._picture, self._demand, self._groups, self._policy, self._clock = picture, demand, groups, policy, clock
         self._ends = clock() + policy.plan_seconds if policy.plan_seconds else None
         self._cut = False
@@ -187,12 +188,12 @@ class _Planning:
 
     def _why_not(self) -> list[Unhelpable]:
         runs = self._runs()
-        reasons = self._sites.why_not([run.kind for run in runs])
+        reasons = {} if self._is_over() else self._sites.why_not([run.kind for run in runs])
         pods = self._demand.counted
         return [
             Unhelpable(
                 pods=tuple(pods[pod] for pod in run.pods.tolist()),
-                groups={group.name: self._why(at, reasons[run.kind]) for at, group in enumerate(self._groups)},
+                groups={group.name: self._why(at, reasons.get(run.kind, {})) for at, group in enumerate(self._groups)},
             )
             for run in sorted(runs, key=lambda run: int(run.pods[0]))
         ]
@@ -207,10 +208,9 @@ class _Planning:
         return self._ends is not None and self._clock() >= self._ends
 
     def result(self) -> ScaleUpPlan:
-        nominated = [(pod, self._picture.facts.nodes[row].name) for pod, row in self._nominated]
         return ScaleUpPlan(
             growths=self._new.growths(),
-            schedulable=(*nominated, *self._new.schedulable()),
+            schedulable=(*self._nominated, *self._new.schedulable()),
             unhelpable=tuple(self._unhelpable),
             passed_over=self._demand.passed_over,
             not_looked_at=self._demand.not_looked_at,

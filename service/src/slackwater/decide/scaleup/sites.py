@@ -18,8 +18,8 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
-from slackwater.simulate.feasible import feasible, words
-from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.feasible import AFFINITY, feasible, words
+from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.nodefacts import CPU, MEMORY
 from slackwater.simulate.picture import Picture
 
@@ -50,13 +50,26 @@ class Sites:
         alone = [kind for kind in kinds if self._spreads(kind)]
         together = sorted(set(kinds).difference(alone))
         with self._specimens() as rows:
-            for kind in together:
-                found = feasible(self.picture, kind).codes
-                self._note(kind, {at: found[row] for at, row in rows.items()})
+            self._judge_together(together, rows)
         for at, template in self._templates if alone else ():
             with self._specimens([(at, template)]) as rows:
                 for kind in alone:
                     self._note(kind, {at: feasible(self.picture, kind).codes[rows[at]]})
+
+    def _judge_together(self, kinds: Sequence[KindId], rows: dict[int, int]) -> None:
+        """Kinds that ask the same of a node itself get the same answer, where their rules about pods have no say on it."""
+        standing = {KindId(kind) for _, each in self._templates for kind in self.picture.number(each.standing).tolist()}
+        known: dict[object, dict[int, int]] = {}
+        for kind in kinds:
+            if not self.company.is_free_on_empty(kind, standing):
+                found = feasible(self.picture, kind).codes
+                self._note(kind, {at: found[row] for at, row in rows.items()})
+                continue
+            asks = _of_the_node(self.picture.of(kind))
+            if asks not in known:
+                found = feasible(self.picture, kind, without=AFFINITY).codes
+                known[asks] = {at: found[row] for at, row in rows.items()}
+            self._note(kind, known[asks])
 
     def why_not(self, kinds: Sequence[KindId]) -> dict[KindId, dict[int, Refused]]:
         """For each kind, of the groups that would not take a pod of it as the picture is now: why, by position."""
@@ -129,6 +142,13 @@ class Sites:
                 name = NodeName(f"specimen:{self.groups[at].name}")
                 rows[at] = add_nodes(self.picture, template, [name], system=self.system).start
             yield rows
+
+
+def _of_the_node(numbered: Numbered) -> object:
+    """What a kind asks of a node, other pods aside."""
+    kind, asks = numbered.kind, numbered.asks
+    labels = (kind.node_selector, kind.node_affinity, kind.tolerations, asks.node_name, asks.features)
+    return (kind.requests, asks.scalars, asks.host_ports, asks.resource_claims, kind.missing_request, labels)
 
 
 def _left(picture: Picture, rows: dict[int, int], n_groups: int) -> Int64:

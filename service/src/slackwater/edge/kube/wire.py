@@ -327,10 +327,10 @@ class PodSpecWire(Wire):
     topology_spread_constraints: Raw = Raw(b"null")  #: a list of SpreadWire or null
     volumes: list[VolumeWire] | None = None
     resource_claims: list[NamedWire] | None = None
+    scheduling_gates: list[NamedWire] | None = None
     host_network: bool = False
     host_users: bool | None = None
     termination_grace_period_seconds: int | None = None
-    scheduling_gates: list[NamedWire] | None = None
 
 
 class ContainerStatusWire(Wire):

@@ -21,7 +21,7 @@ from slackwater.edge.kube.objectpath import object_path
 from slackwater.edge.kube.preemption_writer import PreemptionWriter
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.resource_type import PODS_PATH
-from slackwater.edge.kube.vertical_writer import MERGE_PATCH, VerticalWriter
+from slackwater.edge.kube.vertical_writer import MERGE_PATCH, STRATEGIC_PATCH, VerticalWriter
 from slackwater.model.effects import (
     Announce,
     Bind,
@@ -32,6 +32,7 @@ from slackwater.model.effects import (
     Evict,
     MarkNode,
     Nominate,
+    OpenGate,
     ReadPod,
     Resize,
     Touch,
@@ -42,7 +43,7 @@ from slackwater.model.effects import (
 from slackwater.model.events import BindEnded, BindOutcome, PodGone, PodRead
 from slackwater.model.ids import PodKey, PodUid
 from slackwater.run.ports import Outcome
-from slackwater_protocol.names import PREEMPTING, TOUCHED
+from slackwater_protocol.names import GATE, PREEMPTING, TOUCHED
 
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
@@ -73,7 +74,7 @@ class ApiWriter:
         except KubeError as error:
             return Outcome("again", detail=str(error))
 
-    async def _carry_out(self, effect: Effect, deadline: float) -> Outcome:  # noqa: PLR0911  # one case for each effect
+    async def _carry_out(self, effect: Effect, deadline: float) -> Outcome:  # noqa: C901, PLR0911  # one case for each effect
         match effect:
             case Bind():
                 return await self._bind(effect, deadline)
@@ -81,6 +82,10 @@ class ApiWriter:
                 annotations = {TOUCHED: f"{effect.why} {self._stamp()}"}
                 patch = {"metadata": {"uid": effect.uid, "annotations": annotations}}
                 return await self._patch(effect, "", patch, deadline)
+            case OpenGate():
+                meta = {"uid": effect.uid, "annotations": {TOUCHED: f"{effect.why} {self._stamp()}"}}
+                opened = {"metadata": meta, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+                return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
             case Nominate():
                 patch = {"metadata": {"uid": effect.uid}, "status": {"nominatedNodeName": effect.node}}
                 return await self._patch(effect, "/status", patch, deadline)
@@ -130,8 +135,16 @@ class ApiWriter:
             case _:
                 return Outcome("again", found.code, found.detail, found.after_seconds)
 
-    async def _patch(self, effect: Touch | Nominate | WritePreempting, part: str, patch: object, deadline: float) -> Outcome:
-        answer = await self._send("PATCH", pod_path(effect.key) + part, patch, deadline, content_type=MERGE_PATCH)
+    async def _patch(
+        self,
+        effect: Touch | OpenGate | Nominate | WritePreempting,
+        part: str,
+        patch: object,
+        deadline: float,
+        *,
+        content_type: str = MERGE_PATCH,
+    ) -> Outcome:
+        answer = await self._send("PATCH", pod_path(effect.key) + part, patch, deadline, content_type=content_type)
         outcome = outcome_of(answer)
         if answer.status == _NOT_FOUND:
             return Outcome("refused", answer.status, outcome.detail, event=PodGone(effect.uid, effect.key, read=True))

@@ -163,7 +163,8 @@ class Extender:
             return answer
         asked = self._asked.of(args)
         codes = self._world.filter(pod, asked.rows, self._clock())
-        answer = asked.filtered(codes, _texts_about(pod))
+        gated = gated_answer(args.NodeNames) if self._world.preemptions.gated(pod.uid) else None
+        answer = asked.filtered(codes, _texts_about(pod)) if gated is None else gated
         return self._answer_when_deleted(pod.uid, answer) if self._victims.due(pod.uid) else answer
 
     async def _answer_when_deleted(self, preemptor: PodUid, answer: bytes) -> bytes:

@@ -37,4 +37,4 @@ def preemption_families(world: World) -> Iterator[Metric]:
         "Preemptors woken once more, as kube-scheduler had not come back to them.",
         value=counts.touched_again,
     )
-    yield GaugeMetricFamily("slackwater_gates_shut", "Pods whose gate is shut now.", value=len(world.preemptions.gated_pods()))
+    yield GaugeMetricFamily("slackwater_gates_shut", "Pods whose gate is shut now.", value=world.preemptions.shut_gates())

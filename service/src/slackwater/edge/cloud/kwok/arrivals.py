@@ -25,9 +25,11 @@ _log = structlog.get_logger(__name__)
 #: How often the record is read where nothing is due: another process may have written to it.
 _LOOK_EVERY_SECONDS: Final = 5.0
 _RETRY_AFTER_SECONDS: Final = 1.0
+#: Between two passes: each looks at all Nodes, so machines that are due one soon after the other arrive together.
+_GATHER_SECONDS: Final = 0.25
 _PASS_SECONDS: Final = 60.0
 #: Nodes that are created, or booted, at the same time.
-_WIDTH: Final = 16
+_WIDTH: Final = 8
 
 
 @dataclass(slots=True)
@@ -64,11 +66,12 @@ class Arrivals:
             self._woken = anyio.Event()
             try:
                 due_at = await self.settle()
-                wait = _LOOK_EVERY_SECONDS if due_at is None else min(_LOOK_EVERY_SECONDS, due_at - self._now())
+                due_in = _LOOK_EVERY_SECONDS if due_at is None else due_at - self._now()
+                wait = min(max(due_in, _GATHER_SECONDS), _LOOK_EVERY_SECONDS)
             except ProviderError as error:
                 _log.warning("nodes of kwok groups wait", problem=str(error))
                 wait = _RETRY_AFTER_SECONDS
-            with anyio.move_on_after(max(wait, 0.0)):
+            with anyio.move_on_after(wait):
                 await self._woken.wait()
 
     async def settle(self) -> float | None:

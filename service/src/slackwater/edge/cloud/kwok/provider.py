@@ -26,7 +26,7 @@ _BOOT_FAILED: Final = InstanceError(kind="other", code="BOOT_FAILED", message="t
 #: Holds the record (see `record`).
 CONFIG_MAP: Final = "slackwater-kwok"
 #: Nodes that one call deletes at the same time.
-_WIDTH: Final = 16
+_WIDTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,77 @@
+"""What pods of each priority have Reserved on each node, all nodes at once: where would who have to leave?
+
+Kept as claims come and go, so that a preemptor's search costs some numpy operations for each priority below its own, however
+many pods there are. It is a bound, not a choice: which of the pods may be taken is looked at where it matters.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from slackwater.model.columns import Int64, Rows, vertical
+from slackwater.model.ids import Row
+from slackwater.model.resources import NOTHING, RESOURCES, Amounts
+
+#: Above each priority: not even all pods of lower priority would make room.
+NEVER: Final = np.iinfo(np.int64).max
+_FIRST_CAPACITY: Final = 64
+
+
+class Shares:
+    """By priority."""
+
+    def __init__(self) -> None:
+        self._reserved: dict[int, Int64] = {}
+        self._pods: dict[int, int] = {}
+
+    def admit(self, row: Row, priority: int, amounts: Amounts) -> None:
+        """A pod starts to count on the row."""
+        self._pods[priority] = self._pods.get(priority, 0) + 1
+        self.change(row, priority, amounts)
+
+    def release(self, row: Row, priority: int, amounts: Amounts) -> None:
+        """The counterpart of `admit`."""
+        self._pods[priority] -= 1
+        self.change(row, priority, NOTHING.minus(amounts))
+        if not self._pods[priority]:
+            del self._pods[priority], self._reserved[priority]
+
+    def change(self, row: Row, priority: int, difference: Amounts) -> None:
+        """A pod on the row counts for so much more."""
+        column = self._reserved.get(priority)
+        if column is None or row >= column.shape[1]:
+            column = self._reserved[priority] = _grown(column, row)
+        for resource, amount in enumerate(difference):
+            if amount:
+                column[resource, row] += amount
+
+    def levels(self, wanted: Amounts, free: Int64, rows: Rows, *, below: int) -> Int64:
+        """For each row the lowest priority of which, and of all lower ones, pods have to leave so that `wanted` fits; shape
+        (len(rows),), `NEVER` where that is not below `below`. `free`: shape (resources, len(rows)); may be negative.
+
+        It is the priority of the most important victim that the reprieve pass leaves, where no budget is violated.
+        """
+        needed = vertical(wanted)
+        room, found = free.copy(), np.full(len(rows), NEVER, np.int64)
+        for priority in sorted(priority for priority in self._reserved if priority < below):
+            column = self._reserved[priority]
+            known = rows < column.shape[1]
+            room[:, known] += column[:, rows[known]]
+            fits = ((needed <= room) | (needed == 0)).all(axis=0)
+            found[fits & (found == NEVER)] = priority
+        return found
+
+    def total(self, n_rows: int) -> Int64:
+        """The sum over all priorities, shape (resources, n_rows)."""
+        total = np.zeros((len(RESOURCES), n_rows), np.int64)
+        for column in self._reserved.values():
+            known = min(n_rows, column.shape[1])
+            total[:, :known] += column[:, :known]
+        return total
+
+
+def _grown(column: Int64 | None, row: Row) -> Int64:
+    grown = np.zeros((len(RESOURCES), max(_FIRST_CAPACITY, 2 * (row + 1))), np.int64)
+    if column is not None:
+        grown[:, : column.shape[1]] = column
+    return grown

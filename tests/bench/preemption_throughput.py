@@ -1,0 +1,253 @@
+"""How fast other pods are bound while 200 preemptions run whose every call takes half a second: with AsyncPreemption on, with
+it off, behind real gates, and where the same 200 pods find room without.
+
+One run is one fresh control plane. Slackwater reaches the API server over a proxy that slows down preemptions' calls alone.
+Ordinary pods wait in a long queue. When a tenth of them is bound, the preemptors are created, all at once; from then on the
+ordinary pods' binds are counted, until all are bound or a time is over. Each preemptor finds its nodes full in our accounting
+only, so that kube-scheduler's own preemption has nothing to offer, and is more important than all that wait. Without
+preemptions the same pods come, and there is room for them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import anyio
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from slackwater.app.controlplane.component import Component
+from tests.bench import contenders
+from tests.bench.bindlog import BindLog
+from tests.bench.objects import a_node, a_plain_pod
+from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
+from tests.bench.report import Bounds, Goal, Measurement, Report, ratio_of
+from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
+from tests.support.apiproxy import Call, Fate, api_proxy
+
+NAME: Final = "preemption-throughput"
+
+#: What each call of a preemption takes longer.
+_SLOW_SECONDS: Final = 0.5
+_CLASSES_PATH: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_IMPORTANT: Final = "important"
+#: How the names of ordinary pods begin.
+_ORDINARY: Final = "pod-"
+_ROLE: Final = "bench.slackwater.dev/role"
+_LOOK_EVERY_SECONDS: Final = 0.1
+_START_SECONDS: Final = 120.0
+_END_SECONDS: Final = 600.0
+#: With the gate off the ordinary pods stand still for minutes: so much of it is enough to see that.
+_MOST_SECONDS: Final = 60.0
+_MOST_SECONDS_QUICK: Final = 15.0
+#: In-tree: 4000 - 3000 >= 800. Ours: 3500 - 3000 < 800.
+_SETTINGS: Final = """
+nodes: {{system: {{cpu: 500m}}}}
+featureGates: {{AsyncPreemption: {gate}}}
+"""
+WITHOUT: Final = "no preemptions"
+ON: Final = "AsyncPreemption on"
+OFF: Final = "AsyncPreemption off"
+GATED: Final = "on, behind real gates"
+_GATE: Final = Path(__file__).parents[2] / "deploy" / "gate" / "policy.yaml"
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+_BOUNDS_ON: Final = Bounds(
+    low=0.2,
+    high=2.5,
+    why="kube-scheduler itself waits for a write about each pod that it cannot place, which other load makes slow; below that, "
+    "the scheduling path waits for preemptions' calls",
+)
+_BOUNDS_OFF: Final = Bounds(low=0.0, high=0.7, why="above that, the victims were not deleted before the answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """What one run gave."""
+
+    pods_per_second: float
+    begun: int
+    failed: int
+
+
+async def measure(options: Options, tell: Tell) -> Report:
+    """Interleaved rounds, every other one backwards."""
+    nodes = options.nodes or (100 if options.quick else 400)
+    pods = options.pods or (600 if options.quick else 4000)
+    preemptors = 20 if options.quick else 200
+    rounds = options.rounds or (1 if options.quick else 3)
+    off_seconds = _MOST_SECONDS_QUICK if options.quick else _MOST_SECONDS
+    size = _Size(nodes=nodes, pods=pods, preemptors=preemptors, off_seconds=off_seconds)
+    runs: dict[str, list[_Run]] = defaultdict(list)
+    for number in range(rounds):
+        for subject in (WITHOUT, ON, GATED, OFF)[:: -1 if number % 2 else 1]:
+            run = await _run(options.services[0], size, subject)
+            runs[subject].append(run)
+            told = f"{run.pods_per_second:.0f} pods/s beside {run.begun} preemptions"
+            tell(f"{NAME} round {number + 1}/{rounds}: {subject}: {told}")
+    speeds = {subject: [run.pods_per_second for run in done] for subject, done in runs.items()}
+    return Report(
+        bench=NAME,
+        quick=options.quick,
+        parameters={"nodes": nodes, "pods": pods, "preemptors": preemptors, "rounds": rounds, "ms a call": 500},
+        measurements=tuple(m for subject, done in runs.items() for m in _measurements(subject, done)),
+        ratios=(
+            ratio_of(f"{ON} / {WITHOUT}", speeds[ON], speeds[WITHOUT], bounds=_BOUNDS_ON, goal=Goal(at_least=0.9)),
+            ratio_of(f"{GATED} / {WITHOUT}", speeds[GATED], speeds[WITHOUT], bounds=_BOUNDS_ON, goal=Goal(at_least=0.9)),
+            ratio_of(f"{OFF} / {WITHOUT}", speeds[OFF], speeds[WITHOUT], bounds=_BOUNDS_OFF),
+        ),
+        notes=("Throughput: of the other pods. With the gate off it is the first while's: not all preemptors got a turn.",),
+    )
+
+
+def _measurements(subject: str, runs: list[_Run]) -> Iterator[Measurement]:
+    speed = tuple(run.pods_per_second for run in runs)
+    yield Measurement(subject=subject, quantity="throughput", unit="pods/s", samples=speed)
+    if subject != WITHOUT:
+        yield Measurement(subject=subject, quantity="preemptions begun", unit="", samples=tuple(float(r.begun) for r in runs))
+        yield Measurement(subject=subject, quantity="preemptions failed", unit="", samples=tuple(float(r.failed) for r in runs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Size:
+    nodes: int
+    pods: int
+    preemptors: int
+    off_seconds: float
+
+
+def _slow(call: Call) -> Fate | None:
+    return Fate(slow_seconds=_SLOW_SECONDS) if call.about_preemption else None
+
+
+async def _run(command: ServiceCommand, size: _Size, subject: str) -> _Run:
+    gate, victims = subject != OFF, 0 if subject == WITHOUT else size.preemptors
+    async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
+        await stage.create(_CLASSES_PATH, [_class()])
+        if subject == GATED:  # first of all: the API server takes its time to take a policy up
+            await _gates(stage)
+        await stage.create(NODES_PATH, (_open_node(number) for number in range(size.nodes)))
+        await stage.create(NODES_PATH, (_full_node(number) for number in range(size.preemptors)))
+        await stage.until_nodes_ready()
+        await stage.create(PODS_PATH, (_neighbour(number) for number in range(size.preemptors)))
+        await stage.create(PODS_PATH, (_victim(number) for number in range(victims)))
+        await stage.create(PODS_PATH, (_ordinary(number) for number in range(size.pods)))
+        proxy = await stack.enter_async_context(api_proxy(stage.control_plane.kubeconfig("slackwater"), stage.folder))
+        proxy.decide = _slow
+        more = _SETTINGS.format(gate=str(gate).lower())
+        entrant = contenders.service(stage, command, kubeconfig=proxy.kubeconfig, more=more)
+        service = await stack.enter_async_context(stage.running(entrant.launch))
+        await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
+        log = BindLog(stage.control_plane.audit_log)
+        await _until(log, service, size.pods // 10, _START_SECONDS)
+        begun_at = datetime.now(UTC)
+        made = await stage.create(PODS_PATH, (_preemptor(number) for number in range(size.preemptors)))
+        gated = sum("schedulingGates" in pod["spec"] for pod in made)
+        if gated != (size.preemptors if subject == GATED else 0):
+            raise BenchFailed(f"{NAME}: {subject}: {gated} of {size.preemptors} preemptors have a scheduling gate")
+        within = _END_SECONDS if gate else size.off_seconds
+        await _until(log, service, size.pods, within)
+        speed = _speed(log, size.pods, begun_at, within)
+        if gate:
+            await _until(log, service, size.pods + size.preemptors, within, of="")
+        begun, failed = await _preemptions(entrant.launch.url)
+        if not (0 < begun <= victims if subject == OFF else begun == victims):
+            raise BenchFailed(f"{NAME}: {subject}: {begun} preemptions begun, want {victims}")
+        if proxy.doubled:
+            raise BenchFailed(f"{NAME}: {len(proxy.doubled)} calls on victims came twice at a time")
+        return _Run(pods_per_second=speed, begun=begun, failed=failed)
+
+
+async def _gates(stage: Stage) -> None:
+    """New pods that may preempt get a scheduling gate, before long."""
+    policy, binding = yaml.safe_load_all(await anyio.Path(_GATE).read_text())
+    await stage.create(f"{_ADMISSION}/mutatingadmissionpolicies", [policy])
+    await stage.create(f"{_ADMISSION}/mutatingadmissionpolicybindings", [binding])
+
+
+def _bound(log: BindLog, of: str) -> list[datetime]:
+    return [bind.ended_at for bind in log.binds if bind.status == 201 and bind.pod.startswith(of)]
+
+
+async def _until(log: BindLog, service: Component, count: int, within_seconds: float, *, of: str = _ORDINARY) -> None:
+    """Until so many pods whose names begin like that are bound, or the time is over."""
+    with anyio.move_on_after(within_seconds):
+        while True:
+            log.read_on()
+            if len(_bound(log, of)) >= count:
+                return
+            service.check()
+            await anyio.sleep(_LOOK_EVERY_SECONDS)
+
+
+def _speed(log: BindLog, pods: int, begun_at: datetime, within_seconds: float) -> float:
+    """Ordinary pods a second from then on, until the last of all or the end of the time."""
+    bound = _bound(log, _ORDINARY)
+    after = [at for at in bound if at > begun_at]
+    seconds = (max(after) - begun_at).total_seconds() if len(bound) == pods else within_seconds
+    return max(len(after), 1) / seconds
+
+
+async def _preemptions(url: str) -> tuple[int, int]:
+    """How many were begun and how many of them failed, by the service's own count."""
+    async with aiohttp.ClientSession() as http, http.get(f"{url}/metrics") as answer:
+        families = text_string_to_metric_families(await answer.text())
+        samples = {(s.name, s.labels.get("result")): s.value for family in families for s in family.samples}
+    begun = samples["slackwater_preemption_attempts_total", None]
+    return int(begun), int(samples["slackwater_goroutines_execution_total", "error"])
+
+
+def _class() -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": _IMPORTANT},
+        "value": 1000,
+    }
+
+
+def _with_role(item: dict[str, Any], name: str, role: str) -> dict[str, Any]:
+    item["metadata"]["name"] = name
+    item["metadata"]["labels"] |= {_ROLE: role, "kubernetes.io/hostname": name} if item["kind"] == "Node" else {}
+    if item["kind"] == "Pod":
+        item["spec"]["nodeSelector"] = {_ROLE: role}
+    return item
+
+
+def _open_node(number: int) -> dict[str, Any]:
+    return _with_role(a_node(number), f"open-{number:05}", "open")
+
+
+def _full_node(number: int) -> dict[str, Any]:
+    return _with_role(a_node(number, cpu="4", memory="16Gi"), f"full-{number:05}", "full")
+
+
+def _ordinary(number: int) -> dict[str, Any]:
+    return _with_role(a_plain_pod(number), f"{_ORDINARY}{number:06}", "open")
+
+
+def _victim(number: int) -> dict[str, Any]:
+    pod = _with_role(a_plain_pod(number, node=f"full-{number:05}"), f"victim-{number:06}", "full")
+    return _asking(pod, "1")
+
+
+def _neighbour(number: int) -> dict[str, Any]:
+    """Takes so much that no second preemptor finds room where a first one has made it."""
+    pod = _with_role(a_plain_pod(number, node=f"full-{number:05}"), f"neighbour-{number:06}", "full")
+    pod["spec"]["priorityClassName"] = _IMPORTANT
+    return _asking(pod, "2")
+
+
+def _preemptor(number: int) -> dict[str, Any]:
+    pod = _with_role(a_plain_pod(number), f"preemptor-{number:06}", "full")
+    pod["spec"]["priorityClassName"] = _IMPORTANT
+    return _asking(pod, "800m")
+
+
+def _asking(pod: dict[str, Any], cpu: str) -> dict[str, Any]:
+    pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu, "memory": "1Gi"}
+    return pod

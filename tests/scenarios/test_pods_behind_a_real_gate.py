@@ -1,0 +1,160 @@
+"""Pods that wait behind a scheduling gate of ours: it opens when there is room for them, and never stays for nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.model.effects import DeleteVictim, Nominate, OpenGate, Touch, WritePreempting
+from slackwater.model.events import Synced
+from slackwater.model.objects import Pod
+from slackwater.model.particulars import HostPort, Particulars, PodTerm
+from slackwater.world.policy import PreemptionPolicy
+from slackwater_protocol.names import GATE
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.preempting import POLICY, Cluster
+
+
+def a_gated_pod(*, cpu: str = "2", gates: tuple[str, ...] = (GATE,), priority: int = 9) -> Pod:
+    return replace(a_pod("p", cpu=cpu, priority=priority), gates=gates)
+
+
+def full() -> Pod:
+    return a_pod("v", on="n", cpu="3")
+
+
+def opened(cluster: Cluster) -> list[str]:
+    """Why, of what was not carried out yet."""
+    return [effect.why for effect in cluster.asked if isinstance(effect, OpenGate)]
+
+
+def test_a_pod_that_fits_is_let_go_on_the_next_tick() -> None:
+    cluster = Cluster(a_node("n"), a_gated_pod())
+    assert opened(cluster) == []
+    cluster.after(0.1)
+    assert opened(cluster) == ["judged"]
+
+
+def test_the_gate_of_a_preemptor_opens_when_its_victims_are_gone() -> None:
+    victim, pod = full(), a_gated_pod()
+    cluster = Cluster(a_node("n"), victim, pod)
+    cluster.after(0.1)
+    assert cluster.gated(pod)
+    served = cluster.serve(gone=False)
+    assert [type(effect) for effect in served] == [WritePreempting, DeleteVictim]
+    cluster.after(20)
+    assert opened(cluster) == [], "the victim takes its time"
+    cluster.goes(victim)
+    assert [type(effect) for effect in cluster.asked] == [Nominate, OpenGate, WritePreempting]
+    assert opened(cluster) == ["victims-gone"]
+    assert cluster.held("n") == 2000, "its room is kept"
+    cluster.serve()
+    cluster.change(pod, gates=())
+    cluster.after(60)
+    assert opened(cluster) == []
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(a_gated_pod(cpu="5"), id="larger-than-the-node"),
+        pytest.param(a_gated_pod(priority=0), id="of-no-more-priority"),
+        pytest.param(
+            replace(
+                a_gated_pod(),
+                kind=replace(a_gated_pod().kind, particulars=Particulars(host_ports=(HostPort("0.0.0.0", "TCP", 80),))),
+            ),
+            id="that-asks-what-kube-scheduler-alone-judges",
+        ),
+    ],
+)
+def test_a_pod_that_we_cannot_help_is_left_to_kube_scheduler(pod: Pod) -> None:
+    cluster = Cluster(a_node("n"), full(), pod)
+    cluster.after(0.1)
+    assert opened(cluster) == ["judged"]
+    cluster.serve()
+    assert cluster.deleted == []
+
+
+def test_nobody_dies_where_requests_alone_would_leave_no_room() -> None:
+    """A machine that has shrunk: little is Reserved for it, but kube-scheduler counts what its pod asks for."""
+    shrunk = a_pod("shrunk", on="n", cpu="3", priority=99)
+    shrunk = replace(shrunk, vertical=a_vertical(using=amounts("1", "1Gi"), scaling=False))
+    pod, less = a_gated_pod(), a_pod("v", on="n", cpu="2")
+    cluster = Cluster(a_node("n"), less, shrunk, pod)
+    cluster.after(0.1)
+    assert opened(cluster) == ["judged"]
+    cluster.serve()
+    assert cluster.deleted == []
+    small = Cluster(a_node("n"), less, replace(shrunk, kind=replace(shrunk.kind, requests=amounts("1", "1Gi"))), pod)
+    small.after(0.1)
+    assert small.gated(pod), "it is the requests that made the difference"
+
+
+def test_where_some_pod_keeps_others_off_kube_scheduler_judges_first() -> None:
+    term = PodTerm(topology_key="zone", selector=(), namespaces=("default",), namespace_selector=None)
+    hermit = a_pod("hermit", on="n", cpu="100m")
+    hermit = replace(hermit, kind=replace(hermit.kind, particulars=Particulars(anti_affinity=(term,))))
+    cluster = Cluster(a_node("n"), full(), hermit, a_gated_pod())
+    cluster.after(0.1)
+    assert opened(cluster) == ["judged"]
+
+
+def test_where_kube_scheduler_sees_what_we_see_it_preempts_itself() -> None:
+    policy = replace(POLICY, nodes=replace(POLICY.nodes, system=a_pod("x", cpu="0", memory="0").need))
+    cluster = Cluster(a_node("n"), a_pod("v", on="n", cpu="3"), a_gated_pod(), policy=policy)
+    cluster.after(0.1)
+    assert opened(cluster) == ["judged"]
+    assert cluster.deleted == []
+
+
+def test_while_others_gate_the_pod_too_nothing_is_done_for_it() -> None:
+    pod = a_gated_pod(gates=(GATE, "example.dev/quota"))
+    cluster = Cluster(a_node("n"), full(), pod)
+    cluster.after(60)
+    assert not cluster.asked
+    cluster.change(pod, gates=(GATE,))
+    cluster.after(0.1)
+    assert cluster.gated(pod)
+
+
+def test_an_opening_that_got_lost_is_repeated() -> None:
+    cluster = Cluster(a_node("n"), a_gated_pod())
+    for want in (["judged"], ["still-gated"], ["still-gated"]):
+        cluster.after(5)
+        assert opened(cluster) == want
+        cluster.unanswered()
+
+
+@pytest.mark.parametrize("outcome", ["refused", "unreachable"])
+def test_a_preemption_that_fails_opens_the_gate(outcome: str) -> None:
+    pod = a_gated_pod()
+    cluster = Cluster(a_node("n"), full(), pod)
+    cluster.after(0.1)
+    cluster.serve(victims="refused" if outcome == "refused" else "unreachable")
+    assert not cluster.gated(pod)
+    cluster.after(5)
+    assert "still-gated" in opened(cluster), "as long as the watch shows it"
+
+
+def test_nothing_is_opened_before_everything_is_listed() -> None:
+    pod = a_gated_pod()
+    cluster = Cluster(a_node("n"), pod, synced=False)
+    cluster.after(60)
+    assert opened(cluster) == []
+    cluster.take(Synced())
+    cluster.after(0.1)
+    assert opened(cluster) == ["judged"]
+
+
+def test_with_preemption_switched_off_the_gate_opens() -> None:
+    cluster = Cluster(a_node("n"), full(), a_gated_pod(), policy=replace(POLICY, preemption=PreemptionPolicy()))
+    cluster.after(0.1)
+    assert opened(cluster) == ["judged"]
+
+
+def test_a_touch_of_a_pod_behind_a_gate_would_not_help() -> None:
+    cluster = Cluster(a_node("n"), full(), a_gated_pod())
+    cluster.after(0.1)
+    cluster.node_goes("n")
+    assert opened(cluster) == ["node-gone"]
+    assert not any(isinstance(effect, Touch) for effect in cluster.asked)
