@@ -270,8 +270,8 @@ class _Turn:
 
 
 def _wishes(growth: Growth) -> list[Wish]:
-    """The plan puts the most important nodes first."""
-    priorities = (growth.priority(number) or 0 for number in range(growth.count))
+    """The plan puts the most important nodes first, and on each its most important pod."""
+    priorities = (pods[0].priority if pods else 0 for pods in growth.nodes)
     return [Wish(group=growth.group, nodes=len(list(run)), priority=priority) for priority, run in groupby(priorities)]
 
 
