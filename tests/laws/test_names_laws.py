@@ -26,7 +26,7 @@ node_names = st.one_of(
 any_names = st.one_of(
     node_names,
     st.text(st.characters(max_codepoint=0xD7FF), max_size=4),
-    st.sampled_from(['"', '","', "\\", '":"', "é", "ab\x00"]),
+    st.sampled_from(['"', ",", '","', "\\", '":"', "é", "ab\x00"]),
 )
 Write = Callable[[list[str]], str]
 ways_to_write: st.SearchStrategy[Write] = st.sampled_from(

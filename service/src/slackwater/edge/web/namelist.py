@@ -14,6 +14,7 @@ from slackwater.model.columns import Codes
 from slackwater.world.name_index import Spans
 
 _QUOTE: Final = ord('"')
+_COMMA: Final = ord(",")
 
 
 class NameList:
@@ -43,17 +44,22 @@ class NameList:
 
 
 def _plain(raw: bytes) -> Spans | None:
-    """Where the strings are; None unless they are ASCII, without white space between them and without escapes."""
-    quotes = np.flatnonzero(np.frombuffer(raw, np.uint8) == _QUOTE)
+    """Where the strings are; None unless they are ASCII, without white space between them, and without escapes and commas."""
+    characters = np.frombuffer(raw, np.uint8)
+    quotes = np.flatnonzero(characters == _QUOTE)
     starts, ends = quotes[::2], quotes[1::2]
     if raw[:2] != b'["' or raw[-2:] != b'"]' or b"\\" in raw or not raw.isascii():
         return None
     if not (starts[1:] - ends[:-1] == 2).all():  # what has room there is a comma: braces would need more
         return None
+    if np.count_nonzero(characters == _COMMA) != len(starts) - 1:
+        return None
     return Spans(raw, starts + 1, ends - starts - 1)
 
 
 def _written(names: Sequence[bytes]) -> tuple[bytes, Spans]:
+    # No node is called so, and what is between two names stays unlike anything within one.
+    names = [name.replace(b",", b"\\u002c") for name in names]
     raw = b'["%b"]' % b'","'.join(names) if names else b"[]"
     lengths = np.fromiter(map(len, names), np.int64, len(names))
     return raw, Spans(raw, np.cumsum(lengths + 3) - lengths - 1, lengths)
