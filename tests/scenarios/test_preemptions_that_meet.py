@@ -186,3 +186,46 @@ def test_a_preemptor_of_kube_schedulers_that_goes_leaves_nothing_behind() -> Non
     cluster.goes(pod)
     assert cluster.held("n") == 0
     assert cluster.at_rest()
+
+
+@pytest.fixture
+def early() -> tuple[Cluster, Pod, Pod]:
+    """3900m of which 900m are free: the pod was let pass on `n` although the victim that was agreed to is still there."""
+    victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="500m", priority=9)
+    cluster = Cluster(a_node("n"), victim, pod)
+    assert cluster.preempt(pod, n=[victim]) == ["n"]
+    assert cluster.world.preemptions.doomed(victim.uid)
+    assert cluster.filter(pod) == [Reason.OK]
+    return cluster, victim, pod
+
+
+def test_a_preemptor_let_pass_before_its_victims_are_gone_awaits_them_no_more(early: tuple[Cluster, Pod, Pod]) -> None:
+    cluster, victim, pod = early
+    assert not cluster.world.preemptions.doomed(victim.uid)
+    assert [found.waiting for _, found in cluster.world.preemptions.items()] == [set()]
+    cluster.world.bind(pod.uid, pod.key, N, cluster.at)
+    cluster.change(pod, node=N)
+    assert cluster.at_rest()
+
+
+def test_a_preemptor_let_pass_early_and_never_bound_keeps_its_room_no_longer_than_others(
+    early: tuple[Cluster, Pod, Pod],
+) -> None:
+    cluster, _, _ = early
+    cluster.after(59.9)
+    assert cluster.held("n") == 500
+    cluster.after(0.1)
+    assert cluster.held("n") == 0
+
+
+def test_a_victim_that_stays_fails_nobody_who_was_let_pass_early(early: tuple[Cluster, Pod, Pod]) -> None:
+    """A rival sends for the same pod, and the API server refuses: that says nothing of the room that the first one has."""
+    cluster, victim, _ = early
+    rival = a_pod("rival", cpu="3", priority=5)
+    cluster.has(rival)
+    assert cluster.filter(rival) == [Reason.GATED]
+    cluster.serve(victims="refused")
+    assert cluster.deleted == ["v"]
+    assert not cluster.gated(rival)
+    assert [uid for uid, _ in cluster.world.preemptions.items()] == ["uid-p"]
+    assert victim.uid in cluster.pods

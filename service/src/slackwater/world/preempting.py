@@ -1,6 +1,7 @@
 """The life of a preemption, one for each preemptor: events in, effects out. Every way that it can end opens the gate.
 
     agreed       kube-scheduler preempts for the pod, with victims that our preempt verb agreed to; it holds the pod back itself
+                 (where the pod fits before they are gone, it has returned, and awaits them no more)
     announcing   the preemptor's annotation is being written, so that a restart can go on; nobody has been touched
     evicting     the victims' deletions are on their way, or accepted; the gate is shut since announcing
     opened       everybody is gone: the pod was nominated and woken, and its room is kept until it comes back
@@ -31,7 +32,7 @@ _SHUT: Final = ("announcing", "evicting")
 
 #: After kube-scheduler has proposed victims, how long its nomination of the preemptor may take to be seen.
 _NOMINATED_SECONDS: Final = 2.0
-#: How long room is kept for a preemptor whose victims are gone.
+#: How long room is kept for a preemptor who awaits nobody any more.
 KEPT_SECONDS: Final = 60.0
 #: How long a pod is not counted on to leave after the API server refused to delete it, or it just stayed.
 _REFUSED_SECONDS: Final = 60.0
@@ -43,7 +44,8 @@ _REST_SECONDS: Final = 5.0
 
 @dataclass(slots=True)
 class Preemption:
-    """`victims` are those to be deleted, as far as they are still there; `waiting` all who have to be gone."""
+    """`victims` are those to be deleted, as far as they are still there; `waiting` all who have to be gone, nobody when the
+    preemption is opened, returned or over."""
 
     pod: Pod
     node: NodeName
@@ -325,10 +327,15 @@ class Preemptions:
 
     def _end(self, found: Preemption, result: Result) -> None:
         del self._running[found.pod.uid]
-        self.flights.leave(found.pod.uid, found.waiting)
+        self._awaits_nobody(found)
         self._room.drop(found.pod.uid)
         if found.shut:
             self.counts.ended(result, self._now - found.since)
+
+    def _awaits_nobody(self, found: Preemption) -> None:
+        """Whoever is still there need not leave for this pod any more; others may need it, and kube-scheduler may go on."""
+        self.flights.leave(found.pod.uid, found.waiting)
+        found.waiting.clear()
 
     def _wake(self, found: Preemption, why: str, *, announced: bool) -> None:
         pod = found.pod
@@ -360,6 +367,9 @@ class Preemptions:
         elif passing is None or not passing(found.node):
             self._end(found, "success")
         else:
+            if found.phase == "agreed":  # there is room before its victims are gone
+                self._awaits_nobody(found)
+                found.deadline = Instant(self._now + KEPT_SECONDS)
             found.phase = "returned"
 
     def hold_expired(self, uid: PodUid) -> None:
