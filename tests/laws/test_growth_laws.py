@@ -36,17 +36,17 @@ wishes = st.tuples(st.one_of(units.map(lambda n: 250 * n), st.integers(1, 6500))
 
 @dataclass
 class Agent:
-    """Behaves as the reference's section 1.8 says: uses at most what it was permitted, and says so when it uses less."""
+    """Behaves as the reference's section 1.8 says: uses at most what it was permitted, and says so when it uses less.
+
+    `permit`: the last that it was told; it goes on telling that one until another comes. `holds`: what it may be using. What it
+    asks to have less of it has given back, whether or not an answer comes; to ask for it again is not to have it again.
+    """
 
     pod: Pod
     use: Amounts
+    holds: Amounts
     permit: Amounts | None = None
     waiting: Decided | None = None
-
-    def holds(self) -> Amounts:
-        """What it may be using. What it asks to have less of it has given back, whether or not the answer has come."""
-        held = self.use if self.permit is None else self.permit
-        return held if self.waiting is None else held.at_most(self.waiting.asked)
 
 
 class GrowthMachine(RuleBasedStateMachine):
@@ -80,7 +80,7 @@ class GrowthMachine(RuleBasedStateMachine):
             self.cluster.deletes(pod)
             return
         self.bind(pod, node)
-        self.agents[name] = Agent(self.cluster.store(replace(pod, node=NodeName(node))), using)
+        self.agents[name] = Agent(self.cluster.store(replace(pod, node=NodeName(node))), using, holds=using)
 
     @rule(node=st.sampled_from(["a", "b"]), cpu=st.sampled_from(["100m", "1", "3"]))
     def plain_pod_comes(self, node: str, cpu: str) -> None:
@@ -111,7 +111,7 @@ class GrowthMachine(RuleBasedStateMachine):
         asked = amounts_of(wish)
         if agent.permit is None:
             asked = agent.use  # the first request says what is used
-        agent.use = agent.use.at_most(asked)
+        agent.use, agent.holds = agent.use.at_most(asked), agent.holds.at_most(asked)
         self.cluster.change(agent.pod, using=agent.use)
         held = self.held(agent)
         decided = self.cluster.decide(agent.pod, asked, last=agent.permit, load=load)
@@ -148,7 +148,7 @@ class GrowthMachine(RuleBasedStateMachine):
         assert min(permit) > 0
         assert permit.within(agent.waiting.asked)
         assert agent.use.within(permit)
-        agent.use = agent.permit = permit
+        agent.use = agent.holds = agent.permit = permit
         agent.waiting = None
 
     @precondition(lambda self: self.agents)
@@ -192,15 +192,13 @@ class GrowthMachine(RuleBasedStateMachine):
         """What was on its way is lost; agents keep what they were told, and ask again."""
         self.cluster.restarts(pods_first=pods_first)
         for agent in self.agents.values():
-            if agent.permit is not None:
-                agent.permit = agent.holds()
             agent.waiting = None
 
     @invariant()
     def nobody_may_use_more_than_is_reserved_for_it(self) -> None:
         if hasattr(self, "cluster"):
             for agent in self.agents.values():
-                assert agent.holds().within(self.cluster.reserved(agent.pod)), agent
+                assert agent.holds.within(self.cluster.reserved(agent.pod)), agent
 
     @invariant()
     def reserved_without_the_buffer_is_within_total(self) -> None:

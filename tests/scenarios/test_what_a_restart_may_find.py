@@ -78,6 +78,44 @@ def test_what_the_dead_service_sent_arrives_first_and_is_taken_back(cluster: Gro
     assert cluster.cpu("n") == {"R": 10_000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
 
+def test_what_an_agent_gave_back_it_has_no_more_though_its_answer_never_came(cluster: Growing) -> None:
+    """Its last permit is 4, and still is when it has asked for 1: a lower text is on its way then."""
+    pod = machine(cluster, "vm", FOUR)
+    cluster.change(pod, using=amounts("1", "16Gi"))
+    cluster.decide(pod, amounts("1", "20Gi"), last=FOUR)
+    lower = cluster.sent.pop(0)
+    for again in range(2):
+        decided = cluster.decide(pod, FOUR, last=FOUR)
+        answer = cluster.told(decided)
+        assert answer.ceiling_pending, again
+        assert answer.permit == amounts("2", "16Gi"), again  # covered by either text
+    cluster.carry_out(lower)
+    before = record(cluster, "vm")
+    assert before is not None
+    assert not FOUR.within(before.ceiling)
+    assert cluster.told(decided).ceiling_pending
+
+    cluster.write()
+    assert cluster.told(decided).permit == FOUR
+    cluster.restarts()
+    assert FOUR.within(cluster.reserved(pod))
+
+
+def test_a_last_permit_above_what_the_dead_service_wrote_later_is_none(cluster: Growing) -> None:
+    pod = machine(cluster, "vm", FOUR)
+    cluster.decide(pod, amounts("1", "20Gi"), last=FOUR)
+    cluster.write()
+    cluster.restarts()
+
+    decided = cluster.decide(pod, FOUR, last=FOUR)
+    assert cluster.told(decided).ceiling_pending
+    cluster.write()
+    assert cluster.told(decided).permit == FOUR
+    cluster.change(pod, using=amounts("1", "16Gi"))  # seen late
+    cluster.restarts()
+    assert FOUR.within(cluster.reserved(pod))
+
+
 def test_a_text_never_comes_again(cluster: Growing) -> None:
     """Else a write that was meant for the first of two equal texts would find the second."""
     pod = machine(cluster, "vm", TWO)

@@ -7,8 +7,10 @@ from slackwater.model.events import Event, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
 from slackwater.world.dump import document, take
 from slackwater.world.policy import Policy
+from slackwater.world.restore import restore
 from slackwater.world.world import World
-from tests.support.builders import a_node, a_pod
+from tests.support.builders import a_node, a_pod, amounts
+from tests.support.growing import Growing
 
 EVENTS: list[Event] = [
     NodeSeen(a_node("b")),
@@ -91,3 +93,14 @@ def test_a_taken_dump_does_not_change_with_the_world() -> None:
     world.apply(PodSeen(a_pod("late", on="a")), Instant(1))
     assert document(taken) == before
     assert dumped(world) != before
+
+
+def test_what_was_written_as_the_clock_began_is_read_back_so() -> None:
+    cluster = Growing()
+    cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
+    pod = cluster.has_machine("vm", on="n")
+    cluster.ask(pod, amounts("1", "4Gi"))
+    cluster.decide(pod, amounts("2", "8Gi"), last=amounts("1", "4Gi"))
+    dump = dumped(cluster.world)
+    assert dump["permits"][0]["writtenInSeconds"] == 0
+    assert dumped(restore(dump, Policy(), Instant(0))) == dump

@@ -97,6 +97,7 @@ _PERMITS: Final = _list(
         foundOn=_told(_TEXT_OR_NULL, "The annotation that it counts by until its agent is heard."),
         permitted=_told(_AMOUNTS_OR_NULL, "Of a plain pod: its permit, to which its node may not have resized it yet."),
         resizedFrom=_AMOUNTS_OR_NULL,
+        has=_told(_AMOUNTS_OR_NULL, "The most that its agent has: what it was told, less what it has given back since."),
         load=_told({"type": ["object", "null"]}, "What the agent last measured."),
         odd=_told(_YES_NO, "Has asked for no multiple of its compute unit."),
         urgent=_told(_YES_NO, "An answer waits for the ceiling to be written."),

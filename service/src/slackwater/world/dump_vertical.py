@@ -105,6 +105,7 @@ def _permit(dump: VerticalDump, uid: PodUid, standing: Standing, name: PodKey | 
         "foundOn": standing.found_on,
         "permitted": None if standing.permitted is None else _amounts(standing.permitted),
         "resizedFrom": None if standing.resized_from is None else _amounts(standing.resized_from),
+        "has": None if standing.has is None else _amounts(standing.has),
         "load": None if standing.load is None else to_builtins(standing.load),
         "odd": standing.odd,
         "urgent": standing.urgent,

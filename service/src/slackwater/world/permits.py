@@ -15,6 +15,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.vertical import Resizing, Vertical
+from slackwater.model.written import Written
 from slackwater.world.books import Books
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.claims import Claim
@@ -95,10 +96,12 @@ class Permits:
         if self._migrating.is_told(pod) and not _as_held(claim.account, question):
             message = "cannot change resources: agent has already been informed that pod is migrating"
             return PermitRefusal(status=400, code="migrating", message=message)
-        return _Case(pod, standing, claim, row, ask, question, slot_bytes)
+        return _Case(pod, standing, claim, row, ask, question, slot_bytes, self._standings.own(pod))
 
     def _decided(self, case: "_Case", policy: Policy, now: Instant) -> Decided:
         pod, standing, uid = case.pod, case.standing, case.pod.uid
+        held = case.has()
+        standing.has = held.at_most(case.question.asked)
         landing = self._migrating.choice.decide(pod, standing, policy, now)
         leaving = self._migrating.is_leaving(uid)
         first_odd = self._hear(case, now, leaving=leaving or landing is not None)
@@ -113,14 +116,14 @@ class Permits:
             elif leaving:
                 self._migrating.still_leaving(uid)
             # Before a resize: a pod's writes are sent in this order.
-            effects = [*self._ceilings.ensure(uid, now, held=case.held()), *effects]
+            effects = [*self._ceilings.ensure(uid, now, held=held), *effects]
         claim = self._claims.get(uid)
         assert claim is not None
         return Decided(
             uid=uid,
             row=case.row,
             asked=case.question.asked,
-            held=case.held(),
+            held=held,
             slot_bytes=case.slot_bytes,
             told=told,
             migrate=landing is not None,
@@ -157,7 +160,7 @@ class Permits:
         assert vertical is not None
         question = case.question
         if case.ask.last_permit is None and before.buffer != NOTHING:  # a new agent goes on with what its VM has
-            question = replace(question, last_permit=case.held())
+            question = replace(question, last_permit=case.claimed())
         resizing = vertical.resizing
         put_off = resizing is not None and resizing.pending is not None
         if withhold:
@@ -177,7 +180,8 @@ class Permits:
             if not put_off:
                 after = replace(after, reserved=after.reserved.at_least(vertical.using))
         pressed = any(after.capacity_pressure)
-        case.standing.denied_since = (case.standing.denied_since or now) if pressed else None
+        since = case.standing.denied_since
+        case.standing.denied_since = None if not pressed else now if since is None else since
         if after != before:
             self._claims.recount(uid, after)
             if not before.reserved.within(after.reserved):
@@ -185,15 +189,19 @@ class Permits:
         return effects
 
     def answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
-        """What may be said now: never more than a restart would know of, nor less than what was promised before."""
+        """What may be said now: never more than a restart would know of, nor less than the agent has. Remembered as told."""
         claim, standing = self._claims.get(decided.uid), self._standings.get(decided.uid)
         if claim is None or standing is None:
             return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
         granted = claim.account.reserved if standing.permitted is None else standing.permitted
         granted = granted.at_most(decided.asked)
-        safe = granted if decided.told else self._ceilings.safe(decided.uid).at_least(decided.held)
+        # To an agent that has asked to have less since, an earlier question of its own promises nothing.
+        held = decided.held if standing.has is None else decided.held.at_most(standing.has)
+        safe = granted if decided.told else self._ceilings.safe(decided.uid).at_least(held)
+        permit = granted.at_most(safe)
+        standing.has = permit if standing.has is None else permit.at_least(standing.has)
         return PermitAnswer(
-            permit=granted.at_most(safe),
+            permit=permit,
             slot_bytes=decided.slot_bytes,
             migrate=decided.migrate,
             ceiling_pending=not granted.within(safe),
@@ -219,9 +227,20 @@ class _Case:
     ask: PermitAsk
     question: Question
     slot_bytes: int
+    own: Written | None  #: what is on record for it
 
-    def held(self) -> Amounts:
-        """What the agent has already; one that begins goes on with what its pod uses."""
+    def has(self) -> Amounts:
+        """What the agent has already. Of its last permit it has given back what it asked to have less of since, though the
+        answer never came: that may be written by now, by us or, where we count by a record, by a former process."""
+        standing, claimed = self.standing, self.claimed()
+        if standing.has is not None:
+            return claimed.at_most(standing.has)
+        if standing.exact:
+            return claimed
+        return claimed.at_most(self.claim.account.reserved if self.own is None else self.own.ceiling)
+
+    def claimed(self) -> Amounts:
+        """What the agent says it has; one that begins goes on with what its pod uses."""
         if self.ask.last_permit is not None or self.pod.vertical is None:
             return self.question.last_permit
         return self.pod.vertical.using.at_most(self.question.asked)

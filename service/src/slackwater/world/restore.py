@@ -133,6 +133,7 @@ class _Restoring:
             exact=entry["exact"],
             permitted=_amounts(entry["permitted"]),
             resized_from=_amounts(entry["resizedFrom"]),
+            has=_amounts(entry["has"]),
             heard_at=self._at(entry["heardInSeconds"]),
             load=None if entry["load"] is None else msgspec.convert(entry["load"], Load),
             denied_since=self._at(entry["deniedSinceSeconds"]),
@@ -146,7 +147,7 @@ class _Restoring:
             attempts=entry["attempts"],
             restless=entry["restless"],
             lowered_from=_amounts(entry["loweredFrom"]),
-            written_at=self._at(entry["writtenInSeconds"]) or Instant(float("-inf")),
+            written_at=self._at_or(entry["writtenInSeconds"], float("-inf")),
             settle_at=self._at(entry["settleInSeconds"]),
             settle_for=_amounts(entry["settleFor"]),
         )
@@ -154,7 +155,7 @@ class _Restoring:
 
     def _hold(self, entry: Json) -> None:
         rows, counted = (self._rows(entry[key]) for key in ("nodeNames", "countedNames"))
-        deadline = self._at(entry["endsInSeconds"]) or Instant(float("inf"))
+        deadline = self._at_or(entry["endsInSeconds"], float("inf"))
         amounts = amounts_of([entry["amounts"][resource] for resource in RESOURCES])
         key = PodKey(entry["namespace"], entry["name"])
         hold = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline)
@@ -206,6 +207,9 @@ class _Restoring:
 
     def _at(self, seconds: float | None) -> Instant | None:
         return None if seconds is None else Instant(self._now + seconds)
+
+    def _at_or(self, seconds: float | None, never: float) -> Instant:
+        return Instant(never if seconds is None else self._now + seconds)
 
 
 def _amounts(entry: Json | None) -> Amounts | None:

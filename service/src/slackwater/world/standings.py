@@ -26,6 +26,8 @@ class Standing:
     #: Of a plain pod: what its agent was permitted, to which its node may not have resized it yet.
     permitted: Amounts | None = None
     resized_from: Amounts | None = None  #: what it had before it last grew
+    #: The most that its agent has: of what it was told, what it has not asked to have less of since. None: not heard yet.
+    has: Amounts | None = None
     heard_at: Instant | None = None
     load: Load | None = None
     denied_since: Instant | None = None
