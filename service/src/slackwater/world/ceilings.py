@@ -151,7 +151,7 @@ class Ceilings:
         """Writes what the pod gave back, and of what it took nothing: so it need not wait for others. Where it gave nothing
         back, the same amounts in a new text: then nothing that was on its way before can change it any more."""
         standing, claim, pod = self._standings.get(uid), self._claims.get(uid), self._pods.known(uid)
-        if standing is None or claim is None or pod is None or standing.written_at > now:
+        if standing is None or standing.writing is not None or standing.written_at > now or claim is None or pod is None:
             return []
         restored, own, has = self.records.restored(pod), self._standings.own(pod), claim.account.reserved
         permit = restored.reserved.minus(restored.buffer).at_most(has)
@@ -241,11 +241,21 @@ class Ceilings:
         return effects + (self._unblock(claim.node, now) if claim is not None else [])
 
     def _unblock(self, node: NodeName, now: Instant) -> list[Effect]:
+        """Tries those who waited. The first two that have to wait on have everybody who is in the way lowered, one another
+        included; of the others it is only asked whether anybody still is."""
         effects: list[Effect] = []
-        for uid in self._blocked.pop(node, {}):
+        waited = self._blocked.pop(node, {})
+        still = self._blocked.setdefault(node, {}) if waited else {}
+        for uid in waited:
             standing = self._standings.get(uid)
-            if standing is not None and standing.urgent:
+            if standing is None or not standing.urgent:
+                continue
+            if len(still) > 1 and self.records.crowded(node, beside=uid):
+                still[uid] = None
+            else:
                 effects += self._write_ahead(uid, standing, now)
+        if not still:
+            self._blocked.pop(node, None)
         return effects
 
     def due(self, now: Instant) -> list[Effect]:

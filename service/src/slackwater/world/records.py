@@ -94,15 +94,25 @@ class Records:
 
     def in_the_way(self, node: NodeName, *, beside: PodUid | None = None) -> list[PodUid]:
         """The pods whose records would take the node over Total, were we to restart now. `beside`: all others than this one."""
-        loose, row = self._loose.get(node), self._nodes.row_of.get(node)
-        if loose is None or row is None:
+        short = self._short(node, beside)
+        if not short:
             return []
-        numbers = self._ledger.numbers(row)
-        found = numbers.reserved.plus(self._sums[node])
-        if beside in loose:
-            found = found.minus(loose[beside])
-        short = [r for r, total in enumerate(numbers.total) if found[r] > total]
-        return [uid for uid, excess in loose.items() if uid != beside and any(excess[r] for r in short)]
+        return [uid for uid, excess in self._loose[node].items() if uid != beside and any(excess[r] for r in short)]
+
+    def crowded(self, node: NodeName, *, beside: PodUid) -> bool:
+        """Is anybody in the way? As `in_the_way`, at a cost that does not grow with the pods there."""
+        return bool(self._short(node, beside))
+
+    def _short(self, node: NodeName, beside: PodUid | None) -> list[int]:
+        """The resources that the records of others would take over Total."""
+        sums, row = self._sums.get(node), self._nodes.row_of.get(node)
+        if sums is None or row is None:
+            return []
+        own = NOTHING if beside is None else self._loose[node].get(beside, NOTHING)
+        others, columns = sums.minus(own), self._ledger.columns
+        return [
+            r for r, more in enumerate(others) if more and columns.reserved.item(r, row) + more > columns.total.item(r, row)
+        ]
 
     def marked(self) -> dict[PodUid, Amounts]:
         """The excesses as they were last worked out; all others had none."""
