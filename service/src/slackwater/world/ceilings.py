@@ -89,7 +89,7 @@ class Ceilings:
 
     def _is_behind(self, uid: PodUid, claim: Claim) -> bool:
         """Has the pod, within its ceiling, grown into room that others gave back, and that is still written as theirs?"""
-        return self._raises(uid, claim) and bool(self.records.in_the_way(claim.node, beside=uid))
+        return self._raises(uid, claim) and self.records.crowded(claim.node, beside=uid)
 
     def _raises(self, uid: PodUid, claim: Claim) -> bool:
         """Would its present permit be more than a restart counts for certain?"""
@@ -150,8 +150,11 @@ class Ceilings:
     def _lower(self, uid: PodUid, now: Instant) -> list[Effect]:
         """Writes what the pod gave back, and of what it took nothing: so it need not wait for others. Where it gave nothing
         back, the same amounts in a new text: then nothing that was on its way before can change it any more."""
-        standing, claim, pod = self._standings.get(uid), self._claims.get(uid), self._pods.known(uid)
-        if standing is None or standing.writing is not None or standing.written_at > now or claim is None or pod is None:
+        standing = self._standings.get(uid)
+        if standing is None or standing.writing is not None or standing.written_at > now:  # mostly: it is being lowered already
+            return []
+        claim, pod = self._claims.get(uid), self._pods.known(uid)
+        if claim is None or pod is None:
             return []
         restored, own, has = self.records.restored(pod), self._standings.own(pod), claim.account.reserved
         permit = restored.reserved.minus(restored.buffer).at_most(has)

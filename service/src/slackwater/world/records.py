@@ -31,6 +31,8 @@ class Records:
         #: after a start.
         self._loose: dict[NodeName, dict[PodUid, Amounts]] = {}
         self._sums: dict[NodeName, Amounts] = {}
+        #: Pods whose part of these is to be worked out anew, when their node is asked about: one request marks its pod often.
+        self._stale: dict[NodeName, dict[PodUid, None]] = {}
 
     def restored(self, pod: Pod) -> Account:
         """What a restart would count, by the text that is known. The pod is vertical."""
@@ -76,15 +78,25 @@ class Records:
     def mark(self, uid: PodUid) -> None:
         """The pod's account or record has changed."""
         claim = self._claims.get(uid)
-        if claim is None:
-            return
-        self.forget(uid, claim.node)
-        excess = self.excess(uid)
-        if excess != NOTHING:
-            self._loose.setdefault(claim.node, {})[uid] = excess
-            self._sums[claim.node] = self._sums.get(claim.node, NOTHING).plus(excess)
+        if claim is not None:
+            self._stale.setdefault(claim.node, {})[uid] = None
+
+    def _bring_up_to_date(self, node: NodeName) -> None:
+        for uid in self._stale.pop(node, ()):
+            self._take_out(uid, node)
+            excess = self.excess(uid)
+            if excess != NOTHING:
+                self._loose.setdefault(node, {})[uid] = excess
+                self._sums[node] = self._sums.get(node, NOTHING).plus(excess)
 
     def forget(self, uid: PodUid, node: NodeName) -> None:
+        """The pod counts on the node no more."""
+        stale = self._stale.get(node, {})
+        if stale.pop(uid, "none") is None and not stale:
+            del self._stale[node]
+        self._take_out(uid, node)
+
+    def _take_out(self, uid: PodUid, node: NodeName) -> None:
         loose = self._loose.get(node, {})
         excess = loose.pop(uid, None)
         if excess is not None:
@@ -105,6 +117,7 @@ class Records:
 
     def _short(self, node: NodeName, beside: PodUid | None) -> list[int]:
         """The resources that the records of others would take over Total."""
+        self._bring_up_to_date(node)
         sums, row = self._sums.get(node), self._nodes.row_of.get(node)
         if sums is None or row is None:
             return []
@@ -115,7 +128,9 @@ class Records:
         ]
 
     def marked(self) -> dict[PodUid, Amounts]:
-        """The excesses as they were last worked out; all others had none."""
+        """The excesses that count; all other pods have none."""
+        for node in list(self._stale):
+            self._bring_up_to_date(node)
         return {uid: excess for loose in self._loose.values() for uid, excess in loose.items()}
 
 
