@@ -24,7 +24,7 @@ import anyio.to_thread
 from slackwater_protocol.agent import AgentRequest, Metrics, PodName, Resources
 from tests.bench.keepalive import a_request
 from tests.bench.openloop import Stream, drive
-from tests.bench.options import Options, Tell
+from tests.bench.options import BenchFailed, Options, Tell
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
 from tests.support.bodies import filter_args
 from tests.support.builders import a_pod
@@ -35,6 +35,7 @@ _ROOT: Final = Path(__file__).parents[2]
 _RATE, _FILTERS = 1500.0, 50.0
 _CONNECTIONS: Final = 500
 _PODS: Final = 64
+_PATIENCE_SECONDS: Final = 60.0
 _GIB: Final = 2**30
 _P99: Final = Goal(at_most=10.0)
 _FASTEST: Final = Goal(at_least=_RATE)
@@ -107,11 +108,14 @@ def _of_agent(number: int, units: int) -> bytes:
 
 
 def _first_contact(ports: dict[str, int], asked: _Asked, agents: int) -> float:
-    """Every agent asks once, as after a start of the service: each permit is then written. The seconds it takes."""
+    """Every agent asks once, as after a start of the service: each permit is then written. Seconds until all have answers."""
     requests = asked.up_and_down[:agents]
-    stream = Stream(name="agents", port=ports["agents"], requests=requests, per_second=_RATE, connections=_CONNECTIONS)
+    port = ports["agents"]
+    stream = Stream(name="agents", port=port, requests=requests, per_second=_RATE, connections=_CONNECTIONS, once=True)
     started = time.perf_counter()
-    drive([stream], agents / _RATE)
+    drive([stream], _PATIENCE_SECONDS)
+    if len(stream.seconds) < agents:
+        raise BenchFailed(f"{len(stream.seconds)} of {agents} agents answered in {_PATIENCE_SECONDS:g} s, want all")
     return time.perf_counter() - started
 
 
