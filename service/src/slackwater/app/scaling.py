@@ -17,6 +17,7 @@ from slackwater.app.clouds import open_clouds
 from slackwater.app.policy import scale_up_policy_of
 from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
 from slackwater.app.settings import Settings
+from slackwater.app.whatif.live import FleetView
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.edge.kube.client import KubeClient
@@ -98,6 +99,13 @@ class Scaling:
     def document(self) -> dict[str, Any] | None:
         """The newest record as JSON values."""
         return None if self.last is None else record_document(self.last)
+
+    def view(self) -> FleetView | None:
+        """What what-if reads of it, copied; None until everything around is listed."""
+        if not self.intake.ready:
+            return None
+        given = None if self._priorities is NO_PRIORITIES else self._priorities
+        return FleetView(around=self.intake.everything(), census=dict(self._fleet.census), priorities=given)
 
     def look(self) -> None:
         """To be called after each event of the world."""

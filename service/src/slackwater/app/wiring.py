@@ -32,6 +32,8 @@ from slackwater.app.policy import answer_seconds_of, dispatcher_config_of, polic
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Kube, OpsListener
+from slackwater.app.whatif.answering import Answering
+from slackwater.app.whatif.live import Taken, take
 from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.neon import machines, migrations
@@ -167,8 +169,13 @@ class Service:
             clock=monotonic,
             autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
             cancel_drain=self._cancel_drain,
+            what_if=Answering(self._taken, lambda: self._settings),
             certified=_asks_for_certificates(settings.listeners.ops),
         )
+
+    def _taken(self) -> Taken:
+        fleet = None if self.scaling is None else self.scaling.view()
+        return take(self.world, fleet, monotonic())
 
     def _cancel_drain(self, node: NodeName) -> CancelAnswer:
         now = monotonic()

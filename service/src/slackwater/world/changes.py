@@ -13,6 +13,7 @@ from slackwater.model.kinds import Kind
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.surroundings import Surroundings
+from slackwater.world.claims import Claim
 from slackwater.world.world import World
 
 
@@ -85,14 +86,16 @@ class ChangeCollector:
 
     def _pod(self, uid: PodUid) -> Pod | None:
         pod = self._world.pods.known(uid)
-        if pod is None or pod.ended:
-            return None
-        claim = self._world.claims.get(uid)
-        if claim is None:
-            return pod if pod.vertical is None else _taking(pod, pod.need)
-        if claim.node != pod.node:
-            pod = replace(pod, node=claim.node)
-        return _taking(pod, claim.account.reserved)
+        return None if pod is None or pod.ended else as_counted(pod, self._world.claims.get(uid))
+
+
+def as_counted(pod: Pod, claim: Claim | None) -> Pod:
+    """A pod that has not ended, where and as much as it counts; see `model.changes`."""
+    if claim is None:
+        return pod if pod.vertical is None else _taking(pod, pod.need)
+    if claim.node != pod.node:
+        pod = replace(pod, node=claim.node)
+    return _taking(pod, claim.account.reserved)
 
 
 def _taking(pod: Pod, amounts: Amounts) -> Pod:

@@ -71,7 +71,7 @@ class GrowthPlanner:
         if template is not None and nodes:
             self._templates[census.name] = template.node
         return GrowableGroup(
-            group=census.group, template=template, upcoming=census.upcoming, bar=_bar(census, inquiry.barred.get(census.name))
+            group=census.group, template=template, upcoming=census.upcoming, bar=bar_of(census, inquiry.barred.get(census.name))
         )
 
 
@@ -82,7 +82,8 @@ def _leave_out(mirror: Mirror, census: Census) -> None:
             mirror.picture.close(mirror.row_of(name))
 
 
-def _bar(census: Census, why: str | None) -> Bar | None:
+def bar_of(census: Census, why: str | None) -> Bar | None:
+    """What `why`, the census' own word, is called in a plan."""
     if why is None:
         return None
     kind: BarKind = "not-ready"
