@@ -165,3 +165,20 @@ class WhatIf(Protocol):
     """Answers what-if on the present picture, as JSON. It changes nothing. Raises `WhatIfRefused` only."""
 
     async def __call__(self, question: Question, supposed: Supposed, /) -> bytes: ...
+
+
+#: What can be explained.
+Explained = Literal["pod", "node", "group", "permit", "migration", "gate"]
+
+
+class NothingThere(Exception):
+    """What was asked about does not exist; the message names it."""
+
+
+class Explain(Protocol):
+    """Explains an object of the present picture, as JSON. It changes nothing. `namespace` is empty for what has none.
+
+    Raises `NothingThere`, or `WhatIfRefused` where too many ask.
+    """
+
+    async def __call__(self, what: Explained, namespace: str, name: str, /) -> bytes: ...

@@ -1,7 +1,8 @@
 """Which nodes and pods changed since somebody last asked: noted as it happens, collected for planners.
 
-While nobody watches nothing is noted. Noting costs an entry in a set; collecting costs what changed, however large the
-cluster, and may be done a part at a time. Deliberately absent: what planners make of it.
+Several may collect from one world, each for itself. While nobody watches nothing is noted. Noting costs an entry in a set;
+collecting costs what changed, however large the cluster, and may be done a part at a time. Deliberately absent: what planners
+make of it.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from slackwater.world.world import World
 
 
 class ChangeCollector:
-    """Watches one world for one reader, from its making on."""
+    """Watches one world for one reader, from its making until `stop`."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -28,8 +29,16 @@ class ChangeCollector:
         self._old_pods: list[PodUid] = []
         self._budgets_version = -1
         self.begin_again()
-        world.pods.changed = world.claims.changed = self._pods
-        world.nodes.changed = self._nodes
+        world.pods.changed = (*world.pods.changed, self._pods)
+        world.claims.changed = (*world.claims.changed, self._pods)
+        world.nodes.changed = (*world.nodes.changed, self._nodes)
+
+    def stop(self) -> None:
+        """Nothing is noted for it any more."""
+        world, pods, nodes = self._world, self._pods, self._nodes
+        world.pods.changed = tuple(noted for noted in world.pods.changed if noted is not pods)
+        world.claims.changed = tuple(noted for noted in world.claims.changed if noted is not pods)
+        world.nodes.changed = tuple(noted for noted in world.nodes.changed if noted is not nodes)
 
     def begin_again(self) -> None:
         """Everything is told once more: what was told last may not have been understood."""

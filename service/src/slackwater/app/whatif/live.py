@@ -48,6 +48,11 @@ class Taken:
     fleet: FleetView | None
 
 
+def unknown(fleet: FleetView | None) -> frozenset[str]:
+    """Kinds of objects of which nothing is known."""
+    return _SURROUNDINGS if fleet is None else frozenset()
+
+
 def take(world: World, fleet: FleetView | None, now: Instant) -> Taken:
     """Copies what what-if reads."""
     return Taken(
