@@ -66,6 +66,11 @@ oracle: $(STAMP) ## Our predicates against kube-scheduler's own, on N generated 
 	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED)
 	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) --sequential
 
+CASES ?= 10000
+.PHONY: explain-laws
+explain-laws: $(STAMP) ## Every suggested change helps, and no part of a minimal set does: CASES generated clusters for each law
+	SLACKWATER_EXPLAIN_CASES=$(CASES) $(BIN)/python -m pytest -n auto --timeout 7200 --hypothesis-show-statistics tests/laws/explain
+
 .PHONY: oracle-quick
 oracle-quick: $(STAMP) ## The same at a size that fits CI: 2,000 clusters
 	$(BIN)/python -m pytest tests/oracle

@@ -17,6 +17,7 @@ from slackwater.app.clouds import open_clouds
 from slackwater.app.policy import scale_up_policy_of
 from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
 from slackwater.app.settings import Settings
+from slackwater.app.whatif.live import FleetView
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.edge.kube.client import KubeClient
@@ -28,9 +29,10 @@ from slackwater.edge.kube.resource_type import OnBroken
 from slackwater.edge.kube.surroundings import surroundings
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event
-from slackwater.model.ids import UnixTime
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.kinds import KindInterner
-from slackwater.model.nodegroups import GroupName
+from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.model.surroundings import SurroundingKind
 from slackwater.run.clock import monotonic
@@ -89,6 +91,7 @@ class Scaling:
         self._status = StatusText()
         self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
         self._autoscaler: Autoscaler | None = None
+        self._shrinks: Shrinking | None = None
 
     @property
     def last(self) -> LoopRecord | None:
@@ -98,6 +101,21 @@ class Scaling:
     def document(self) -> dict[str, Any] | None:
         """The newest record as JSON values."""
         return None if self.last is None else record_document(self.last)
+
+    def view(self) -> FleetView | None:
+        """What what-if reads of it, copied; None until everything around is listed."""
+        if not self.intake.ready:
+            return None
+        given = None if self._priorities is NO_PRIORITIES else self._priorities
+        return FleetView(around=self.intake.everything(), census=dict(self._fleet.census), priorities=given)
+
+    def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[Hindrance, str]]]:
+        """For how long a node has been a candidate for removal (None: it is none), and what holds it back."""
+        row = self._world.nodes.row_of.get(name)
+        node = None if row is None else self._world.nodes.by_row[row]
+        if self._shrinks is None or node is None:
+            return None, ()
+        return self._shrinks.held_back(name, group, ready=node.ready)
 
     def look(self) -> None:
         """To be called after each event of the world."""
@@ -111,17 +129,18 @@ class Scaling:
             for name, task in clouds.tasks.items():
                 group.start_soon(task, name=name)
             await self.intake.synced()
+            shrinking = self._shrinks = self._shrinking()
             self._autoscaler = Autoscaler(
                 Senses(world=self._world, collector=self._collector, surroundings=self.intake, providers=clouds.providers),
                 fleet=self._fleet,
                 planning=Planning(GrowthPlanner(self._policy, refuses=self._refuses)),
                 submit=self._submit,
                 write_status=self._write_status,
-                clocks=Clocks(clock=monotonic, wall=_wall),
+                clocks=Clocks(clock=monotonic, wall=wall),
                 counts=self.counts,
                 config=loop_config_of(self._settings),
                 prepare=self._read_priorities,
-                shrinking=self._shrinking(),
+                shrinking=shrinking,
             )
             remover = MachineRemover(
                 self._world,
@@ -146,7 +165,7 @@ class Scaling:
             timeout_seconds=seconds(settings.autoscaler.scale_down.simulation_timeout),
             submit=self._submit,
             clock=monotonic,
-            wall=_wall,
+            wall=wall,
         )
 
     def _tell(self, event: Event) -> None:
@@ -218,7 +237,8 @@ def loop_config_of(settings: Settings) -> LoopConfig:
     )
 
 
-def _wall() -> UnixTime:
+def wall() -> UnixTime:
+    """The time on the wall."""
     return UnixTime(time.clock_gettime(time.CLOCK_REALTIME))
 
 

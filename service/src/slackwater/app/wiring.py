@@ -28,10 +28,14 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from slackwater.app.agents import agents_app, agents_tls, max_connections
+from slackwater.app.explaining.answering import Clocks, Explaining
+from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.policy import answer_seconds_of, dispatcher_config_of, policy_of
-from slackwater.app.scaling import Scaling
+from slackwater.app.scaling import Scaling, wall
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Kube, OpsListener
+from slackwater.app.whatif.answering import Answering
+from slackwater.app.whatif.live import FleetView, Taken, take
 from slackwater.edge.kube.client import KubeClient, open_client
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.neon import machines, migrations
@@ -50,6 +54,7 @@ from slackwater.model.events import Ticked
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName
 from slackwater.model.kinds import KindInterner
+from slackwater.model.nodegroups import NodeGroup
 from slackwater.run.clock import monotonic
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
@@ -96,6 +101,7 @@ async def serve(
             await root.start(serve_app, service.ops, *ops, name="ops listener")
             await root.start(service.dispatcher.run, name="dispatcher")
             root.start_soon(service.intake.run, name="intake")
+            root.start_soon(service.explaining.run, name="explanations")
             await root.start(serve_direct, service.extender, *extender, name="extender listener")
             connections = max_connections(settings.listeners.agents)
             await root.start(serve_direct, service.agents, *agents, connections, name="agents listener")
@@ -159,6 +165,13 @@ class Service:
             client=client,
             registry=registry,
         )
+        self.explaining = Explaining(
+            self.world,
+            fleet=self._fleet_view,
+            settings=lambda: self._settings,
+            held_back=self._held_back,
+            clocks=Clocks(clock=monotonic, wall=wall),
+        )
         self.ops = ops_app(
             world=self.world,
             readiness=self.intake,
@@ -167,8 +180,19 @@ class Service:
             clock=monotonic,
             autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
             cancel_drain=self._cancel_drain,
+            what_if=Answering(self._taken, lambda: self._settings),
+            explain=self.explaining,
             certified=_asks_for_certificates(settings.listeners.ops),
         )
+
+    def _taken(self) -> Taken:
+        return take(self.world, self._fleet_view(), monotonic())
+
+    def _fleet_view(self) -> FleetView | None:
+        return None if self.scaling is None else self.scaling.view()
+
+    def _held_back(self, node: NodeName, group: NodeGroup) -> HeldBack:
+        return (None, ()) if self.scaling is None else self.scaling.held_back(node, group)
 
     def _cancel_drain(self, node: NodeName) -> CancelAnswer:
         now = monotonic()

@@ -84,6 +84,12 @@ class SurroundingsIntake:
             daemons=self._daemons() if "daemonsets" in changed else None,
         )
 
+    def everything(self) -> Surroundings:
+        """All there is, in copies; what `changes` will tell next stays what it is."""
+        namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
+        labels = {key.name: found.labels for key, found in namespaces.items()}
+        return Surroundings(namespaces=labels, storage=self._storage(), daemons=self._daemons())
+
     def _daemons(self) -> tuple[Pod, ...]:
         sets: dict[SurroundingKey, DaemonSet] = self._objects["daemonsets"]
         return tuple(sets[key].pod for key in sorted(sets))

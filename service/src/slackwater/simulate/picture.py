@@ -202,6 +202,13 @@ class Picture:
         if self._trials:
             self._trials[-1].append(LiveSet(row, before))
 
+    def judge_by(self, ledger: NodeColumns | None) -> None:
+        """Our own accounting by these columns from now on, whose rows are this picture's; None: it is not judged."""
+        if self._trials:
+            raise RuntimeError("the ledger is replaced within a trial, want it before or after")
+        self.ledger = ledger
+        self.kept = {key: kept for key, kept in self.kept.items() if not (isinstance(key, tuple) and key[0] == "Ledger")}
+
     def put_storage(self, storage: Storage) -> None:
         """Claims, volumes and the like as they are now."""
         self._put_storage(storage, renews=True)

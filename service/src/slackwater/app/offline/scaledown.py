@@ -131,7 +131,8 @@ def _kept(kept: KeptNode) -> dict[str, Any]:
 
 
 def _skipped(picture: Picture, cluster: Cluster) -> Mapping[str, list[str]]:
-    notes = [note for kind in range(len(picture.kinds)) for note in skipped_rules(picture.of(KindId(kind)), cluster.unknown)]
+    kinds = (picture.of(KindId(kind)) for kind in range(len(picture.kinds)))
+    notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where)]
     if cluster.budgets is None and cluster.pods:
-        notes.append("disruption budgets, and pods of kube-system without one: no PodDisruptionBudget in the file")
+        notes.append(f"disruption budgets, and pods of kube-system without one: no PodDisruptionBudget {cluster.where}")
     return {"skipped": list(dict.fromkeys(notes))} if notes else {}
