@@ -21,8 +21,8 @@ $(STAMP): requirements.lock protocol/pyproject.toml service/pyproject.toml
 install: $(STAMP) ## Makes the virtual environment from the lock file
 
 .PHONY: demo
-demo: $(STAMP) ## A real control plane with Slackwater and a small workload; Ctrl-C ends it
-	$(BIN)/slackwater demo --control-plane $(DEMO_ARGS)
+demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTROL_PLANE=real: a real one); Ctrl-C ends it
+	$(BIN)/slackwater demo $(if $(filter real,$(CONTROL_PLANE)),--control-plane) $(DEMO_ARGS)
 
 .PHONY: test
 test: check cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)

@@ -5,7 +5,6 @@ Deliberately absent: decisions.
 """
 
 import gc
-import time
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any, Final, get_args
@@ -20,7 +19,7 @@ from slackwater.app.settings import Settings
 from slackwater.app.whatif.live import FleetView
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.config_maps import ConfigMapWriter
 from slackwater.edge.kube.errors import KubeError
 from slackwater.edge.kube.priorities import CONFIG_MAP, decode_priorities
@@ -35,7 +34,7 @@ from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.model.surroundings import SurroundingKind
-from slackwater.run.clock import monotonic
+from slackwater.run.clock import Times
 from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
 from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
@@ -67,19 +66,23 @@ class Scaling:
     def __init__(
         self,
         settings: Settings,
-        client: KubeClient,
+        client: ApiPort,
         world: World,
         kinds: KindInterner,
         *,
         submit: Callable[[Iterable[Effect]], None],
         on_broken: OnBroken,
         rng: Random,
+        times: Times = Times(),
     ) -> None:
         self._settings = settings
+        self._times = times
         self._client = client
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
         types = surroundings(kinds, on_broken)
-        self.reflectors: dict[str, Reflector[Any]] = {t.name: Reflector(client, t, rng=rng, config=config) for t in types}
+        self.reflectors: dict[str, Reflector[Any]] = {
+            t.name: Reflector(client, t, rng=rng, config=config, clock=times.monotonic) for t in types
+        }
         self.intake = SurroundingsIntake({_kind(t.name): self.reflectors[t.name] for t in types})
         self.counts = LoopCounts()
         self._world = world
@@ -124,7 +127,10 @@ class Scaling:
 
     async def run(self) -> None:
         """Until cancelled. The world has listed everything before."""
-        async with open_clouds(self._settings, self._client) as clouds, anyio.create_task_group() as group:
+        async with (
+            open_clouds(self._settings, self._client, now=self._times.wall) as clouds,
+            anyio.create_task_group() as group,
+        ):
             group.start_soon(self.intake.run, name="intake of surroundings")
             for name, task in clouds.tasks.items():
                 group.start_soon(task, name=name)
@@ -136,7 +142,7 @@ class Scaling:
                 planning=Planning(GrowthPlanner(self._policy, refuses=self._refuses)),
                 submit=self._submit,
                 write_status=self._write_status,
-                clocks=Clocks(clock=monotonic, wall=wall),
+                clocks=Clocks(clock=self._times.monotonic, wall=self._wall),
                 counts=self.counts,
                 config=loop_config_of(self._settings),
                 prepare=self._read_priorities,
@@ -164,12 +170,15 @@ class Scaling:
             delays=shrink_delays_of(settings),
             timeout_seconds=seconds(settings.autoscaler.scale_down.simulation_timeout),
             submit=self._submit,
-            clock=monotonic,
-            wall=wall,
+            clock=self._times.monotonic,
+            wall=self._wall,
         )
 
     def _tell(self, event: Event) -> None:
-        self._submit(self._world.apply(event, monotonic()))
+        self._submit(self._world.apply(event, self._times.monotonic()))
+
+    def _wall(self) -> UnixTime:
+        return UnixTime(self._times.wall())
 
     def _policy(self) -> ScaleUpPolicy:
         return scale_up_policy_of(self._settings, priorities=self._priorities, seed=self._seed)
@@ -235,11 +244,6 @@ def loop_config_of(settings: Settings) -> LoopConfig:
         longest_settle_seconds=max(settle, min(5.0, interval / 2)),
         call_seconds=seconds(autoscaler.creation.call_timeout),
     )
-
-
-def wall() -> UnixTime:
-    """The time on the wall."""
-    return UnixTime(time.clock_gettime(time.CLOCK_REALTIME))
 
 
 def _kind(name: str) -> SurroundingKind:
