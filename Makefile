@@ -62,9 +62,10 @@ scale-down: controlplane ## NODES nodes with PODS pods, the load falls to 30 %: 
 N ?= 10000
 SEED ?= 1
 .PHONY: oracle
-oracle: $(STAMP) ## Our predicates against kube-scheduler's own, on N generated clusters of SEED
+oracle: $(STAMP) ## Our predicates and scale-down plans against kube-scheduler's own, on N generated clusters of SEED
 	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED)
 	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) --sequential
+	$(BIN)/python -m tests.oracle.drains --clusters $(N) --seed $(SEED)
 
 .PHONY: oracle-quick
 oracle-quick: $(STAMP) ## The same at a size that fits CI: 2,000 clusters

@@ -180,7 +180,7 @@ class _Planning:
         if not pods:
             return None
         picture = self.scene.picture
-        kinds: Rows = np.array([picture.kind_id(pod.kind, pod.labels) for pod in pods], np.intp)
+        kinds: Rows = np.array([picture.kind_id(pod.kind_anew, pod.labels) for pod in pods], np.intp)
         hinted: Rows = np.array([picture.facts.row_of.get(self.hints.get(pod.uid, NodeName("")), NOWHERE) for pod in pods])
         rows = self.destinations.rows()
         placed = place_pods(picture, kinds, rows=rows[picture.facts.live[rows]], hints=Hints(pods=hinted))
