@@ -66,7 +66,7 @@ def plan_scale_down(
         now=now,
         policy=policy.rules,
         disruptions=None if scene.budgets is None else Disruptions(scene.budgets),
-        replicas=None if scene.replicas is None else {key: found.target for key, found in scene.replicas.items()},
+        replicas=scene.replicas,
     )
     with scene.picture.fork():
         return _Planning(state, scene, policy, facts, stop).run()
