@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.scene import Replicas
 from slackwater.decide.scaledown.state import ScaleDownState
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName, PodUid, UnixTime
@@ -298,8 +297,11 @@ def test_if_it_fits_nowhere_there_are_no_candidates() -> None:
 
 
 def test_a_pod_whose_controller_has_all_its_replicas_is_not_missed() -> None:
-    plan = planned(a_scene(N[:2], replicas={WEB_KEY: Replicas(3, 3)}), an_eviction())
-    assert removable(plan) == ["n1", "n2"]
+    made = replica("new", "n3", "3")
+    again = planned(a_scene(N[:3], [made], replicas={WEB_KEY: 1}), an_eviction())
+    assert (removable(again), kept(again)) == (["n1", "n2"], {"n3": "NotUnderutilized"})
+    scaled_down = planned(a_scene(N[:2], replicas={WEB_KEY: 0}), an_eviction())
+    assert removable(scaled_down) == ["n1", "n2"]
 
 
 def test_no_more_are_missed_than_the_controller_wants_and_has_not() -> None:
@@ -307,12 +309,21 @@ def test_no_more_are_missed_than_the_controller_wants_and_has_not() -> None:
     for name in ("a", "b", "c"):
         state = state.evicted(replica(name, "n9", "3"), NOW)
     nodes = N[:4]
-    assert removable(planned(a_scene(nodes, replicas={WEB_KEY: Replicas(5, 3)}), state)) == ["n1", "n2"]
-    assert removable(planned(a_scene(nodes, replicas={WEB_KEY: Replicas(5, 1)}), state)) == ["n1"]
+    assert removable(planned(a_scene(nodes, replicas={WEB_KEY: 2}), state)) == ["n1", "n2"]
+    assert removable(planned(a_scene(nodes, replicas={WEB_KEY: 9}), state)) == ["n1"]
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_pod_that_was_just_evicted_has_one_place_whether_the_watch_has_told_of_it_or_not(told: bool) -> None:
+    ending = replica("a", "n4", "3", deleting=told)
+    state = ScaleDownState(deleted_set={NodeName("n4"): NOW}).evicted(ending, NOW)
+    plan = planned(a_scene(N[:4], [ending], replicas={WEB_KEY: 1}), state)
+    assert kept(plan) == {"n3": "DestinationOfOtherPods", "n4": "CurrentlyBeingDeleted"}
+    assert removable(plan) == ["n1", "n2"]
 
 
 def test_a_pod_without_a_known_controller_is_always_missed() -> None:
-    plan = planned(a_scene(N[:2], replicas={WEB_KEY: Replicas(3, 3)}), an_eviction(owner=None))
+    plan = planned(a_scene(N[:2], replicas={WEB_KEY: 0}), an_eviction(owner=None))
     assert removable(plan) == ["n1"]
 
 

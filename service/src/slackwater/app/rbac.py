@@ -49,7 +49,10 @@ _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
         "resources": ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
         "verbs": ["list", "watch"],
     },
-    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["list", "watch"]},
+    # What new nodes have from the start; how many pods are to be made for those that were evicted.
+    {"apiGroups": ["apps"], "resources": ["daemonsets", "replicasets", "statefulsets"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["replicationcontrollers"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list", "watch"]},
     # Removing nodes: taints and the cordon, evictions of their pods.
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},

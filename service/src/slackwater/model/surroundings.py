@@ -1,4 +1,4 @@
-"""Objects that only planners read: namespaces, storage, DaemonSets. Their changes, and all of them at one moment.
+"""Objects that only planners read: namespaces, storage, controllers of pods. Their changes, and all of them at one moment.
 
 Deliberately absent: nodes and pods, which the world keeps.
 """
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from slackwater.model.controllers import Targets, Wanted
 from slackwater.model.objects import Pod
 from slackwater.model.storage import (
     Attachment,
@@ -29,6 +30,10 @@ SurroundingKind = Literal[
     "csistoragecapacities",
     "volumeattachments",
     "daemonsets",
+    "replicasets",
+    "replicationcontrollers",
+    "statefulsets",
+    "jobs",
 ]
 
 
@@ -53,7 +58,9 @@ class DaemonSet:
     pod: Pod
 
 
-Surrounding = NamespaceLabels | Claim | Volume | StorageClass | CsiNode | CsiDriver | StorageCapacity | Attachment | DaemonSet
+Surrounding = (
+    NamespaceLabels | Claim | Volume | StorageClass | CsiNode | CsiDriver | StorageCapacity | Attachment | DaemonSet | Wanted
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +90,4 @@ class Surroundings:
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     storage: Storage | None = None
     daemons: tuple[Pod, ...] | None = None
+    replicas: Targets | None = None

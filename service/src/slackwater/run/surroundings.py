@@ -5,11 +5,12 @@ Deliberately absent: the world, which needs none of it; and readiness of the ser
 
 from collections.abc import Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import structlog
 
+from slackwater.model.controllers import ControllerKey, Wanted
 from slackwater.model.objects import Pod
 from slackwater.model.storage import Attachment, Storage
 from slackwater.model.surroundings import (
@@ -22,9 +23,19 @@ from slackwater.model.surroundings import (
     Surroundings,
     SurroundingSeen,
 )
+from slackwater.model.ties import Owner
 from slackwater.run.ports import Feed
 
 _log = structlog.get_logger(__name__)
+
+#: API group and kind of the controllers that are followed.
+_CONTROLLERS: Final[Mapping[SurroundingKind, tuple[str, str]]] = {
+    "daemonsets": ("apps", "DaemonSet"),
+    "replicasets": ("apps", "ReplicaSet"),
+    "replicationcontrollers": ("", "ReplicationController"),
+    "statefulsets": ("apps", "StatefulSet"),
+    "jobs": ("batch", "Job"),
+}
 
 
 class SurroundingsIntake:
@@ -35,6 +46,8 @@ class SurroundingsIntake:
         self._unlisted = set(feeds)
         self._synced = anyio.Event()
         self._objects: dict[SurroundingKind, dict[SurroundingKey, Any]] = {kind: {} for kind in feeds}
+        #: Kept beside the objects: there are thousands, and some change in every loop.
+        self._replicas: dict[ControllerKey, int] = {}
         self._changed: set[SurroundingKind] = set(feeds)
         if not feeds:
             self._synced.set()
@@ -65,10 +78,19 @@ class SurroundingsIntake:
     def take(self, event: SurroundingEvent) -> None:
         """One change."""
         self._changed.add(event.kind)
+        if event.kind in _CONTROLLERS:
+            self._count(event)
         if isinstance(event, SurroundingSeen):
             self._objects[event.kind][event.key] = event.value
         else:
             self._objects[event.kind].pop(event.key, None)
+
+    def _count(self, event: SurroundingEvent) -> None:
+        controller: ControllerKey = (event.key.namespace, Owner(*_CONTROLLERS[event.kind], event.key.name))
+        if isinstance(event, SurroundingGone):
+            self._replicas.pop(controller, None)
+        else:
+            self._replicas[controller] = event.value.replicas if isinstance(event.value, Wanted) else 0
 
     def begin_again(self) -> None:
         """Everything is told once more."""
@@ -80,8 +102,9 @@ class SurroundingsIntake:
         namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
         return Surroundings(
             namespaces={key.name: found.labels for key, found in namespaces.items()} if "namespaces" in changed else None,
-            storage=self._storage() if changed - {"namespaces", "daemonsets"} else None,
+            storage=self._storage() if changed - {"namespaces", *_CONTROLLERS} else None,
             daemons=self._daemons() if "daemonsets" in changed else None,
+            replicas=dict(self._replicas) if changed & _CONTROLLERS.keys() else None,
         )
 
     def everything(self) -> Surroundings:

@@ -176,7 +176,7 @@ class Autoscaler:
             barred={name: why for name, each in census.items() if (why := each.closed(now)) is not None},
             daemons=self._sensor.daemons,
             now=turn.at,
-            shrink=None if self._shrinking is None else self._shrinking.sense(census),
+            shrink=None if self._shrinking is None else self._shrinking.sense(census, self._sensor.replicas),
         )
 
     async def _plan(self, inquiry: Inquiry) -> Plans:

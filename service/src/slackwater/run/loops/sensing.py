@@ -9,6 +9,7 @@ import anyio.lowlevel
 import structlog
 
 from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.controllers import Targets
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
 from slackwater.model.objects import Node, Pod
@@ -55,6 +56,8 @@ class Sensor:
         self._timeout = timeout_seconds
         #: Pods of DaemonSets, as far as they are known.
         self.daemons: tuple[Pod, ...] = ()
+        #: How many pods controllers want.
+        self.replicas: Targets = {}
 
     async def look(self, done: Done, watch: Watch) -> Mapping[str, str]:
         """What each group has; what is lost is cleaned up first, and then looked at again. Answers why providers are silent."""
@@ -88,6 +91,8 @@ class Sensor:
             around = self._senses.surroundings.changes()
             if around.daemons is not None:
                 self.daemons = around.daemons
+            if around.replicas is not None:
+                self.replicas = around.replicas
             return collector.rest((nodes, pods), around)
 
     def begin_again(self) -> None:

@@ -18,6 +18,7 @@ from slackwater.decide.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.decide.scaledown.softtaints import soft_taints
 from slackwater.decide.scaledown.state import ScaleDownState, restored
 from slackwater.decide.scaledown.utilization import GPUS
+from slackwater.model.controllers import Targets
 from slackwater.model.effects import Announce, Effect, MarkNode, UnmarkNode
 from slackwater.model.hindrances import TEXTS, Hindrance
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
@@ -91,7 +92,7 @@ class Shrinking:
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
-    def sense(self, census: Mapping[GroupName, Census]) -> ShrinkInquiry | None:
+    def sense(self, census: Mapping[GroupName, Census], replicas: Targets) -> ShrinkInquiry | None:
         """What happened to removals since the last loop. The first time: what the taints of the nodes tell.
 
         None where nothing is to be planned: it is switched off, and what had begun is given up; or no provider has told yet
@@ -112,7 +113,13 @@ class Shrinking:
             self._switched_off()
             return None
         revocable = {drain.order.node: drain.order.stamp for drain in self._drains.active if drain.revocable}
-        return ShrinkInquiry(state=self.state, policy=policy, timeout_seconds=self._timeout_seconds, revocable=revocable)
+        return ShrinkInquiry(
+            state=self.state,
+            policy=policy,
+            timeout_seconds=self._timeout_seconds,
+            revocable=revocable,
+            replicas=replicas,
+        )
 
     def _switched_off(self) -> None:
         """No node stays tainted for a removal that nobody goes on with."""
