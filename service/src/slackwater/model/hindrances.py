@@ -22,6 +22,7 @@ class Hindrance(StrEnum):
     MACHINE_CANNOT_MIGRATE = "MachineCannotMigrate"
     NOT_ENOUGH_PDB = "NotEnoughPdb"
     NO_PLACE = "NoPlaceToMovePods"
+    SLACK_NEEDED = "RoomKeptAsSlack"
     # The node is no candidate.
     BEING_DELETED = "CurrentlyBeingDeleted"
     NOT_AUTOSCALED = "NotAutoscaled"
@@ -67,6 +68,7 @@ TEXTS: Final[dict[Hindrance, str]] = {
     Hindrance.MACHINE_CANNOT_MIGRATE: "the pod is a virtual machine that may not migrate, and machines are not evicted",
     Hindrance.NOT_ENOUGH_PDB: "a PodDisruptionBudget of the pod allows no disruption now",
     Hindrance.NO_PLACE: "the pod fits on no other node",
+    Hindrance.SLACK_NEEDED: "the room is kept for pods to come, and there is not as much elsewhere",
     Hindrance.BEING_DELETED: "the node's removal has begun already",
     Hindrance.NOT_AUTOSCALED: "the node belongs to no node group",
     Hindrance.DISABLED_FOR_GROUP: "nodes of this group are not removed",

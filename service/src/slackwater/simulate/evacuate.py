@@ -27,6 +27,7 @@ from slackwater.model.columns import Mask, Rows
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.objects import Pod, Taint
+from slackwater.model.placeholders import is_placeholder
 from slackwater.model.reasons import Reason
 from slackwater.simulate.drainability import Facts, Fate, judge
 from slackwater.simulate.kindtable import KindId
@@ -137,7 +138,7 @@ class Evacuations:
                 return _kept(row, movers, placements)
             self._picture.close(row)
             trial.commit()
-        pods = [tenant.pod for tenant in own]
+        pods = [tenant.pod for tenant in own if not is_placeholder(tenant.pod)]
         moved = [(movers[at], Row(to)) for at, to in _pairs(placements)]
         evacuated = Evacuated(
             row=row,
@@ -221,4 +222,6 @@ def _pairs(placements: Placements) -> Iterable[tuple[int, int]]:
 def _kept(row: Row, movers: Sequence[Tenant], placements: Placements) -> Kept:
     """The first pod that found no place is in the way."""
     left = min(placements.left, key=lambda left: left.pods[0])
-    return Kept(row=row, pod=movers[left.pods[0]].pod, hindrance=Hindrance.NO_PLACE, reasons=left.reasons)
+    pod = movers[left.pods[0]].pod
+    hindrance = Hindrance.SLACK_NEEDED if is_placeholder(pod) else Hindrance.NO_PLACE
+    return Kept(row=row, pod=pod, hindrance=hindrance, reasons=left.reasons)

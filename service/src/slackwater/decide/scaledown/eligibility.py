@@ -34,6 +34,8 @@ class Look:
 
 
 Word = tuple[Hindrance, str] | None
+#: What was found by looking for places.
+_DEAR: Final = frozenset({Hindrance.NO_PLACE, Hindrance.SLACK_NEEDED})
 
 
 def being_deleted(look: Look) -> Word:
@@ -80,7 +82,7 @@ def recently_unremovable(look: Look) -> Word:
     Pods that a rule does not let go are judged anew in each loop: that is cheap, and a budget may allow one any moment.
     """
     failed = look.state.non_candidate_set.get(look.node.name)
-    if failed is None or failed.kept.hindrance is not Hindrance.NO_PLACE:
+    if failed is None or failed.kept.hindrance not in _DEAR:
         return None
     if look.now - failed.at >= look.policy.recheck_seconds:
         return None

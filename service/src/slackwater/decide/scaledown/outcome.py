@@ -10,6 +10,7 @@ from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
+from slackwater.model.placeholders import is_placeholder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,8 @@ class Removable:
 
     @property
     def empty(self) -> bool:
-        return not self.moves and not self.awaited
+        """Nobody has to leave: placeholders only stand in plans."""
+        return not self.awaited and all(is_placeholder(pod) for pod, _ in self.moves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from slackwater.decide.scaledown.minima import Minima
 from slackwater.decide.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.decide.scaledown.policy import GroupRules, ScaleDownPolicy, rules_of
 from slackwater.decide.scaledown.scene import Scene
+from slackwater.decide.scaledown.slackroom import Lodgers
 from slackwater.decide.scaledown.state import Eviction, Failure, KeptNode, ScaleDownState
 from slackwater.decide.scaledown.utilization import Utilization, utilizations, without_daemons
 from slackwater.decide.scaledown.worth import Weighing, Worth
@@ -97,9 +98,8 @@ class _Planning:
         rows = [Row(row) for row in np.flatnonzero(facts.live[: facts.n_rows]).tolist()]
         leaving = [row for row in rows if facts.nodes[row].name in state.deleted_set]
         self.hints = {uid: to for hints in state.pod_destination_hints.values() for uid, to in hints.items()}
-        self.evacuations = Evacuations(
-            self.scene.picture, self.scene.standing, facts=self.facts, hints=self.hints, leaving=leaving
-        )
+        lodgers = Lodgers(self.scene.standing)
+        self.evacuations = Evacuations(self.scene.picture, lodgers, facts=self.facts, hints=self.hints, leaving=leaving)
         recent = evictions.remembered(state.recent_evictions, self.facts.now, self.policy.eviction_memory_seconds)
         candidates = self._in_order(list(self._eligible(rows)))
         tried: Rows = np.array([candidate.row for candidate in candidates], np.intp)
@@ -108,6 +108,7 @@ class _Planning:
         self.arrivals.update(facts.row_of[name] for name in self.scene.arriving if name in facts.row_of)
         minima = Minima(self.scene, state, self.policy.minimum)
         homeless = self._leaving_fit(leaving) or self._evicted_fit(recent)
+        lodgers.put(self.scene.picture, self.scene.placeholders, self.destinations.rows())
         for candidate in candidates:
             if homeless is None:
                 self._try(candidate, minima)

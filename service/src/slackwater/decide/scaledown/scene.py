@@ -27,5 +27,7 @@ class Scene:
     replicas: Targets | None = None
     arriving: frozenset[NodeName] = frozenset()
     prices: Mapping[GroupName, float] = field(default_factory=dict)
+    #: Placeholders with the nodes where they stand: not in the picture, nor in `standing`.
+    placeholders: Sequence[Pod] = ()
     #: Pods without a node; those that fit somewhere stand in the picture already.
     pending: Sequence[Pod] = ()

@@ -7,6 +7,7 @@ judged by the later rules too, a pod that has ended is never moved, and budgets 
 from typing import Final
 
 from slackwater.model.objects import Pod
+from slackwater.model.placeholders import is_placeholder
 from slackwater.simulate.drainability.budget import judge_budget
 from slackwater.simulate.drainability.daemon_set import judge_daemon_set
 from slackwater.simulate.drainability.facts import DrainPolicy, Facts
@@ -43,7 +44,9 @@ RULES: Final = (
 
 
 def judge(pod: Pod, facts: Facts) -> Verdict:
-    """What becomes of the pod when its node is removed."""
+    """What becomes of the pod when its node is removed. A placeholder always moves: nobody is evicted for it."""
+    if is_placeholder(pod):
+        return MOVE
     verdict = _judge_itself(pod, facts)
     return (judge_budget(pod, facts) or verdict) if verdict is MOVE else verdict
 

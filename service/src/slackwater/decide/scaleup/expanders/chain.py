@@ -13,11 +13,18 @@ from slackwater.decide.scaleup.expanders.least_nodes import least_nodes
 from slackwater.decide.scaleup.expanders.least_waste import least_waste
 from slackwater.decide.scaleup.expanders.most_pods import most_pods
 from slackwater.decide.scaleup.expanders.priority import Priorities, highest_priority
+from slackwater.decide.scaleup.expanders.smallest_node import smallest_node
 
-ExpanderName = Literal["random", "most-pods", "least-nodes", "least-waste", "priority"]
+#: smallest-node is for placeholders; nobody can configure it.
+ExpanderName = Literal["random", "most-pods", "least-nodes", "least-waste", "priority", "smallest-node"]
 Expander = Callable[[Sequence[Option]], list[Option]]
 
-_SIMPLE: Final[Mapping[str, Expander]] = {"most-pods": most_pods, "least-nodes": least_nodes, "least-waste": least_waste}
+_SIMPLE: Final[Mapping[str, Expander]] = {
+    "most-pods": most_pods,
+    "least-nodes": least_nodes,
+    "least-waste": least_waste,
+    "smallest-node": smallest_node,
+}
 
 
 def chain_of(names: Sequence[ExpanderName], *, seed: int, priorities: Priorities) -> list[Expander]:

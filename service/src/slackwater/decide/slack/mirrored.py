@@ -1,0 +1,29 @@
+"""Placeholders that are like a pod: for workloads that somebody marked, and for CapacityBuffer objects.
+
+They ask for what the pod asks: amounts, selectors, affinity, tolerations, spread. What only one pod can have (volumes, a node's
+name) they do not ask for.
+"""
+
+from dataclasses import dataclass, replace
+
+from slackwater.model.kinds import Kind
+from slackwater.model.objects import Labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mirrored:
+    """`count` placeholders like a pod of `kind` with these labels. `source` says for whom, and is unique."""
+
+    source: str
+    kind: Kind
+    labels: Labels
+    count: int
+
+
+def like(kind: Kind) -> Kind:
+    """The kind of a placeholder that is like a pod of this kind."""
+    asks = kind.particulars
+    if asks is None:
+        return kind
+    own = replace(asks, claims=(), disks=(), inline_disks=(), resource_claims=(), node_name=None)
+    return replace(kind, particulars=own)

@@ -1,0 +1,103 @@
+"""A cluster as tests of slack say it: nodes and pods come and go, and each `loop` plans growth and slack on what is there."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from slackwater.decide.scaleup.groups import GrowableGroup
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.decide.slack.mirrored import Mirrored
+from slackwater.decide.slack.rule import SlackPolicy, SlackRule
+from slackwater.decide.slack.state import Placeholder, SlackState
+from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.objects import Node, Pod
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.run.loops.slack_planning import Planned, SlackInquiry, plan_with_slack
+from slackwater.run.loops.tenancy import PodsTenancy
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.tenants import Tenants
+from tests.support.scalingup import a_template, demand_of
+
+
+def a_machine(name: str, *, cpu: str = "4", memory: str = "16Gi", pods: int = 110, **labels: str) -> Node:
+    """A node that takes pods."""
+    return replace(a_template(name, cpu=cpu, memory=memory, pods=pods, labels=labels), name=NodeName(name))
+
+
+def a_rule(
+    rate: float = 0.0,
+    *,
+    name: str = "cluster",
+    sizing: str = "v1",
+    granularity: int = 5,
+    least: Amounts = NOTHING,
+    **labels: str,
+) -> SlackRule:
+    return SlackRule(
+        name=name,
+        rate_ppm=round(rate * 1_000_000),
+        least=least,
+        granularity=granularity,
+        sizing="v1" if sizing == "v1" else "v2",
+        node_labels=tuple(sorted(labels.items())),
+    )
+
+
+@dataclass
+class Cluster:
+    """See the module. `state` is what the planner remembers; `restart` forgets it."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    groups: list[GrowableGroup] = field(default_factory=list)
+    rules: Sequence[SlackRule] = ()
+    mirrored: tuple[Mirrored, ...] = ()
+    max_nodes: int = 0
+    shrink_seconds: float = 60.0
+    policy: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
+    state: SlackState = field(default_factory=SlackState)
+    now: float = 0.0
+
+    def loop(self, *, seconds: float = 10.0) -> Planned:
+        """One plan; what it remembers is for the next."""
+        self.now += seconds
+        picture = Picture.build(self.nodes, self.pods, also=[each.kind for each in self.mirrored])
+        policy = SlackPolicy(rules=tuple(self.rules), max_nodes=self.max_nodes, shrink_seconds=self.shrink_seconds)
+        found = plan_with_slack(
+            picture,
+            demand_of([pod for pod in self.pods if pod.node is None]),
+            self.groups,
+            policy=self.policy,
+            clock=lambda: 0.0,
+            slack=SlackInquiry(policy=policy, now=UnixTime(self.now), mirrored=self.mirrored, state=self.state),
+            tenancy=PodsTenancy(Tenants(picture, self.pods)),
+        )
+        assert found.slack is not None
+        self.state = found.slack.state
+        return found
+
+    def restart(self) -> None:
+        self.state = SlackState()
+
+    @property
+    def placeholders(self) -> tuple[Placeholder, ...]:
+        return self.state.placeholders
+
+    def places(self) -> dict[int, str | None]:
+        return {each.number: each.place for each in self.placeholders}
+
+    def used(self, node: str) -> Amounts:
+        """What pods and placeholders take of a node together."""
+        there = [pod for pod in self.pods if pod.node == node]
+        return total([*there, *(each.pod for each in self.placeholders if each.place == node)])
+
+
+def total(pods: Iterable[Pod]) -> Amounts:
+    found = NOTHING
+    for pod in pods:
+        found = found.plus(pod.kind.requests)
+    return found
+
+
+def held(cluster: Cluster) -> Amounts:
+    """What all placeholders ask for together."""
+    return total(each.pod for each in cluster.placeholders)
