@@ -176,12 +176,11 @@ def _scene(situation: Situation) -> Scene:
 
 
 def _drain_facts(situation: Situation) -> Facts:
-    replicas = situation.replicas
     return Facts(
         now=situation.now,
         policy=situation.shrink.rules,
         disruptions=None if situation.budgets is None else Disruptions(situation.budgets),
-        replicas=None if replicas is None else {key: found.target for key, found in replicas.items()},
+        replicas=situation.replicas,
     )
 
 

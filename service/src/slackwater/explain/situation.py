@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.scene import Replicas
 from slackwater.decide.scaleup.groups import GrowableGroup
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.model.controllers import Targets
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.simulate.drainability import ControllerKey
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.tenants import Standing, Tenant
@@ -35,7 +34,7 @@ class Situation:
     standing: Standing
     pending: Mapping[PodUid, Pod] = field(default_factory=dict)
     budgets: tuple[DisruptionBudget, ...] | None = None
-    replicas: Mapping[ControllerKey, Replicas] | None = None
+    replicas: Targets | None = None
     groups: Mapping[GroupName, GrowableGroup] = field(default_factory=dict)
     group_of: Mapping[NodeName, GroupName] = field(default_factory=dict)
     growth: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
