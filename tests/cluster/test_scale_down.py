@@ -133,19 +133,21 @@ async def fill_and_fall(fallen: Fallen, history: History) -> None:
     await fallen.until_running(history, WORKLOADS * fallen.left + 2, within_seconds=patience)
 
 
-async def some_fresh_drains(history: History, count: int) -> list[str]:
+async def some_fresh_drains(history: History) -> list[str]:
     async def fresh() -> list[str]:
         return fresh_drains(history)
 
-    wanted = f"{count} drains that begin"
-    return await eventually(fresh, lambda names: len(names) >= count, within_seconds=120, wanted=wanted, every_seconds=0.1)
+    wanted = "two drains that begin"
+    return await eventually(fresh, lambda names: len(names) > 1, within_seconds=120, wanted=wanted, every_seconds=0.1)
 
 
 async def a_budget_holds_one_node_up(fallen: Fallen, history: History) -> None:
     """A pod of one draining node gets a budget that allows nothing: the others go on, and so do later ones."""
     await fallen.guard("held", {"held": "yes"}, minAvailable=1)
-    node, *others = await some_fresh_drains(history, 2)
-    held = next(name for name in standing(history)[node] if history.there["pod"][name]["labels"]["app"] == fallen.names[-1])
+    drains = await some_fresh_drains(history)
+    on, free = standing(history), fallen.without_budget
+    node, held = next((name, pod) for name in drains for pod in on[name] if history.there["pod"][pod]["labels"]["app"] in free)
+    others = [name for name in drains if name != node]
     await fallen.label(held.partition("/")[2], held="yes")
     before = len(history.there["node"])
 
@@ -169,7 +171,7 @@ async def a_budget_holds_one_node_up(fallen: Fallen, history: History) -> None:
 
 async def a_burst_needs_the_room_of_drains(fallen: Fallen, history: History) -> None:
     """Pods that fit only with the room of nodes that are being drained: these drains end, and nothing is bought."""
-    drains = await some_fresh_drains(history, 2)
+    drains = await some_fresh_drains(history)
     cpu = tight_size(history, drains, pods=BURST, per_node=fallen.per_node)
     since = history.version
     await fallen.burst(BURST, cpu=cpu)

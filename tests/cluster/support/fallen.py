@@ -40,6 +40,10 @@ class Fallen:
         return [f"w{number}" for number in range(WORKLOADS)]
 
     @property
+    def without_budget(self) -> list[str]:
+        return self.names[WORKLOADS // 2 :]
+
+    @property
     def left(self) -> int:
         """Pods of each workload in the end."""
         return int(self.pods // WORKLOADS * LEFT)
@@ -53,7 +57,6 @@ class Fallen:
         """All pods, two more that nobody may evict, and budgets for half of the workloads."""
         for name in self.names:
             await self._create("apps/v1", "deployments", self.a_deployment(name, self.pods // WORKLOADS))
-            await anyio.lowlevel.checkpoint()
         await self._create("apps/v1", "deployments", self.a_deployment("stuck", 2))
         for name in self.names[: WORKLOADS // 2]:
             await self.guard(name, {"app": name}, maxUnavailable="20%")
