@@ -7,12 +7,13 @@ Calls end as `faults` says, one word a call: "done", "refused", "unknown", "bloc
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import (
     Event,
     EvictionEnded,
+    EvictionOutcome,
     NodeGone,
     NodeMarked,
     NodeRemoved,
@@ -20,6 +21,7 @@ from slackwater.model.events import (
     NodeUnmarked,
     PodGone,
     PodSeen,
+    RemovalOutcome,
     Ticked,
 )
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
@@ -34,8 +36,8 @@ from slackwater_protocol.names import TO_BE_DELETED_TAINT
 #: The clock on the wall at instant 0.
 EPOCH = 1.8e9
 Faults = Callable[[str], str]
-_REMOVED: Final[Mapping[str, Literal["deleted", "failed"]]] = {"done": "deleted", "refused": "failed"}
-_EVICTED: Final[Mapping[str, Literal["accepted", "refused", "blocked"]]] = {
+_REMOVED: Final[Mapping[str, RemovalOutcome]] = {"done": "deleted", "refused": "failed"}
+_EVICTED: Final[Mapping[str, EvictionOutcome]] = {
     "done": "accepted",
     "refused": "refused",
     "blocked": "blocked",
