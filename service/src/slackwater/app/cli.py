@@ -15,8 +15,9 @@ from slackwater.app.commands import config, demo, dumpstate, explain, schedulerc
 from slackwater.app.commands.failure import BAD_INPUT, INTERRUPTED, CommandFailed
 
 _HELP: Final = """\
-Slackwater is a companion of kube-scheduler: it places pods from one picture of the cluster and one definition of
-"fits". kube-scheduler asks it as an extender.
+Slackwater is a companion of kube-scheduler: it places, grows, migrates, preempts and drains the workloads of a cluster
+from one picture and one definition of "fits". kube-scheduler asks it as an extender, autoscaler agents ask it for permits,
+and it adds and removes nodes itself where it is told to.
 
 run:
   demo                a cluster with the service and a small workload, to look at
@@ -29,6 +30,8 @@ configure:
 
 ask what would happen:
   simulate placement  say from a file where each pending pod could go, and why not elsewhere
+  simulate scale-up   ... which nodes would be added for the pending pods
+  simulate scale-down ... which nodes could be removed together, and where their pods would go
 
 look inside:
   explain             say why a pod waits, a node stays, a group does not grow; and what would help
