@@ -32,7 +32,13 @@ def missing(evictions: Sequence[Eviction], scene: Scene) -> list[Pod]:
     """
     if not evictions:
         return []
-    alive = [pod for pod in _everyone(scene) if not pod.deleting]
+    uids = {eviction.pod.uid for eviction in evictions}
+    names = {eviction.pod.ties.owner.name for eviction in evictions if eviction.pod.ties.owner is not None}
+    # Names first: there may be 150,000 pods, and few are of these controllers.
+    related = [
+        pod for pod in _everyone(scene) if pod.uid in uids or (pod.ties.owner is not None and pod.ties.owner.name in names)
+    ]
+    alive = [pod for pod in related if not pod.deleting]
     here = {pod.uid for pod in alive}
     gone = [eviction for eviction in evictions if eviction.pod.uid not in here]
     left = _missing_of(gone, alive, scene.replicas or {})
@@ -54,15 +60,14 @@ def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets
         controller = _controller(eviction.pod)
         if controller is not None:
             evicted[controller].append(eviction.at)
-    of_these = [(controller, pod) for pod in alive if (controller := _controller(pod)) in evicted and controller is not None]
+    of_these = [(controller, pod) for pod in alive if (controller := _controller(pod)) is not None and controller in evicted]
     current = Counter(controller for controller, _ in of_these)
     made = Counter(controller for controller, pod in of_these if _born(pod) >= min(evicted[controller]) - _RESOLUTION_SECONDS)
-    return Counter(
-        {
-            controller: targets[controller] - current[controller] if controller in targets else len(times) - made[controller]
-            for controller, times in evicted.items()
-        }
-    )
+    missing = Counter[ControllerKey]()
+    for controller, times in evicted.items():
+        target = targets.get(controller)
+        missing[controller] = len(times) - made[controller] if target is None else target - current[controller]
+    return missing
 
 
 def _everyone(scene: Scene) -> Iterable[Pod]:
