@@ -7,7 +7,7 @@ pending already is not missed: it has its room in the picture, or has asked for 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from slackwater.decide.scaledown.scene import Scene
@@ -32,13 +32,7 @@ def missing(evictions: Sequence[Eviction], scene: Scene) -> list[Pod]:
     """
     if not evictions:
         return []
-    uids = {eviction.pod.uid for eviction in evictions}
-    names = {eviction.pod.ties.owner.name for eviction in evictions if eviction.pod.ties.owner is not None}
-    # Names first: there may be 150,000 pods, and few are of these controllers.
-    related = [
-        pod for pod in _everyone(scene) if pod.uid in uids or (pod.ties.owner is not None and pod.ties.owner.name in names)
-    ]
-    alive = [pod for pod in related if not pod.deleting]
+    alive = [pod for pod in _related(evictions, scene) if not pod.deleting]
     here = {pod.uid for pod in alive}
     gone = [eviction for eviction in evictions if eviction.pod.uid not in here]
     left = _missing_of(gone, alive, scene.replicas or {})
@@ -51,6 +45,19 @@ def missing(evictions: Sequence[Eviction], scene: Scene) -> list[Pod]:
                 continue
         found.append(eviction.pod)
     return found
+
+
+def _related(evictions: Sequence[Eviction], scene: Scene) -> Iterator[Pod]:
+    """The evicted pods themselves where they still stand, and those of their controllers, and of others named like them.
+
+    By name alone, as there may be 150,000 pods, and few are of these controllers.
+    """
+    uids = {eviction.pod.uid for eviction in evictions}
+    names = {eviction.pod.ties.owner.name for eviction in evictions if eviction.pod.ties.owner is not None}
+    for pod in _everyone(scene):
+        owner = pod.ties.owner
+        if pod.uid in uids or (owner is not None and owner.name in names):
+            yield pod
 
 
 def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets) -> Counter[ControllerKey]:
