@@ -86,10 +86,8 @@ class PodActions:
         pod, meta = stored.body, stored.body["metadata"]
         check_preconditions("pods", key[1], options.get("preconditions") or {}, meta)
         grace = self._grace(pod, options.get("gracePeriodSeconds"))
-        if grace == 0 and not meta.get("finalizers"):
-            return self._store.remove(PODS, key)
         left = meta.get("deletionGracePeriodSeconds")
-        if left is not None and left <= grace:
+        if left is not None and left <= grace and grace:
             return stored
         generation = meta.get("generation", 1) + 1
         ending = {
@@ -97,7 +95,8 @@ class PodActions:
             "deletionGracePeriodSeconds": grace,
             "generation": generation,
         }
-        return self._store.put(PODS, key, {**pod, "metadata": {**meta, **ending}})
+        marked = self._store.put(PODS, key, {**pod, "metadata": {**meta, **ending}})
+        return marked if grace or meta.get("finalizers") else self._store.remove(PODS, key)
 
     def _grace(self, pod: Json, asked: int | None) -> int:
         if not pod["spec"].get("nodeName") or pod["status"].get("phase") in _TERMINAL:
