@@ -49,7 +49,7 @@ class Story:
 
     async def tell(self) -> None:
         while True:
-            await anyio.sleep(self._rng.expovariate(3.0))
+            await anyio.sleep(self._rng.expovariate(5.0))
             self._happen()
 
     def _happen(self) -> None:

@@ -37,6 +37,7 @@ class Truth:
         self.placed: dict[str, Placed] = {}
         self.totals: dict[str, Amounts] = {}
         self.excused: set[str] = set()
+        self.meddled: set[str] = set()  #: all that ever were
         self.agents: Agents | None = None
         server.store.on_change.append(self._heard)
 
@@ -61,6 +62,10 @@ class Truth:
                     pod.uid, pod.key[1], pod.key[0], pod.node, machine, (pod.cpu, pod.memory), landing
                 )
 
+    def meddle(self, node: str) -> None:
+        self.excused.add(node)
+        self.meddled.add(node)
+
     def used(self) -> Mapping[str, Amounts]:
         """By node: what pods were given and may use at any moment."""
         sums: dict[str, Amounts] = {}
@@ -75,13 +80,19 @@ class Truth:
         if not placed.machine:
             return placed.asks
         use = self._in_use(placed)
+        if use is None:
+            return 0, 0
         agent = None if self.agents is None else self.agents.living.get(placed.name)
         permit = (0, 0) if agent is None or agent.permit is None else agent.permit
         return max(use, permit[0]) * UNIT_CPU, max(use, permit[1]) * UNIT_MEMORY
 
-    def _in_use(self, placed: Placed) -> int:
+    def _in_use(self, placed: Placed) -> int | None:
+        """Compute units; None where the machine is not, and will not be: it has moved on, or is gone."""
         stored = self._server.store.find(MACHINES, (placed.namespace, placed.machine))
-        return 0 if stored is None else int(stored.body["spec"]["guest"]["memorySlots"]["use"])
+        if stored is None:
+            return None
+        there = (stored.body.get("status") or {}).get("podName") == placed.name
+        return int(stored.body["spec"]["guest"]["memorySlots"]["use"]) if there or placed.landing else None
 
     def too_full(self) -> list[str]:
         """One sentence for each node that has been promised more than it has. Excuses end with what they excuse."""

@@ -137,16 +137,6 @@ _TOUCH: Final = {"annotations": {"slackwater.dev/touched": "now"}}
 _UID_TEST: Final = {"op": "test", "path": "/metadata/uid", "value": "{{a.metadata.uid}}"}
 _PERMIT: Final = "/metadata/annotations/slackwater.dev~1permit"
 _LIMITS: Final = {"cpu": "200m", "memory": "64Mi"}
-_STARTED: Final = {
-    "name": "c",
-    "image": "example/i",
-    "imageID": "x",
-    "ready": True,
-    "restartCount": 0,
-    "state": {"running": {}},
-    "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
-    "allocatedResources": {"cpu": "100m", "memory": "64Mi"},
-}
 _SHRUNK: Final = {"cpu": "150m", "memory": "64Mi"}
 
 
@@ -184,8 +174,6 @@ SCRIPT: Final = (
     Call("a nomination of a bound pod", "PATCH", f"{_A}/status", {"status": {"nominatedNodeName": "m"}}, MERGE),
     Call("a bind of a pod that is not there", "POST", f"{_PODS}/nobody/binding", _binding("nobody", "nowhere")),
     Call("a resize that no kubelet could carry out", "PATCH", f"{_A}/resize", _resize(_LIMITS, _LIMITS), STRATEGIC),
-    Call("a kubelet that could", "PATCH", f"{_A}/status", {"status": {"phase": "Running", "containerStatuses": [_STARTED]}}, STRATEGIC),
-    Call("a resize of both", "PATCH", f"{_A}/resize", _resize(_LIMITS, _LIMITS), STRATEGIC),
     Call("a resize that would change the class", "PATCH", f"{_A}/resize", _resize(_SHRUNK, None), STRATEGIC),
     Call("a resize of another container", "PATCH", f"{_A}/resize", {"spec": {"containers": [{"name": "d", "image": "i"}]}}, STRATEGIC),
     Call("a gated pod", "POST", _PODS, _pod("b", schedulingGates=[{"name": "example.com/wait"}]), save="b"),

@@ -47,7 +47,17 @@ class PodActions:
         options = eviction.get("deleteOptions") or {}
         if not _spares(pod.body):
             self._spend(pod.body)
+        check_preconditions("pods", key[1], options.get("preconditions") or {}, pod.body["metadata"])
+        self._tell_of_eviction(key, pod.body)
         self.delete(key, options)
+
+    def _tell_of_eviction(self, key: Key, pod: Json) -> None:
+        others = [c for c in pod["status"].get("conditions") or () if c["type"] != "DisruptionTarget"]
+        said = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        known = next((c for c in pod["status"].get("conditions") or () if c["type"] == "DisruptionTarget"), {})
+        if known.get("reason") != said["reason"]:
+            said["message"], said["lastTransitionTime"] = "Eviction API: evicting", rfc3339(self._wall())
+            self._store.put(PODS, key, {**pod, "status": {**pod["status"], "conditions": [*others, said]}})
 
     def _spend(self, pod: Json) -> None:
         """One disruption of the budget that covers the pod, if there is one."""
