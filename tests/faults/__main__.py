@@ -1,7 +1,7 @@
 """`python -m tests.faults`: seeds one after another, for as long as wanted; a failing one is shrunk, and can be replayed.
 
-The last line is `steps=N seeds=M violations=K`. Exit 0 where no law was violated, 1 where one was (with `--break` that is what is
-wanted: the mechanism is needed, and its loss is noticed), 2 for what cannot be done.
+The last line is `steps=N seeds=M violations=K`. Exit 0 where no law was violated, 1 where one was (with `--break`
+that is what is wanted: the mechanism is needed, and its loss is noticed), 2 for what cannot be done.
 """
 
 import argparse
@@ -63,7 +63,7 @@ class _Campaign:
 
     def run(self) -> int:
         print(f"from seed {self._first}", flush=True)
-        if self._args.trace or self._args.seed is not None and self._args.seeds is None and self._ends_at is None:
+        if self._args.trace or (self._args.seed is not None and self._args.seeds is None and self._ends_at is None):
             self._take(self._script(self._first), _played(self._script(self._first), self._args.mechanism, self._args.trace))
         else:
             self._play_many()

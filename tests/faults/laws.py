@@ -5,6 +5,7 @@ from collections.abc import Container, Iterator
 
 import numpy as np
 
+from slackwater.app.settings import Settings
 from slackwater.edge.sandbox.kinds import NODES, PODS
 from slackwater.edge.sandbox.server import ApiServer
 from slackwater.edge.sandbox.sights import allows, node_sight, pod_sight
@@ -13,7 +14,15 @@ from slackwater.world.dump import document, take
 from slackwater.world.invariants import violations
 from slackwater.world.restore import restore
 from slackwater.world.world import World
+from slackwater_protocol.names import NODE_GROUP
 from tests.faults.truth import Truth
+
+#: The node group of runs that have one.
+POOL = "pool"
+
+
+#: After its deadline a hold ends with a tick.
+_LATE_SECONDS = 1.0
 
 
 class Broken(Exception):
@@ -49,6 +58,14 @@ def check_truth(truth: Truth) -> None:
     """S1, for all lives: nobody's promises together exceed a node."""
     if found := truth.too_full():
         raise Broken("S1", found[0])
+
+
+def check_group(server: ApiServer, settings: Settings) -> None:
+    """S6: a group has no more nodes than it may."""
+    for group in settings.autoscaler.node_groups:
+        found = [s for s in server.store.each(NODES) if (s.body["metadata"].get("labels") or {}).get(NODE_GROUP) == group.name]
+        if len(found) > group.max_size:
+            raise Broken("S6", f"group {group.name} has {len(found)} nodes, want at most {group.max_size}")
 
 
 def check_dump(world: World, now: Instant) -> None:
@@ -88,6 +105,13 @@ def check_healed(world: World, server: ApiServer) -> None:
     unsure = [claim.key.name for claim in world.claims.copy().values() if claim.state != "seen"]
     if unsure:
         raise Broken("L5", f"pods {unsure} are not confirmed")
+
+
+def check_holds(world: World, now: Instant) -> None:
+    """L5: no promise outlives its time."""
+    late = sorted(hold.key.name for _, hold in world.holds if hold.deadline + _LATE_SECONDS < now)
+    if late:
+        raise Broken("L5", f"holds of {late} have not ended in their time")
 
 
 def waiting_in_vain(server: ApiServer, truth: Truth, world: World) -> Iterator[str]:

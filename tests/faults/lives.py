@@ -1,4 +1,4 @@
-"""The service's lives: each begins with what the cluster holds and nothing else, and ends by a kill, in good order, or not at all.
+"""The service's lives: each begins with what the cluster holds and nothing else, and ends by a kill, in good order, or not.
 
 The objects are those that `slackwater serve` builds; only the listeners are left out, and whoever would call them calls here.
 """

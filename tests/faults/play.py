@@ -21,7 +21,7 @@ from slackwater.edge.sandbox.machines import Moves
 from slackwater.edge.sandbox.scheduler import Scheduler
 from slackwater.model.events import Ticked
 from slackwater.model.ids import Instant
-from tests.faults import laws
+from tests.faults import deeds, laws
 from tests.faults.laws import Broken
 from tests.faults.lives import Life, Lives
 from tests.faults.story import Story
@@ -36,7 +36,27 @@ _CALM_SECONDS: Final = 45.0
 #: Every so many steps what is expensive is checked too.
 _SUMS_EVERY: Final = 7
 _DUMP_EVERY: Final = 997
+#: Of all runs, so many have an autoscaler.
+_AUTOSCALED: Final = 0.4
 _SETTINGS: Final = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+_AUTOSCALER: Final = """
+autoscaler:
+  enabled: true
+  scanInterval: 2s
+  nodeGroups:
+  - name: {pool}
+    provider: kwok
+    maxSize: {most}
+    template: {{status: {{capacity: {{cpu: "4", memory: 16Gi, pods: "20"}}}}}}
+    kwok: {{appearAfter: 1s, appearSpread: 2s, bootAfter: 1s, failing: {failing}, silent: {failing}, stock: {stock}}}
+  creation: {{timeout: 20s, callTimeout: 5s, backoff: {{initial: 5s, max: 10s}}}}
+  scaleDown:
+    unneededTime: 3s
+    delayAfterAdd: 2s
+    delayAfterFailure: 5s
+    unremovableRecheckTime: 5s
+    drain: {{settleTime: 1s, retryInterval: 1s}}
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +90,7 @@ def play(script: Script, *, keep_trace: bool = False) -> Result:
         result.broken = _first(group)
     finally:
         gc.enable()
+        gc.collect()
     result.digest = found.digest.hexdigest()
     return result
 
@@ -94,13 +115,20 @@ class _Play:
         self._keep = keep_trace
         self._sky = Sky(weather_of(self._rng("weather"), script.without))
         self._outage = False
-        self._settings: Settings = loads(_SETTINGS)
+        self._settings: Settings = loads(_SETTINGS + self._autoscaler(self._rng("autoscaler")))
         self._wall_error = self._rng("skew").uniform(-1, 1) * self._sky.stormy.skew
         self._faults = self._rng("faults")
         self._dirty = True
 
     def _rng(self, what: str) -> Random:
         return Random(f"{self.script.seed}/{what}")
+
+    def _autoscaler(self, rng: Random) -> str:
+        if rng.random() >= _AUTOSCALED:
+            return ""
+        most = rng.randrange(1, 5)
+        failing = rng.choice((0.0, 0.0, 0.2))
+        return _AUTOSCALER.format(pool=laws.POOL, most=most, failing=failing, stock=rng.randrange(1, 6))
 
     async def main(self) -> None:
         rng = self._rng("cluster")
@@ -170,7 +198,7 @@ class _Play:
 
     def _new_wire(self) -> Wire:
         rng = Random(self._faults.getrandbits(64))
-        wire = Wire(self._box.api, self._box.agenda, self._sky, rng, note=self._carried_out)
+        wire = Wire(self._box.api, self._box.agenda, self._sky, rng, about=self._about)
         wire.outage = self._outage
         return wire
 
@@ -218,10 +246,18 @@ class _Play:
             raise NoWord("lost on its way back")
         return found
 
-    def _carried_out(self, method: str, path: str, body: bytes | None, status: int) -> None:
-        what = f"{method} {path} {status}"
-        self._note(f"{what} {body!r}" if self._keep and body else what)
-        self._step(None)
+    def _about(self, method: str, path: str, body: bytes | None) -> Callable[[int], None]:
+        """A request of the service is carried out: what must not come of it, and then a step."""
+        check = deeds.judge(self._box.api, self._truth, method, path, body) if method != "GET" else None
+
+        def told(status: int) -> None:
+            what = f"{method} {path} {status}"
+            self._note(f"{what} {body!r}" if self._keep and body else what)
+            if check is not None and status < 300:
+                check()
+            self._step(None)
+
+        return told
 
     # --- the laws ---------------------------------------------------------------------------------------------------------
 
@@ -271,6 +307,7 @@ class _Play:
         if self._dirty:
             self._dirty = False
             laws.check_truth(self._truth)
+            laws.check_group(self._box.api, self._settings)
         if life is None or life.wire.dead:
             return
         world = life.service.world
@@ -299,6 +336,7 @@ class _Play:
         world = life.service.world
         laws.check_sums(world)
         laws.check_healed(world, self._box.api)
+        laws.check_holds(world, life.service.intake._clock())
         gated = [str(pod) for pod in world.preemptions.gated_pods()]
         if gated:
             raise Broken("L2", f"gates of {gated} are shut, and nobody leaves")

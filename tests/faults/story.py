@@ -1,4 +1,4 @@
-"""What happens in the cluster of a run: pods of several sizes and priorities come and go, machines grow, nodes appear and vanish."""
+"""What happens in the cluster of a run: pods of several sizes and priorities come and go, machines grow, nodes vanish."""
 
 import math
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from slackwater.edge.sandbox.server import ApiServer
 
 NAMESPACE: Final = "default"
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_LABEL: Final = "vm.neon.tech/name"
 _MOST_NODES: Final = 8
 _MOST_PODS: Final = 60
 
@@ -61,6 +62,7 @@ class Story:
             (0.4, self._cordon),
             (0.5 if self._vertical else 0.0, self._add_machine),
             (0.3 if self._vertical else 0.0, self._drop_machine),
+            (1.0, self._renew_pod),
             (1.0 if self._preempting else 0.0, self._add_preemptor),
             (0.5 if self._meddling else 0.0, self._bind_by_hand),
         ]
@@ -107,6 +109,9 @@ class Story:
         meta: Json = {"name": self._name("pod"), "labels": {"app": f"app-{self._rng.randrange(3)}"}}
         if self._rng.random() < 0.2:
             meta["annotations"] = {"sandbox.slackwater.dev/runs-for": str(self._rng.randrange(1, 10))}
+        if self._rng.random() < 0.7:
+            owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "some", "uid": "some", "controller": True}
+            meta["ownerReferences"] = [owner]
         spec: Json = {
             "schedulerName": "slackwater",
             "priority": priority or self._rng.choice((0, 0, 0, 10)),
@@ -119,15 +124,26 @@ class Story:
         self._add_pod(priority=1000)
 
     def _drop_pod(self) -> None:
-        pods = [s.body["metadata"]["name"] for s in self._server.store.all(PODS) if not s.body["metadata"].get("ownerReferences")]
+        pods = [s.body["metadata"]["name"] for s in self._server.store.all(PODS) if _LABEL not in s.body["metadata"]["labels"]]
         if pods:
             self._send("DELETE", f"{_PODS}/{self._rng.choice(pods)}", {})
+
+    def _renew_pod(self) -> None:
+        """Another pod of the same name takes the place of one, as in a StatefulSet."""
+        pods = [s.body for s in self._server.store.all(PODS) if _LABEL not in s.body["metadata"]["labels"]]
+        if pods:
+            old = self._rng.choice(pods)
+            name = old["metadata"]["name"]
+            self._send("DELETE", f"{_PODS}/{name}", {"gracePeriodSeconds": 0})
+            parts = ("schedulerName", "priority", "terminationGracePeriodSeconds", "containers")
+            meta = {"name": name, "labels": old["metadata"]["labels"]}
+            self._send("POST", _PODS, {"metadata": meta, "spec": {part: old["spec"][part] for part in parts}})
 
     def _add_machine(self) -> None:
         if len(self._server.store.all(MACHINES)) >= 8:
             return
-        high = self._rng.randrange(2, 9)
-        machine = a_machine(self._name("vm"), low=1, high=high, use=self._rng.randrange(1, high + 1), movable=self._rng.random() < 0.8)
+        high, movable = self._rng.randrange(2, 9), self._rng.random() < 0.8
+        machine = a_machine(self._name("vm"), low=1, high=high, use=self._rng.randrange(1, high + 1), movable=movable)
         self._send("POST", f"{MACHINES.prefix}/namespaces/{NAMESPACE}/{MACHINES.plural}", machine)
 
     def _drop_machine(self) -> None:

@@ -1,7 +1,7 @@
 """An asyncio event loop whose time jumps: nothing waits, and whoever is ready goes on in an order that the seed says.
 
-One run is the same as every other with its seed. Deliberately absent: sockets, signals, threads; what asks for one of these is a
-mistake, and fails.
+One run is the same as every other with its seed. Deliberately absent: sockets, signals, threads; what asks for one of these is
+a mistake, and fails.
 """
 
 import asyncio
@@ -11,6 +11,8 @@ from random import Random
 from typing import Any, Final, cast
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 from anyio._backends import _asyncio as backend
 
 
@@ -106,11 +108,20 @@ def _ordered_init(self: Any, *args: Any, **kwargs: Any) -> None:
     self._tasks = _OrderedSet()
 
 
+async def _at_once(act: Callable[..., Any], *args: Any, **_more: Any) -> Any:
+    """What would be done by a thread is done between two steps of the loop."""
+    await anyio.lowlevel.checkpoint()
+    found = act(*args)
+    await anyio.lowlevel.checkpoint()
+    return found
+
+
 def run_virtually(rng: Random, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Runs `main` to its end on a loop of its own."""
-    scope = cast("Any", backend.CancelScope)
-    scope.__init__ = _ordered_init
+    scope, threads = cast("Any", backend.CancelScope), cast("Any", anyio.to_thread)
+    in_thread = threads.run_sync
+    scope.__init__, threads.run_sync = _ordered_init, _at_once
     try:
         anyio.run(main, backend_options={"loop_factory": lambda: VirtualLoop(rng)})
     finally:
-        scope.__init__ = _PLAIN_INIT
+        scope.__init__, threads.run_sync = _PLAIN_INIT, in_thread

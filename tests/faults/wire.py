@@ -1,7 +1,7 @@
 """What lies between the service and the API server: every request may be lost, late, doubled or refused, every watch may break.
 
-One `Wire` for each life of the service. When that is killed its wire is `dead`: nothing of it passes any more, and whatever still
-runs of it waits in vain.
+One `Wire` for each life of the service. When that is killed its wire is `dead`: nothing of it passes any more, and whatever
+still runs of it waits in vain.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -20,23 +20,32 @@ from slackwater.edge.sandbox.server import ApiServer
 from tests.faults.weather import Sky
 
 _NO_PARAMS: Final[Params] = {}
+#: A write that was on its way when its connection broke is over by then: what the service relies on for binds (10 s).
+_LATEST_SECONDS: Final = 9.0
 _REFUSALS: Final = ((429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable"), (504, "Timeout"))
 
 
-class Wire:
-    """Implements `edge.kube.client.ApiPort`. `note` is told of each request that the server carried out."""
+#: Method, path and body of a request; what it returns takes the status of the answer.
+About = Callable[[str, str, bytes | None], Callable[[int], None]]
 
-    def __init__(
-        self, server: ApiServer, agenda: Agenda, sky: Sky, rng: Random, *, note: Callable[[str, str, bytes | None, int], None]
-    ) -> None:
+
+class Wire:
+    """Implements `edge.kube.client.ApiPort`. `about` is told of each request before the server carries it
+    out, and of its status after that."""
+
+    def __init__(self, server: ApiServer, agenda: Agenda, sky: Sky, rng: Random, *, about: About) -> None:
         self._server = server
         self._api = EmbeddedApi(server)
         self._agenda = agenda
         self._sky = sky
         self._rng = rng
-        self._note = note
+        self._about = about
         self.dead = False
         self.outage = False
+
+    def sent(self, body: bytes | None) -> bytes | None:
+        """The body as it leaves the service."""
+        return body
 
     async def request(
         self,
@@ -50,8 +59,9 @@ class Wire:
         pool: Pool = "calls",
     ) -> Response:
         def carry_out() -> Response:
-            answer = self._server.request(method, path, params=params, body=body, content_type=content_type)
-            self._note(method, path, body, answer.status)
+            told = self._about(method, path, body)
+            answer = self._server.request(method, path, params=params, body=self.sent(body), content_type=content_type)
+            told(answer.status)
             return Response(answer.status, answer.body, answer.headers)
 
         if timeout_seconds is None:
@@ -65,20 +75,24 @@ class Wire:
     async def _pass(self, method: str, carry_out: Callable[[], Response]) -> Response:
         weather, chance = self._sky.now, self._rng.random
         await self._travel()
-        if self.outage or chance() < weather.lost_before / 2:
+        if self._dark() or chance() < weather.lost_before / 2:
             raise Unreachable(f"{method}: connection refused")
         if chance() < weather.lost_before / 2:
             raise NoAnswer(f"{method}: broken off", timed_out=False)
         if chance() < weather.refused:
             return self._refusal(method)
         if method != "GET" and chance() < weather.ghost:
-            self._agenda.after(self._rng.uniform(0.05, 15.0), carry_out)
+
+            def late() -> None:
+                carry_out()
+
+            self._agenda.after(self._rng.uniform(0.05, _LATEST_SECONDS), late)
             raise NoAnswer(f"{method}: broken off on its way", timed_out=False)
         answer = carry_out()
         if method != "GET" and chance() < weather.doubled:
             answer = carry_out()
         await self._travel()
-        if self.outage or chance() < weather.lost_after:
+        if self._dark() or chance() < weather.lost_after:
             raise NoAnswer(f"{method}: broken off on the way back", timed_out=False)
         return answer
 
@@ -87,6 +101,10 @@ class Wire:
         code, reason = self._rng.choice(found)
         fault = Fault(code, reason, "as the simulation has it", retry_after=1 if code == 429 else None).answer()
         return Response(fault.status, fault.body, fault.headers)
+
+    def _dark(self) -> bool:
+        """It changes while one waits."""
+        return self.outage
 
     async def _travel(self) -> None:
         slow = self._sky.now.slow
@@ -98,7 +116,7 @@ class Wire:
         self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float
     ) -> AsyncGenerator[list[bytes], None]:
         await self._travel()
-        if self.outage or self._rng.random() < self._sky.now.lost_before:
+        if self._dark() or self._rng.random() < self._sky.now.lost_before:
             raise Unreachable(f"watch {path}: connection refused")
         async with aclosing(self._api.stream(path, params=params, silence_seconds=silence_seconds)) as arriving:
             async for lines in arriving:
@@ -108,7 +126,7 @@ class Wire:
                     await anyio.sleep_forever()
                 if self._rng.random() < weather.watch_expires:
                     raise self._expired(path)
-                if self.outage or self._rng.random() < weather.watch_breaks:
+                if self._dark() or self._rng.random() < weather.watch_breaks:
                     # What one read completed arrived; the rest of the lines did not.
                     if some := lines[: self._rng.randrange(len(lines) + 1)]:
                         yield some

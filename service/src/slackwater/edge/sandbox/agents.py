@@ -34,7 +34,7 @@ _SLOTS: Final = 5
 
 @dataclass(slots=True)
 class Agent:
-    """One machine's agent, on one Pod. Amounts are compute units, of the permit for CPU and for memory: each is permitted for itself."""
+    """One machine's agent, on one Pod. Amounts are compute units; a permit has one for CPU and one for memory."""
 
     namespace: str
     machine: str

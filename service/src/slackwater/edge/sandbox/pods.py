@@ -54,8 +54,8 @@ class PodActions:
     def _tell_of_eviction(self, key: Key, pod: Json) -> None:
         others = [c for c in pod["status"].get("conditions") or () if c["type"] != "DisruptionTarget"]
         said = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-        known = next((c for c in pod["status"].get("conditions") or () if c["type"] == "DisruptionTarget"), {})
-        if known.get("reason") != said["reason"]:
+        told = [c.get("reason") for c in pod["status"].get("conditions") or () if c["type"] == "DisruptionTarget"]
+        if told != [said["reason"]]:
             said["message"], said["lastTransitionTime"] = "Eviction API: evicting", rfc3339(self._wall())
             self._store.put(PODS, key, {**pod, "status": {**pod["status"], "conditions": [*others, said]}})
 
