@@ -56,6 +56,9 @@ def settings_of(ground: Ground, *, failing: float) -> dict[str, Any]:
             "enabled": True,
             "scanInterval": "3s",
             "maxNodesInCreation": BATCH,
+            # Of a machine with more to do than two cores can, calls may go unanswered: this is not about how long that is held
+            # against a group.
+            "creation": {"backoff": {"initial": "15s", "max": "30s"}},
             "nodeGroups": [group],
             "providers": {"kwok": {"namespace": ground.name, "seed": 7}},
             "statusConfigMap": f"{ground.name}-status",
@@ -81,14 +84,14 @@ async def grant(ground: Ground, settings: dict[str, Any]) -> None:
         await ground.create(f"{path}/rolebindings", rbac.role_binding(role, rbac.user("slackwater")))
 
 
-@pytest.mark.timeout(300 + PODS // 5)
+@pytest.mark.timeout(300 + PODS // 4)
 async def test_pods_without_any_node_get_just_the_nodes_they_need_in_batches(
     stage: Stage, ground: Ground, control_plane: ControlPlane
 ) -> None:
     settings = settings_of(ground, failing=FAILING)
     await grant(ground, settings)
     group = settings["autoscaler"]["nodeGroups"][0]["name"]
-    within_seconds = 60 + PODS / 15
+    within_seconds = 60 + PODS / 10
     # All of them are there before anybody looks: else growth keeps pace with their making, and no limit is ever reached.
     await ground.make_pods(
         a_pod(f"p-{number}", cpu=f"{_CPU // PER_NODE}m", memory=f"{_MEMORY // PER_NODE // 2}Mi") for number in range(PODS)

@@ -21,6 +21,8 @@ _METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=m
 _ASK_EVERY_SECONDS: Final = 0.1
 _GONE_WITHIN_SECONDS: Final = 60.0
 _GONE_A_SECOND: Final = 50
+_LATER: Final = frozenset({429, 503, 504})
+_TRIES: Final = 5
 MERGE_PATCH: Final = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -161,9 +163,16 @@ class Ground:
         return await self._send("GET", path)
 
     async def _send(self, method: str, path: str, **more: Any) -> Json:
-        async with self.api.request(method, path, **more) as answer:
-            assert answer.status in {200, 201}, f"{method} {path}: {answer.status} {await answer.text()}"
-            return dict(await answer.json())
+        """An API server that has more to do than it can is asked again; what it has done of it meanwhile counts."""
+        for tries in range(_TRIES):
+            async with self.api.request(method, path, **more) as answer:
+                if answer.status in _LATER and tries < _TRIES - 1:
+                    await anyio.sleep(1)
+                    continue
+                done = {200, 201, *({409} if tries and method == "POST" else ())}
+                assert answer.status in done, f"{method} {path}: {answer.status} {await answer.text()}"
+                return dict(await answer.json())
+        raise AssertionError("not reached")
 
     async def _items(self, path: str) -> list[Json]:
         return list((await self.read(path))["items"])
