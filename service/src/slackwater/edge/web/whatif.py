@@ -91,7 +91,7 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool], certifi
         "/simulate/placement",
         summary="Where each pending pod could go, and why not elsewhere: one line of JSON for each",
         response_class=Response,
-        responses={**_ANSWERS, 200: {"model": PlacementLine, "content": {_LINES: {}}}},
+        responses={**_ANSWERS, 200: {"model": PlacementLine, "description": "A line of JSON for each pod."}},
         openapi_extra=_body_schema(),
     )
     async def placement(request: Request) -> Response:
