@@ -133,6 +133,8 @@ class _Planning:
             runs = self._runs()
             known = {bundle: self._option(bundle, runs, known.get(bundle)) for bundle in all_bundles}
             options = [option for option in known.values() if option.n_pods]
+            if self._is_over():  # the last choice: what was cut off in its beginnings is no match for a whole one
+                options = [option for option in options if not option.cut] or options
             if not options:
                 return
             self._take(best(options, chain))
