@@ -216,6 +216,7 @@ class _Planning:
             unhelpable=tuple(self._unhelpable),
             passed_over=self._demand.passed_over,
             not_looked_at=self._demand.not_looked_at,
+            again_at=self._demand.again_at,
         )
 
     _sites: Sites
