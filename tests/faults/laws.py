@@ -25,12 +25,17 @@ POOL = "pool"
 _LATE_SECONDS = 1.0
 
 
-class Broken(Exception):
-    """A law that does not hold."""
+class Broken(BaseException):
+    """A law that does not hold. No Exception: the service must not take it for one of its own."""
 
     def __init__(self, law: str, what: str) -> None:
         super().__init__(f"{law}: {what}")
         self.law = law
+        self._what = what
+
+    def __reduce__(self) -> tuple[type["Broken"], tuple[str, str]]:
+        """It goes from one process to another."""
+        return Broken, (self.law, self._what)
 
 
 def check_world(world: World, meddled: Container[str]) -> None:
