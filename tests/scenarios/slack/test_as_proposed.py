@@ -18,7 +18,7 @@ from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import UnixTime
 from slackwater.model.kinds import Kind
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import Pod, Taint
+from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.particulars import Particulars, PodTerm
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.selectors import Requirement
@@ -33,8 +33,8 @@ from tests.support.slackening import Cluster, a_machine, a_rule, held
 GIB = 1 << 30
 
 
-def machines(count: int, **more: str) -> list:  # type: ignore[type-arg]
-    return [a_machine(f"n{number}", **more) for number in range(count)]
+def machines(count: int, *, cpu: str = "4", memory: str = "16Gi") -> list[Node]:
+    return [a_machine(f"n{number}", cpu=cpu, memory=memory) for number in range(count)]
 
 
 def a_replica(name: str, *, on: str | None = None, cpu: str = "1", memory: str = "1Gi", **more: object) -> Pod:
@@ -160,7 +160,7 @@ def test_r4_one_knob_is_enough() -> None:
 
 
 def test_r5_no_node_is_larger_than_what_has_to_fit_there() -> None:
-    """R5: of two groups whose nodes both take the placeholders, the smaller machines are bought, though the larger waste less."""
+    """R5: of two groups whose nodes both take the placeholders, the smaller machines are bought, though larger waste less."""
     large = a_group("a-large", a_template("large", cpu="16", memory="64Gi", labels={"type": "large"}))
     small = a_group("z-small", a_template("small", cpu="2", memory="8Gi", labels={"type": "small"}))
     full = [a_replica(f"p{n}", on=f"n{n}", cpu="4", memory="16Gi") for n in range(10)]
@@ -313,7 +313,8 @@ def test_s3_every_placeholder_fits_a_node(sizing: str) -> None:
 
 def test_s4_one_replica_set_looks_as_if_it_made_all_placeholders() -> None:
     """S4: rates, groups of nodes and mirrored pods alike."""
-    cluster = Cluster(nodes=machines(4), rules=[a_rule(0.2), a_rule(0.1, name="other", **{HOSTNAME: "n0"})])
+    nodes = [a_machine(f"n{number}", pool="a") for number in range(4)]
+    cluster = Cluster(nodes=nodes, rules=[a_rule(0.2), a_rule(0.1, name="other", pool="a")])
     cluster.mirrored = (Mirrored(source="pod", kind=a_pod("p").kind, labels=(), count=1),)
     cluster.loop()
     pods = [each.pod for each in cluster.placeholders]

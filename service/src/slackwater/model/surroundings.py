@@ -5,8 +5,9 @@ Deliberately absent: nodes and pods, which the world keeps.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from slackwater.model.buffers import Askers, CapacityBuffer, Workload
 from slackwater.model.objects import Pod
 from slackwater.model.storage import (
     Attachment,
@@ -29,7 +30,34 @@ SurroundingKind = Literal[
     "csistoragecapacities",
     "volumeattachments",
     "daemonsets",
+    "deployments",
+    "replicasets",
+    "statefulsets",
+    "jobs",
+    "replicationcontrollers",
+    "podtemplates",
+    "capacitybuffers",
 ]
+#: What asks for placeholders: watched only where slack is planned.
+ASKING: Final[frozenset[SurroundingKind]] = frozenset(
+    {
+        "deployments",
+        "replicasets",
+        "statefulsets",
+        "jobs",
+        "replicationcontrollers",
+        "podtemplates",
+        "capacitybuffers",
+    }
+)
+#: The resource of a workload, by its API group and kind.
+WORKLOAD_KINDS: Final[Mapping[tuple[str, str], SurroundingKind]] = {
+    ("apps", "Deployment"): "deployments",
+    ("apps", "ReplicaSet"): "replicasets",
+    ("apps", "StatefulSet"): "statefulsets",
+    ("batch", "Job"): "jobs",
+    ("", "ReplicationController"): "replicationcontrollers",
+}
 
 
 class SurroundingKey(NamedTuple):
@@ -53,7 +81,19 @@ class DaemonSet:
     pod: Pod
 
 
-Surrounding = NamespaceLabels | Claim | Volume | StorageClass | CsiNode | CsiDriver | StorageCapacity | Attachment | DaemonSet
+Surrounding = (
+    NamespaceLabels
+    | Claim
+    | Volume
+    | StorageClass
+    | CsiNode
+    | CsiDriver
+    | StorageCapacity
+    | Attachment
+    | DaemonSet
+    | Workload
+    | CapacityBuffer
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +123,4 @@ class Surroundings:
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     storage: Storage | None = None
     daemons: tuple[Pod, ...] | None = None
+    askers: Askers | None = None

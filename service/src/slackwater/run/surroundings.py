@@ -10,9 +10,12 @@ from typing import Any
 import anyio
 import structlog
 
+from slackwater.model.buffers import Askers, CapacityBuffer, Workload
 from slackwater.model.objects import Pod
 from slackwater.model.storage import Attachment, Storage
 from slackwater.model.surroundings import (
+    ASKING,
+    WORKLOAD_KINDS,
     DaemonSet,
     NamespaceLabels,
     SurroundingEvent,
@@ -22,6 +25,7 @@ from slackwater.model.surroundings import (
     Surroundings,
     SurroundingSeen,
 )
+from slackwater.model.ties import Owner
 from slackwater.run.ports import Feed
 
 _log = structlog.get_logger(__name__)
@@ -36,6 +40,8 @@ class SurroundingsIntake:
         self._synced = anyio.Event()
         self._objects: dict[SurroundingKind, dict[SurroundingKey, Any]] = {kind: {} for kind in feeds}
         self._changed: set[SurroundingKind] = set(feeds)
+        #: Workloads that carry the annotation, so that nobody has to look through all of them.
+        self._marked: dict[tuple[SurroundingKind, SurroundingKey], Workload] = {}
         if not feeds:
             self._synced.set()
 
@@ -65,8 +71,11 @@ class SurroundingsIntake:
     def take(self, event: SurroundingEvent) -> None:
         """One change."""
         self._changed.add(event.kind)
+        self._marked.pop((event.kind, event.key), None)
         if isinstance(event, SurroundingSeen):
             self._objects[event.kind][event.key] = event.value
+            if isinstance(event.value, Workload) and event.value.slack:
+                self._marked[event.kind, event.key] = event.value
         else:
             self._objects[event.kind].pop(event.key, None)
 
@@ -80,9 +89,29 @@ class SurroundingsIntake:
         namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
         return Surroundings(
             namespaces={key.name: found.labels for key, found in namespaces.items()} if "namespaces" in changed else None,
-            storage=self._storage() if changed - {"namespaces", "daemonsets"} else None,
+            storage=self._storage() if changed - {"namespaces", "daemonsets"} - ASKING else None,
             daemons=self._daemons() if "daemonsets" in changed else None,
+            askers=self._askers() if changed & ASKING else None,
         )
+
+    def _askers(self) -> Askers:
+        """Buffers with what they refer to, and marked workloads."""
+        buffers: list[CapacityBuffer] = list(self._objects.get("capacitybuffers", {}).values())
+        scaled = [(each.key.namespace, each.scalable) for each in buffers if each.scalable is not None]
+        named = [(each.key.namespace, each.template) for each in buffers if each.template is not None]
+        workloads = {key: found for key in scaled if (found := self._workload(*key)) is not None}
+        templates = self._objects.get("podtemplates", {})
+        return Askers(
+            buffers=tuple(buffers),
+            workloads=workloads,
+            templates={key: templates[SurroundingKey(*key)] for key in named if SurroundingKey(*key) in templates},
+            marked=tuple(self._marked.values()),
+        )
+
+    def _workload(self, namespace: str, ref: Owner) -> Workload | None:
+        kind = WORKLOAD_KINDS.get((ref.group, ref.kind))
+        found: Workload | None = None if kind is None else self._objects.get(kind, {}).get(SurroundingKey(namespace, ref.name))
+        return found
 
     def _daemons(self) -> tuple[Pod, ...]:
         sets: dict[SurroundingKey, DaemonSet] = self._objects["daemonsets"]

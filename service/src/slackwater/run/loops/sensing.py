@@ -8,6 +8,7 @@ import anyio
 import anyio.lowlevel
 import structlog
 
+from slackwater.model.buffers import NO_ASKERS
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
@@ -55,6 +56,8 @@ class Sensor:
         self._timeout = timeout_seconds
         #: Pods of DaemonSets, as far as they are known.
         self.daemons: tuple[Pod, ...] = ()
+        #: What wants placeholders like pods, as far as it is known.
+        self.askers = NO_ASKERS
 
     async def look(self, done: Done, watch: Watch) -> Mapping[str, str]:
         """What each group has; what is lost is cleaned up first, and then looked at again. Answers why providers are silent."""
@@ -88,6 +91,8 @@ class Sensor:
             around = self._senses.surroundings.changes()
             if around.daemons is not None:
                 self.daemons = around.daemons
+            if around.askers is not None:
+                self.askers = around.askers
             return collector.rest((nodes, pods), around)
 
     def begin_again(self) -> None:
