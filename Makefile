@@ -21,8 +21,8 @@ $(STAMP): requirements.lock protocol/pyproject.toml service/pyproject.toml
 install: $(STAMP) ## Makes the virtual environment from the lock file
 
 .PHONY: demo
-demo: $(STAMP) ## A real control plane with Slackwater and a small workload; Ctrl-C ends it
-	$(BIN)/slackwater demo --control-plane $(DEMO_ARGS)
+demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTROL_PLANE=real: a real one); Ctrl-C ends it
+	$(BIN)/slackwater demo $(if $(filter real,$(CONTROL_PLANE)),--control-plane) $(DEMO_ARGS)
 
 .PHONY: test
 test: check cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
@@ -54,17 +54,23 @@ PODS ?= 20000
 scale-up: controlplane ## From 0 to NODES nodes for PODS pending pods, in batches, with failing nodes; prints the time line
 	SLACKWATER_TEST_SCALE_UP=$(NODES),$(PODS) $(BIN)/python -m pytest -s tests/cluster/test_scale_up.py -k just_the_nodes
 
-DRAINS ?= 5
+DRAINS ?= 5,1
 .PHONY: scale-down
-scale-down: controlplane ## NODES nodes with PODS pods, the load falls to 30 %: DRAINS at a time; prints makespan and evictions
+scale-down: controlplane ## NODES nodes with PODS pods, the load falls to 30 %: for each of DRAINS at a time, makespan and evictions
 	SLACKWATER_TEST_SCALE_DOWN=$(NODES),$(PODS),$(DRAINS) $(BIN)/python -m pytest -s tests/cluster/test_scale_down.py
 
 N ?= 10000
 SEED ?= 1
 .PHONY: oracle
-oracle: $(STAMP) ## Our predicates against kube-scheduler's own, on N generated clusters of SEED
+oracle: $(STAMP) ## Our predicates and scale-down plans against kube-scheduler's own, on N generated clusters of SEED
 	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED)
 	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) --sequential
+	$(BIN)/python -m tests.oracle.drains --clusters $(N) --seed $(SEED)
+
+CASES ?= 10000
+.PHONY: explain-laws
+explain-laws: $(STAMP) ## Every suggested change helps, and no part of a minimal set does: CASES generated clusters for each law
+	SLACKWATER_EXPLAIN_CASES=$(CASES) $(BIN)/python -m pytest -n auto --timeout 7200 --hypothesis-show-statistics tests/laws/explain
 
 .PHONY: oracle-quick
 oracle-quick: $(STAMP) ## The same at a size that fits CI: 2,000 clusters

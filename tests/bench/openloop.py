@@ -4,6 +4,7 @@ Latency counts from when a request was due, so that a server that stops for a mo
 One thread, prepared bytes, many keep-alive connections: a few microseconds of client for each request.
 """
 
+import math
 import select
 import socket
 import time
@@ -24,13 +25,17 @@ _SILENCE_SECONDS: Final = 30.0
 
 @dataclass(slots=True, kw_only=True)
 class Stream:
-    """Requests `per_second` in turn, over so many connections; `seconds` is each one's latency, in the order of answers."""
+    """Requests `per_second` in turn, over so many connections; `seconds` is each one's latency, in the order of answers.
+
+    `once`: each request one time, then no more.
+    """
 
     name: str
     port: int
     requests: Sequence[bytes]
     per_second: float
     connections: int
+    once: bool = False
     seconds: list[float] = field(default_factory=list)
     sent: int = 0
     _idle: list[socket.socket] = field(default_factory=list)
@@ -42,7 +47,8 @@ class Stream:
             self._idle.append(connection)
 
     def due_at(self, start: float) -> float:
-        return start + self.sent / self.per_second
+        """When the next request is due; never, where none is left."""
+        return math.inf if self.once and self.sent == len(self.requests) else start + self.sent / self.per_second
 
 
 @dataclass(slots=True)
@@ -64,7 +70,7 @@ class _Call:
 
 
 def drive(streams: Sequence[Stream], seconds: float, *, clock: Callable[[], float] = time.perf_counter) -> None:
-    """Sends what is due for so many seconds, then waits for the answers that are still to come."""
+    """Sends what is due for so many seconds, or until nothing is left to send; then waits for the answers still to come."""
     with ExitStack() as stack:
         for stream in streams:
             stream.connect(stack)
@@ -72,14 +78,17 @@ def drive(streams: Sequence[Stream], seconds: float, *, clock: Callable[[], floa
         stack.callback(poll.close)
         calls: dict[int, _Call] = {}
         start = clock()
-        while (now := clock()) < start + seconds or calls:
-            if now < start + seconds:
+        end = start + seconds
+        while (now := clock()) < end or calls:
+            if now < end:
                 for stream in streams:
                     _send_due(stream, start, now, poll, calls)
-            elif now > start + seconds + _SILENCE_SECONDS:
+            elif now > end + _SILENCE_SECONDS:
                 raise BenchFailed(f"{len(calls)} requests not answered {_SILENCE_SECONDS:g} s after the last one was due")
-            next_due = min(stream.due_at(start) for stream in streams) - clock()
-            for number, _ in poll.poll(0 if next_due < _SPUN_SECONDS and now < start + seconds else 0.001):
+            next_due = min(stream.due_at(start) for stream in streams)
+            if next_due == math.inf:
+                end = min(end, now)
+            for number, _ in poll.poll(0 if next_due - clock() < _SPUN_SECONDS and now < end else 0.001):
                 _receive(calls, number, poll, clock)
 
 

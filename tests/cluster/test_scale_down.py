@@ -1,13 +1,12 @@
 """Sixty nodes whose load falls to 30 %: drained side by side, with the real controllers making every pod anew elsewhere.
 
-`make scale-down NODES=300 PODS=6000` runs the same at full size, with `DRAINS=1` one drain at a time.
+In the middle a budget holds one node up, and 200 new pods need the room of nodes that are being drained. Then the same once
+more undisturbed, one drain at a time. `make scale-down NODES=300 PODS=6000` runs both at full size.
 """
 
 import os
 import random
-from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,25 +16,23 @@ import pytest
 from slackwater.app.controlplane.build import Binaries
 from slackwater.app.controlplane.ports import FreePorts
 from slackwater.app.controlplane.stack import ControlPlane
-from tests.cluster.support.bodies import Json, a_pod
-from tests.cluster.support.ground import MERGE_PATCH, Ground
-from tests.cluster.support.growth import is_ready
+from tests.cluster.support.fallen import CPU, WORKLOADS, Fallen, fresh_drains, standing, tight_size
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.judgement import Judgement, judged
+from tests.cluster.support.removals import History, followed
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
-#: Nodes and pods: smaller than what is asked for by command, so that it fits CI.
-NODES, PODS, DRAINS = (int(text) for text in os.environ.get("SLACKWATER_TEST_SCALE_DOWN", "60,1200,5").split(","))
-PER_NODE: Final = PODS // NODES
-WORKLOADS: Final = 6
-LEFT: Final = 0.3
+#: Nodes, pods, and how many nodes to drain at a time: smaller than what is asked for by command, so that it fits CI.
+NODES, PODS, *DRAINS = (int(text) for text in os.environ.get("SLACKWATER_TEST_SCALE_DOWN", "60,1200,5,1").split(","))
 REMOVALS: Final = 10
-_CPU: Final = 16_000
-_TAINT: Final = "ToBeDeletedByClusterAutoscaler"
+BURST: Final = 200
+_LONGEST: Final = 480 + 5 * NODES + PODS // 2
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 async def control_plane(
     anyio_backend: str, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
@@ -59,21 +56,20 @@ async def stage(control_plane: ControlPlane, ground: Ground, tmp_path: Path) -> 
         yield stage
 
 
-def settings_of(ground: Ground) -> dict[str, Any]:
+def settings_of(ground: Ground, drains: int) -> dict[str, Any]:
     group = {
         "name": "pool",
         "provider": "kwok",
         "maxSize": 2 * NODES,
         "maxNodesInCreation": 0,
-        "template": {"status": {"capacity": {"cpu": f"{_CPU}m", "memory": "64Gi", "pods": "110"}}},
+        "template": {"status": {"capacity": {"cpu": f"{CPU}m", "memory": "64Gi", "pods": "110"}}},
         "kwok": {"appearAfter": "1s", "bootAfter": "500ms"},
     }
     scale_down = {
         "unneededTime": "10s",
         "delayAfterAdd": "20s",
         "maxScaleDownParallelism": REMOVALS,
-        "maxDrainParallelism": DRAINS,
-        "drain": {"settleTime": "1s"},
+        "maxDrainParallelism": drains,
     }
     return {
         "autoscaler": {
@@ -87,110 +83,119 @@ def settings_of(ground: Ground) -> dict[str, Any]:
     }
 
 
-def a_deployment(name: str, replicas: int) -> Json:
-    pod = a_pod(name, cpu=f"{_CPU // PER_NODE}m", memory="64Mi", labels={"app": name})
-    template = {"metadata": {"labels": {"app": name}}, "spec": {**pod["spec"], "restartPolicy": "Always"}}
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
-
-
-def a_budget(name: str, **spec: Any) -> Json:
-    selector = {"matchLabels": {"app": name}}
-    body = {"selector": selector, **spec}
-    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": body}
-
-
-@dataclass
-class Seen:
-    """What was true at some moment, as the API server tells."""
-
-    most_tainted: int = 0
-    below: list[str] = field(default_factory=list)
-    nodes: list[tuple[float, int, int]] = field(default_factory=list)
-
-
-async def _watch(ground: Ground, seen: Seen) -> None:
-    began = anyio.current_time()
-    while True:
-        nodes = await ground.nodes()
-        tainted = sum(any(taint["key"] == _TAINT for taint in node["spec"].get("taints", ())) for node in nodes)
-        seen.most_tainted = max(seen.most_tainted, tainted)
-        seen.nodes.append((anyio.current_time() - began, len(nodes), tainted))
-        budgets = await ground.read(f"/apis/policy/v1/namespaces/{ground.name}/poddisruptionbudgets")
-        for budget in budgets["items"]:
-            status = budget.get("status", {})
-            if status.get("currentHealthy", 0) < status.get("desiredHealthy", 0):
-                seen.below.append(f"{budget['metadata']['name']}: {status}")
-        await anyio.sleep(0.5)
-
-
-async def _scale(ground: Ground, name: str, replicas: int) -> None:
-    path = f"/apis/apps/v1/namespaces/{ground.name}/deployments/{name}"
-    async with ground.api.patch(path, json={"spec": {"replicas": replicas}}, headers=MERGE_PATCH) as answer:
-        assert answer.status == 200, await answer.text()
-
-
-@pytest.mark.timeout(480 + PODS // 2)
-async def test_a_cluster_whose_load_falls_shrinks_side_by_side_and_no_budget_is_violated(stage: Stage, ground: Ground) -> None:
-    each = PODS // WORKLOADS
-    left = int(each * LEFT)
-    names = [f"w{number}" for number in range(WORKLOADS)]
-    apps, policy = (f"/apis/{group}/namespaces/{ground.name}" for group in ("apps/v1", "policy/v1"))
-    for name in names:
-        await ground.create(f"{apps}/deployments", a_deployment(name, each))
-    await ground.create(f"{apps}/deployments", a_deployment("stuck", 2))
-
-    async def running() -> Counter[str]:
-        return Counter(pod["status"].get("phase") for pod in (await ground.pods()).values())
-
-    service = await stage.up(settings_of(ground), kubeconfig=stage.control_plane.kubeconfig("admin"))
-    await eventually(
-        running, lambda seen: seen["Running"] == PODS + 2, within_seconds=60 + PODS / 10, wanted="all run", every_seconds=2
-    )
-    grown = sum(map(is_ready, await ground.nodes()))
-
-    for name in names[:3]:
-        await ground.create(f"{policy}/poddisruptionbudgets", a_budget(name, maxUnavailable="20%"))
-    await ground.create(f"{policy}/poddisruptionbudgets", a_budget("stuck", maxUnavailable=0))
-    seen = Seen()
-    began = anyio.current_time()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch, ground, seen)
-        for name in names:
-            await _scale(ground, name, left)
-        await eventually(
-            running,
-            lambda seen: seen.total() == WORKLOADS * left + 2,
-            within_seconds=60 + PODS / 10,
-            wanted="pods gone",
-            every_seconds=2,
-        )
-
-        async def sizes() -> tuple[int, int]:
-            nodes = await ground.nodes()
-            return len(nodes), len(await ground.pending())
-
-        # Half full at the most where nothing is in the way; two nodes are held by the stuck pods.
-        enough = int(WORKLOADS * left / PER_NODE / 0.5) + 2
-        await eventually(
-            sizes, lambda now: now[0] <= enough and not now[1], within_seconds=120 + 3 * NODES, wanted="packed", every_seconds=1
-        )
+@pytest.mark.timeout(2 * _LONGEST)
+@pytest.mark.parametrize("drains", DRAINS)
+async def test_a_cluster_whose_load_falls_shrinks_and_nobody_is_disturbed_without_need(
+    stage: Stage, ground: Ground, drains: int
+) -> None:
+    fallen = Fallen(ground, NODES, PODS)
+    async with stage.control_plane.session() as watching, followed(watching) as history:
+        service = await stage.up(settings_of(ground, drains), kubeconfig=stage.control_plane.kubeconfig("admin"))
+        await fill_and_fall(fallen, history)
+        since, began, grown = history.version, anyio.current_time(), len(history.there["node"])
+        calm: list[Judgement] = []
+        if drains > 1:
+            await a_budget_holds_one_node_up(fallen, history)
+            calm.append(judged(history, since=since))
+            await a_burst_needs_the_room_of_drains(fallen, history)
+            since = history.version
+        await packed(fallen, history)
         makespan = anyio.current_time() - began
-        tasks.cancel_scope.cancel()
+        calm.append(judged(history, since=since))
+    assert grown >= NODES
+    for found in calm:
+        assert found.below == [], "no budget below its minimum at any moment"
+        assert found.refused == {}, "nobody is evicted for whom there is no room elsewhere"
+        assert found.most_drains <= drains
+        assert found.most_removals <= REMOVALS
+    assert max(found.most_drains for found in calm) == drains, "side by side"
 
-    async def counted() -> float:
+    async def counted() -> int:
         return (await service.metrics()).total("cluster_autoscaler_scaled_down_nodes_total")
 
+    want = grown - len(history.there["node"])
     wanted = "every removal counted, by the end of its loop"
-    await eventually(counted, lambda n: n >= grown - enough, within_seconds=30, wanted=wanted, every_seconds=1)
+    await eventually(counted, lambda n: n >= want, within_seconds=30, wanted=wanted, every_seconds=1)
     metrics = await service.metrics()
-    line = [f"{at:5.0f} s  {nodes:4} nodes  {tainted:3} leaving" for at, nodes, tainted in seen.nodes[::10]]
-    evicted = metrics.total("cluster_autoscaler_evicted_pods_total")
-    print(f"\n{grown} nodes -> {seen.nodes[-1][1]} in {makespan:.0f} s, {evicted:.0f} pods evicted, {DRAINS} drains at a time")
-    print("\n".join(line))
-    assert grown >= NODES
-    assert seen.below == [], "no budget below its minimum at any moment"
-    assert min(2, DRAINS) <= seen.most_tainted <= REMOVALS, "side by side, and no more than allowed"
     assert metrics.total("slackwater_autoscaler_failed_loops_total") == 0
-    stuck = {name: pod for name, pod in (await ground.pods()).items() if pod["metadata"]["labels"]["app"] == "stuck"}
-    assert {pod["status"]["phase"] for pod in stuck.values()} == {"Running"}
+    evicted = metrics.total("cluster_autoscaler_evicted_pods_total")
+    how = "with a budget that holds a node up and 200 new pods in between" if drains > 1 else "undisturbed"
+    print(f"\n{grown} nodes -> {grown - want} in {makespan:.0f} s, {evicted} pods evicted, {drains} at a time, {how}")
+
+
+async def fill_and_fall(fallen: Fallen, history: History) -> None:
+    """Until the pods that are left are alone on all nodes."""
+    patience = 60 + PODS / 5
+    await fallen.deploy()
+    await fallen.until_running(history, PODS + 2, within_seconds=patience)
+    for name in fallen.names:
+        await fallen.scale(name, fallen.left)
+    await fallen.until_running(history, WORKLOADS * fallen.left + 2, within_seconds=patience)
+
+
+async def some_fresh_drains(history: History) -> list[str]:
+    async def fresh() -> list[str]:
+        return fresh_drains(history)
+
+    wanted = "two drains that begin"
+    return await eventually(fresh, lambda names: len(names) > 1, within_seconds=120, wanted=wanted, every_seconds=0.1)
+
+
+async def a_budget_holds_one_node_up(fallen: Fallen, history: History) -> None:
+    """A pod of one draining node gets a budget that allows nothing: the others go on, and so do later ones."""
+    await fallen.guard("held", {"held": "yes"}, minAvailable=1)
+    drains = await some_fresh_drains(history)
+    on, free = standing(history), fallen.without_budget
+    node, held = next((name, pod) for name in drains for pod in on[name] if history.there["pod"][pod]["labels"]["app"] in free)
+    others = [name for name in drains if name != node]
+    await fallen.label(held.partition("/")[2], held="yes")
+    before = len(history.there["node"])
+
+    async def left() -> tuple[int, int]:
+        nodes = history.there["node"]
+        return sum(name in nodes for name in others), len(nodes)
+
+    def gone(now: tuple[int, int]) -> bool:
+        return not now[0] and now[1] <= before - len(others) - 3
+
+    await eventually(left, gone, within_seconds=90, wanted="the other drains and three later ones done", every_seconds=0.2)
+    assert history.there["node"][node]["tainted"]
+    assert not history.there["pod"][held]["deleting"], "the API server refuses its eviction"
+    await fallen.unguard("held")
+
+    async def there() -> bool:
+        return node in history.there["node"]
+
+    await eventually(there, lambda still: not still, within_seconds=60, wanted="the node goes as soon as its budget allows it")
+
+
+async def a_burst_needs_the_room_of_drains(fallen: Fallen, history: History) -> None:
+    """Pods that fit only with the room of nodes that are being drained: these drains end, and nothing is bought."""
+    drains = await some_fresh_drains(history)
+    cpu = tight_size(history, drains, pods=BURST, per_node=fallen.per_node)
+    since = history.version
+    await fallen.burst(BURST, cpu=cpu)
+    await fallen.until_running(history, WORKLOADS * fallen.left + 2 + BURST, within_seconds=60)
+    found = judged(history, since=since + 1)
+    print(
+        f"\n{BURST} pods of {cpu} m in the middle of {len(drains)} drains: {len(found.given_up)} given up, {found.added} added"
+    )
+    assert found.below == []
+    assert found.given_up
+    assert found.added == []
+    await fallen.scale("burst", 0)
+    await fallen.until_running(history, WORKLOADS * fallen.left + 2, within_seconds=60)
+
+
+async def packed(fallen: Fallen, history: History) -> None:
+    async def nodes() -> int:
+        return len(history.there["node"])
+
+    await eventually(
+        nodes,
+        lambda now: now <= fallen.enough,
+        within_seconds=240 + 8 * NODES,
+        wanted=f"{fallen.enough} nodes",
+        every_seconds=0.5,
+    )
+    await fallen.until_running(history, WORKLOADS * fallen.left + 2, within_seconds=60)

@@ -53,7 +53,7 @@ class Real:
 
 
 @contextmanager
-def running(program: Path, mode: Mode = "placement", *, validate: bool = False) -> Iterator[Real]:
+def running(program: Path, mode: Mode | Literal["replay"] = "placement", *, validate: bool = False) -> Iterator[Real]:
     """The program in one of its modes; with `validate` an answer starts with what an API server would refuse."""
     options = [*([] if mode == "placement" else [f"--{mode}"]), *(["--validate"] if validate else [])]
     process = subprocess.Popen([program, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")

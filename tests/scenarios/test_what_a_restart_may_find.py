@@ -246,6 +246,21 @@ def test_a_machine_found_migrating_may_have_grown_to_its_ceiling(cluster: Growin
     assert cluster.ask(pod, amounts("3", "12Gi"), last=amounts("3", "12Gi")).permit == amounts("3", "12Gi")
 
 
+def test_a_bind_does_not_wait_behind_what_is_only_due(cluster: Growing) -> None:
+    """A hundred machines gave something back, and of a crowded node's a bind needs it."""
+    cluster.has_node(a_node("large", cpu="400", memory="1600Gi"))
+    others = [machine(cluster, f"other-{number}", TWO, on="large") for number in range(100)]
+    crowd = [machine(cluster, f"crowd-{number}", TWO) for number in range(5)]
+    for vm in [*others, *crowd]:
+        cluster.ask(vm, ONE, last=TWO)
+    cluster.now += 2
+    pod = cluster.has_pod("p", on="", vertical=None)
+    assert cluster.world.bind(pod.uid, pod.key, NodeName("n"), cluster.world_now()).effect is not None
+    cluster.passes(0.1)
+    assert {vm.uid for vm in crowd} < {effect.pod for effect in cluster.writes()}
+    assert len(cluster.writes()) < 50
+
+
 def test_a_bind_that_was_not_sent_gives_its_room_back(cluster: Growing) -> None:
     pod = cluster.has_pod("p", on="", vertical=None)
     node = NodeName("n")

@@ -5,13 +5,15 @@ Calls end as `faults` says, one word a call: "done", "refused", "unknown", "bloc
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import (
     Event,
     EvictionEnded,
+    EvictionOutcome,
     NodeGone,
     NodeMarked,
     NodeRemoved,
@@ -19,6 +21,7 @@ from slackwater.model.events import (
     NodeUnmarked,
     PodGone,
     PodSeen,
+    RemovalOutcome,
     Ticked,
 )
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
@@ -33,6 +36,12 @@ from slackwater_protocol.names import TO_BE_DELETED_TAINT
 #: The clock on the wall at instant 0.
 EPOCH = 1.8e9
 Faults = Callable[[str], str]
+_REMOVED: Final[Mapping[str, RemovalOutcome]] = {"done": "deleted", "refused": "failed"}
+_EVICTED: Final[Mapping[str, EvictionOutcome]] = {
+    "done": "accepted",
+    "refused": "refused",
+    "blocked": "blocked",
+}
 
 
 def all_well(_what: str) -> str:
@@ -53,6 +62,10 @@ class Cluster:
     ended: list[DrainEnd] = field(default_factory=list)
     evicted: list[Pod] = field(default_factory=list)
     dying: dict[PodUid, float] = field(default_factory=dict)
+    #: Everything that was asked for, in order.
+    effects: list[Effect] = field(default_factory=list)
+    #: Whether the provider answers; else it takes its time.
+    provider_answers: bool = True
     asked: deque[Effect] = field(default_factory=deque)
     busy: bool = False
 
@@ -89,7 +102,8 @@ class Cluster:
                 del self.dying[uid]
                 self.delete(uid)
             self.tell(Ticked())
-            self.provide()
+            if self.provider_answers:
+                self.provide()
             self.ended += self.drains.take_ended()
             self.evicted += self.drains.take_evicted()
 
@@ -104,10 +118,10 @@ class Cluster:
     def provide(self) -> None:
         for removal in self.drains.take_removals():
             how = self.said(f"delete {removal.node}")
-            outcome = {"done": "deleted", "refused": "failed"}.get(how, "unknown")
+            outcome = _REMOVED.get(how, "unknown")
             if outcome == "deleted":
                 self.nodes.pop(removal.node, None)
-            self.tell(NodeRemoved(removal.node, outcome, how))  # type: ignore[arg-type]  # one of the three words
+            self.tell(NodeRemoved(removal.node, outcome, how))
             if outcome == "deleted":
                 self.tell(NodeGone(removal.node))
 
@@ -117,7 +131,9 @@ class Cluster:
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         """In the order in which they were asked for, as the dispatcher does for one object."""
-        self.asked.extend(effects)
+        new = list(effects)
+        self.effects += new
+        self.asked.extend(new)
         if self.busy:
             return
         self.busy = True
@@ -157,13 +173,12 @@ class Cluster:
     def _evict(self, effect: Evict) -> None:
         how = self.said(f"{'kill' if effect.force else 'evict'} {effect.key.name}")
         pod = self.pods.get(effect.uid)
-        outcome = {"done": "accepted", "refused": "refused", "blocked": "blocked"}.get(how, "unreachable")
+        outcome = _EVICTED.get(how, "unreachable")
         if pod is not None and how == "done":
             self.pods[pod.uid] = pod = replace(pod, deleting=True)
             self.dying[pod.uid] = self.now + self.ends_after
             self.tell(PodSeen(pod))
-        outcome = "gone" if pod is None else outcome
-        self.tell(EvictionEnded(effect.uid, effect.node, outcome, how))  # type: ignore[arg-type]  # one of the words
+        self.tell(EvictionEnded(effect.uid, effect.node, "gone" if pod is None else outcome, how))
 
     def tainted(self) -> list[str]:
         return sorted(
@@ -175,5 +190,5 @@ class Cluster:
         return {end.order.node: str(end.hindrance or end.outcome) for end in self.ended}
 
 
-def a_cluster(nodes: Iterable[Node], pods: Iterable[Pod] = (), **more: object) -> Cluster:
-    return Cluster({node.name: node for node in nodes}, {pod.uid: pod for pod in pods}, **more)  # type: ignore[arg-type]  # as told
+def a_cluster(nodes: Iterable[Node], pods: Iterable[Pod] = (), **more: Any) -> Cluster:
+    return Cluster({node.name: node for node in nodes}, {pod.uid: pod for pod in pods}, **more)

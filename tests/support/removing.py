@@ -7,13 +7,13 @@ from typing import Any
 from slackwater.decide.scaledown.outcome import ScaleDownPlan
 from slackwater.decide.scaledown.plan import plan_scale_down
 from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.scene import Replicas, Scene
+from slackwater.decide.scaledown.scene import Scene
 from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.model.controllers import ControllerKey, Targets
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.ties import Owner, Ties
-from slackwater.simulate.drainability import ControllerKey
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.tenants import Tenants
 from tests.support.builders import a_node, a_pod
@@ -53,7 +53,7 @@ def a_scene(
     pods: Sequence[Pod] = (),
     *,
     budgets: Sequence[DisruptionBudget] = (),
-    replicas: Mapping[ControllerKey, Replicas] | None = None,
+    replicas: Targets | None = None,
     groups: Sequence[NodeGroup] | None = None,
     group_of: Mapping[str, GroupName] | None = None,
     pending: Sequence[Pod] = (),

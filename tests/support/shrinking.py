@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from slackwater.decide.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import Announce, Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeUnmarked, PodGone, PodSeen, Ticked
-from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.ties import Owner, Ties
 from slackwater.run.loops.machines import MachineRemover
@@ -79,7 +79,7 @@ class ShrinkScene(Scene):
         )
 
     @property
-    def now(self):  # type: ignore[no-untyped-def]  # an Instant
+    def now(self) -> Instant:
         return self.time.clock()
 
     def shown(self, node: Node) -> Node:

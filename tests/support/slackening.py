@@ -1,7 +1,8 @@
 """A cluster as tests of slack say it: nodes and pods come and go, and each `loop` plans growth and slack on what is there."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from slackwater.decide.scaleup.groups import GrowableGroup
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
@@ -31,7 +32,7 @@ def a_rule(
     sizing: str = "v1",
     granularity: int = 5,
     least: Amounts = NOTHING,
-    **labels: str,
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> SlackRule:
     return SlackRule(
         name=name,

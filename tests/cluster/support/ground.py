@@ -20,6 +20,7 @@ _LABEL: Final = "slackwater.test/ground"
 _METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
 _ASK_EVERY_SECONDS: Final = 0.1
 _GONE_WITHIN_SECONDS: Final = 60.0
+_GONE_A_SECOND: Final = 50
 MERGE_PATCH: Final = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -36,10 +37,11 @@ class Ground:
 
     async def clear(self) -> None:
         """Removes the pods and the nodes; returns when the API server has none of them any more."""
+        within = _GONE_WITHIN_SECONDS + len(await self._left()) / _GONE_A_SECOND
         await self._send("DELETE", self.pods_path, params={"gracePeriodSeconds": "0"})
         await self._send("DELETE", "/api/v1/nodes", params={"labelSelector": f"{_LABEL}={self.name}"})
         wanted = "no pods and no nodes"
-        await eventually(self._left, lambda left: not left, within_seconds=_GONE_WITHIN_SECONDS, wanted=wanted)
+        await eventually(self._left, lambda left: not left, within_seconds=within, wanted=wanted)
 
     async def _left(self) -> list[str]:
         return await self._names(self.pods_path) + await self._names("/api/v1/nodes", labelSelector=f"{_LABEL}={self.name}")
@@ -107,16 +109,21 @@ class Ground:
         """Names of the pods that have a node."""
         return await self._names(self.pods_path, fieldSelector="spec.nodeName!=")
 
+    async def names_running(self) -> list[str]:
+        """Names of the pods that run."""
+        return await self._names(self.pods_path, fieldSelector="status.phase=Running")
+
     async def until_bound(self, count: int, *, within_seconds: float) -> dict[str, Json]:
         """Waits until there are `count` pods, all bound, and answers them by name.
 
         AssertionError at the deadline, with how many are pending and kube-scheduler's words about them.
         """
         deadline = anyio.current_time() + within_seconds
-        while anyio.current_time() < deadline:
+        while (asked_at := anyio.current_time()) < deadline:
             if not await self.pending():
                 break
-            await anyio.sleep(_ASK_EVERY_SECONDS)
+            # Listing thousands of pods costs what binding them needs.
+            await anyio.sleep(max(_ASK_EVERY_SECONDS, anyio.current_time() - asked_at))
         pods = await self.pods()
         waiting = [pod for pod in pods.values() if not pod["spec"].get("nodeName")]
         assert not waiting, f"{len(waiting)} of {len(pods)} pods still pending after {within_seconds:g} s: {_why(waiting)}"

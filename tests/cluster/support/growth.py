@@ -16,6 +16,8 @@ from tests.cluster.support.bodies import Json
 from tests.cluster.support.ground import Ground
 
 _LOOK_EVERY_SECONDS: Final = 0.5
+#: Listing thousands of pods keeps the API server busy: so many times as long as it took it is left alone.
+_REST: Final = 4
 _TELL_EVERY_SECONDS: Final = 5.0
 _LABEL: Final = "slackwater.dev/node-group"
 
@@ -61,28 +63,31 @@ Count = Callable[[], Awaitable[tuple[int, int]]]
 
 @asynccontextmanager
 async def watched(ground: Ground, count: Count) -> AsyncIterator[Growth]:
-    """Looks twice a second until the block ends, and once more then. `ground` and `count` are best given connections of their
-    own, else looks queue behind thousands of pods that are being created."""
-    growth, began = Growth(), anyio.current_time()
+    """Looks twice a second until the block ends, and once more then; at pods less often. `ground` and `count` are best given
+    connections of their own, else looks queue behind thousands of pods that are being created."""
+    growth, began, bound = Growth(), anyio.current_time(), 0
 
     async def look() -> None:
         ready, in_creation = await count()
-        bound = len(await ground.names_bound())
         growth.moments.append(Moment(at=anyio.current_time() - began, ready=ready, in_creation=in_creation, bound=bound))
 
-    async def try_to_look() -> None:
-        with suppress(TimeoutError):  # the API server has more to do than to be looked at
-            await look()
+    async def look_at_pods() -> None:
+        nonlocal bound
+        bound = len(await ground.names_bound())
 
-    async def keep_looking() -> None:
+    async def keep(looking: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await try_to_look()
-            await anyio.sleep(_LOOK_EVERY_SECONDS)
+            at = anyio.current_time()
+            with suppress(TimeoutError):  # the API server has more to do than to be looked at
+                await looking()
+            await anyio.sleep(max(_LOOK_EVERY_SECONDS, _REST * (anyio.current_time() - at)))
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(keep_looking)
+        tasks.start_soon(keep, look)
+        tasks.start_soon(keep, look_at_pods)
         yield growth
         tasks.cancel_scope.cancel()
+    await look_at_pods()
     await look()
 
 

@@ -30,6 +30,7 @@ type cluster struct {
 	objects []runtime.Object
 	nodes   []*v1.Node
 	pods    []*v1.Pod
+	steps   []step
 }
 
 // decode reads a v1 List whose items are of any kinds the scheme knows; fields that the types lack are ignored, as
@@ -37,11 +38,12 @@ type cluster struct {
 func decode(text []byte) (*cluster, error) {
 	var list struct {
 		Items []json.RawMessage `json:"items"`
+		Steps []step            `json:"steps"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, fmt.Errorf("a cluster is a v1 List as JSON: %w", err)
 	}
-	found := &cluster{}
+	found := &cluster{steps: list.Steps}
 	for i, item := range list.Items {
 		var meta runtime.TypeMeta
 		if err := json.Unmarshal(item, &meta); err != nil {

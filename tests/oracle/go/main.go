@@ -23,6 +23,7 @@ const longestLine = 1 << 30
 type mode struct {
 	sequential bool
 	scores     bool
+	replay     bool
 	validate   bool
 }
 
@@ -30,6 +31,7 @@ func main() {
 	var asked mode
 	flag.BoolVar(&asked.sequential, "sequential", false, "put each pod on the first feasible node before judging the next")
 	flag.BoolVar(&asked.scores, "scores", false, "print each score plug-in's normalized score of each feasible node")
+	flag.BoolVar(&asked.replay, "replay", false, "carry out the list's `steps`, which remove nodes, and judge each pod's destination")
 	flag.BoolVar(&asked.validate, "validate", false, "first print what an API server would refuse, as lines with a key `invalid`")
 	flag.Parse()
 	// The plug-ins log what they think of a node; only what they return is wanted here.
@@ -82,7 +84,11 @@ func answer(ctx context.Context, judges *bench, asked mode, text []byte, lines *
 	if err := cluster.complete(ctx); err != nil {
 		return err
 	}
-	return judges.judge(ctx, cluster, asked, func(line any) error { return lines.Encode(line) })
+	tell := func(line any) error { return lines.Encode(line) }
+	if asked.replay {
+		return judges.replay(ctx, cluster, tell)
+	}
+	return judges.judge(ctx, cluster, asked, tell)
 }
 
 type inputLine struct {

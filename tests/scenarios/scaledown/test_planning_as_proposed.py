@@ -1,20 +1,21 @@
 """Every statement of the parallel-drain proposal about planning: which nodes can go together, and what is remembered."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.scene import Replicas
-from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.decide.scaledown.state import ScaleDownState, restored
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName, PodUid, UnixTime
-from slackwater.model.objects import Node, Pod
+from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.reasons import Reason
 from slackwater.simulate.feasible import feasible
 from tests.support.builders import a_budget
 from tests.support.removing import (
     NOW,
+    POOL,
     WEB_KEY,
     a_group,
     a_scene,
@@ -80,6 +81,11 @@ def test_candidates_are_added_removed_or_stay_in_each_loop() -> None:
 def test_destinations_are_packed_from_the_far_end_of_the_list() -> None:
     nodes, pods = N[:5], [replica("a", "n1"), *(replica(f"s{number}", f"n{number}", "2500m") for number in (2, 3, 4, 5))]
     assert moves(planned(a_scene(nodes, pods))) == {"a": "n5"}
+
+
+def test_every_node_that_stays_may_be_a_destination_also_one_that_nobody_may_remove() -> None:
+    plan = planned(a_scene(N[:2], [replica("a", "n1")], group_of={"n1": POOL}))
+    assert (moves(plan), kept(plan)) == ({"a": "n2"}, {"n2": "NotAutoscaled"})
 
 
 def test_the_next_search_begins_where_the_last_pod_went() -> None:
@@ -244,6 +250,16 @@ def test_pods_of_nodes_that_are_being_removed_get_their_places_first() -> None:
     assert (removable(plan), plan.state.deleted_set) == (["n2", "n3"], {"n1": NOW})
 
 
+def test_their_pods_go_where_the_loop_before_saw_them_too_and_elsewhere_if_they_no_longer_fit() -> None:
+    pods = [replica("a", "n1"), replica("b", "n2", "2500m"), replica("c", "n3", "2500m")]
+    hints = {NodeName("n1"): {PodUid("uid-a"): NodeName("n2")}}
+    state = ScaleDownState(deleted_set={NodeName("n1"): NOW}, pod_destination_hints=hints)
+    plan = planned(a_scene(N[:3], pods), state)
+    assert plan.state.pod_destination_hints == hints
+    fuller = planned(a_scene(N[:3], [pods[0], replica("b", "n2", "3500m"), pods[2]]), state)
+    assert fuller.state.pod_destination_hints == {"n1": {"uid-a": "n3"}}
+
+
 def test_if_they_fit_nowhere_any_more_there_are_no_candidates_and_the_plan_says_why() -> None:
     pods = [replica("a", "n1", "3"), replica("b", "n2", "2"), replica("c", "n3", "3"), replica("e", "n4")]
     state = ScaleDownState(deleted_set={NodeName("n1"): NOW}, candidate_set={NodeName("n4"): NOW})
@@ -275,8 +291,8 @@ def test_pods_that_are_evicted_already_are_not_counted_twice() -> None:
 # --- recent evictions -----------------------------------------------------------------------------------------------------
 
 
-def an_eviction(cpu: str = "3", **more: object) -> ScaleDownState:
-    return ScaleDownState().evicted(replica("gone", "n9", cpu, **more), NOW)  # type: ignore[arg-type]  # fields of a pod
+def an_eviction(cpu: str = "3", **more: Any) -> ScaleDownState:
+    return ScaleDownState().evicted(replica("gone", "n9", cpu, **more), NOW)
 
 
 def test_a_pod_that_was_just_evicted_keeps_its_room() -> None:
@@ -298,8 +314,11 @@ def test_if_it_fits_nowhere_there_are_no_candidates() -> None:
 
 
 def test_a_pod_whose_controller_has_all_its_replicas_is_not_missed() -> None:
-    plan = planned(a_scene(N[:2], replicas={WEB_KEY: Replicas(3, 3)}), an_eviction())
-    assert removable(plan) == ["n1", "n2"]
+    made = replica("new", "n3", "3")
+    again = planned(a_scene(N[:3], [made], replicas={WEB_KEY: 1}), an_eviction())
+    assert (removable(again), kept(again)) == (["n1", "n2"], {"n3": "NotUnderutilized"})
+    scaled_down = planned(a_scene(N[:2], replicas={WEB_KEY: 0}), an_eviction())
+    assert removable(scaled_down) == ["n1", "n2"]
 
 
 def test_no_more_are_missed_than_the_controller_wants_and_has_not() -> None:
@@ -307,12 +326,21 @@ def test_no_more_are_missed_than_the_controller_wants_and_has_not() -> None:
     for name in ("a", "b", "c"):
         state = state.evicted(replica(name, "n9", "3"), NOW)
     nodes = N[:4]
-    assert removable(planned(a_scene(nodes, replicas={WEB_KEY: Replicas(5, 3)}), state)) == ["n1", "n2"]
-    assert removable(planned(a_scene(nodes, replicas={WEB_KEY: Replicas(5, 1)}), state)) == ["n1"]
+    assert removable(planned(a_scene(nodes, replicas={WEB_KEY: 2}), state)) == ["n1", "n2"]
+    assert removable(planned(a_scene(nodes, replicas={WEB_KEY: 9}), state)) == ["n1"]
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_pod_that_was_just_evicted_has_one_place_whether_the_watch_has_told_of_it_or_not(told: bool) -> None:
+    ending = replica("a", "n4", "3", deleting=told)
+    state = ScaleDownState(deleted_set={NodeName("n4"): NOW}).evicted(ending, NOW)
+    plan = planned(a_scene(N[:4], [ending], replicas={WEB_KEY: 1}), state)
+    assert kept(plan) == {"n3": "DestinationOfOtherPods", "n4": "CurrentlyBeingDeleted"}
+    assert removable(plan) == ["n1", "n2"]
 
 
 def test_a_pod_without_a_known_controller_is_always_missed() -> None:
-    plan = planned(a_scene(N[:2], replicas={WEB_KEY: Replicas(3, 3)}), an_eviction(owner=None))
+    plan = planned(a_scene(N[:2], replicas={WEB_KEY: 0}), an_eviction(owner=None))
     assert removable(plan) == ["n1"]
 
 
@@ -372,9 +400,6 @@ def test_the_unneeded_nodes_of_each_group_are_counted() -> None:
 
 
 def test_times_survive_a_restart_in_taints() -> None:
-    from slackwater.decide.scaledown.state import restored
-    from slackwater.model.objects import Taint
-
     candidate = machine("n1", taints=(Taint("DeletionCandidateOfClusterAutoscaler", str(int(NOW) - 500), "PreferNoSchedule"),))
     leaving = machine("n2", taints=(Taint("ToBeDeletedByClusterAutoscaler", str(int(NOW) - 60), "NoSchedule"),))
     state = restored([candidate, leaving, machine("n3")], now=NOW, longest_seconds=3600)
@@ -385,9 +410,6 @@ def test_times_survive_a_restart_in_taints() -> None:
 
 
 def test_a_taint_that_tells_no_time_or_one_of_long_ago_tells_nothing() -> None:
-    from slackwater.decide.scaledown.state import restored
-    from slackwater.model.objects import Taint
-
     texts = ("", "soon", str(int(NOW) + 5), str(int(NOW) - 3601))
     nodes = [
         machine(f"n{number}", taints=(Taint("DeletionCandidateOfClusterAutoscaler", text, "PreferNoSchedule"),))

@@ -112,6 +112,7 @@ async def test_pods_that_come_in_the_middle_stop_the_drains_whose_room_they_need
     assert (scene.unhappy(), scene.sizes()) == ([], {"a": 3})  # twelve pods of a CPU each
     given_up = {name for record in scene.records if record.shrink for name in record.shrink.given_up}
     assert len(given_up) >= 2
+    assert {end.hindrance for end in scene.watched.ended} == {Hindrance.ROOM_NEEDED}
     asked = [call for record in scene.records for call, _ in record.asked]
     assert asked == []  # no new node is bought for room that is there
 

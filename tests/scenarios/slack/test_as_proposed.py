@@ -5,6 +5,7 @@ on a real API server too, in `tests/cluster`.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -33,12 +34,12 @@ from tests.support.slackening import Cluster, a_machine, a_rule, held
 GIB = 1 << 30
 
 
-def machines(count: int, *, cpu: str = "4", memory: str = "16Gi") -> list[Node]:
-    return [a_machine(f"n{number}", cpu=cpu, memory=memory) for number in range(count)]
+def machines(count: int, **more: Any) -> list[Node]:
+    return [a_machine(f"n{number}", **more) for number in range(count)]
 
 
-def a_replica(name: str, *, on: str | None = None, cpu: str = "1", memory: str = "1Gi", **more: object) -> Pod:
-    return replace(a_pod(name, on=on, cpu=cpu, memory=memory, **more), ties=Ties(owner=Owner("apps", "ReplicaSet", "web")))  # type: ignore[arg-type]
+def a_replica(name: str, *, on: str | None = None, cpu: str = "1", memory: str = "1Gi", **more: Any) -> Pod:
+    return replace(a_pod(name, on=on, cpu=cpu, memory=memory, **more), ties=Ties(owner=Owner("apps", "ReplicaSet", "web")))
 
 
 def kinds(cluster: Cluster) -> int:
@@ -160,7 +161,7 @@ def test_r4_one_knob_is_enough() -> None:
 
 
 def test_r5_no_node_is_larger_than_what_has_to_fit_there() -> None:
-    """R5: of two groups whose nodes both take the placeholders, the smaller machines are bought, though larger waste less."""
+    """R5: of two groups whose nodes both take the placeholders, the smaller are bought, though the larger waste less."""
     large = a_group("a-large", a_template("large", cpu="16", memory="64Gi", labels={"type": "large"}))
     small = a_group("z-small", a_template("small", cpu="2", memory="8Gi", labels={"type": "small"}))
     full = [a_replica(f"p{n}", on=f"n{n}", cpu="4", memory="16Gi") for n in range(10)]
@@ -225,7 +226,7 @@ def test_r9_room_where_node_selectors_and_taints_let_the_pods() -> None:
     """R9: room for a group of nodes is on these nodes, tainted or not; a mirrored pod's selector holds too."""
     taint = Taint("dedicated", "batch", "NoSchedule")
     batch = [replace(a_machine(f"b{n}", pool="batch"), taints=(taint,)) for n in range(5)]
-    cluster = Cluster(nodes=[*machines(5), *batch], rules=[a_rule(0.2, name="batch", pool="batch")])
+    cluster = Cluster(nodes=[*machines(5), *batch], rules=[a_rule(0.2, name="batch", labels={"pool": "batch"})])
     cluster.mirrored = (Mirrored(source="pod", kind=a_pod("p", node_selector={HOSTNAME: "n3"}).kind, labels=(), count=1),)
     cluster.loop()
     by_source = {each.source: each.place for each in cluster.placeholders}
@@ -313,8 +314,7 @@ def test_s3_every_placeholder_fits_a_node(sizing: str) -> None:
 
 def test_s4_one_replica_set_looks_as_if_it_made_all_placeholders() -> None:
     """S4: rates, groups of nodes and mirrored pods alike."""
-    nodes = [a_machine(f"n{number}", pool="a") for number in range(4)]
-    cluster = Cluster(nodes=nodes, rules=[a_rule(0.2), a_rule(0.1, name="other", pool="a")])
+    cluster = Cluster(nodes=machines(4), rules=[a_rule(0.2), a_rule(0.1, name="other", labels={HOSTNAME: "n0"})])
     cluster.mirrored = (Mirrored(source="pod", kind=a_pod("p").kind, labels=(), count=1),)
     cluster.loop()
     pods = [each.pod for each in cluster.placeholders]

@@ -130,6 +130,11 @@ def test_what_is_under_way_counts() -> None:
     assert (len(batch.empty), len(batch.drains)) == (0, 1)
 
 
+def test_lengthy_drains_hold_no_empty_node_up() -> None:
+    batch = begun(a_plan(empty=6, full=2), ScaleDownPolicy(max_parallelism=10, max_drains=5), removals=5, drains=5)
+    assert (len(batch.empty), len(batch.drains)) == (5, 0)
+
+
 def test_with_everything_in_use_the_status_is_throttled_and_never_in_progress() -> None:
     batch = begun(a_plan(empty=1, full=1), removals=10, drains=5)
     assert (batch.nodes, batch.status) == ((), "throttled")
@@ -151,6 +156,7 @@ def test_a_node_that_is_not_ready_has_a_time_of_its_own() -> None:
 def test_a_group_in_cool_down_waits_and_says_why() -> None:
     batch = begun(a_plan(empty=1), cooling={POOL: "it has grown 5 s ago"})
     assert (batch.status, batch.held[0].detail) == ("cooldown", "pool: it has grown 5 s ago")
+    assert reasons(batch) == {"ScaleDownInCooldown": 1}
 
 
 def test_without_overlap_no_drain_begins_while_anything_is_being_removed_but_empty_nodes_go() -> None:

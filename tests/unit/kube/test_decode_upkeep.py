@@ -46,3 +46,27 @@ def test_how_long_a_pod_may_take_to_end() -> None:
 def test_a_pods_place_in_its_controllers_order_of_deletion(text: str, want: int) -> None:
     assert pod({"controller.kubernetes.io/pod-deletion-cost": text}).ties.deletion_cost == want
     assert pod().ties.deletion_cost == 0
+
+
+def resizing(reason: str, *, node: str = "n1") -> Pod:
+    """A pod that asks 3 CPUs and holds 1."""
+    held = {"requests": {"cpu": "1"}}
+    statuses = [{"name": "app", "resources": held, "allocatedResources": {"cpu": "1"}}]
+    pending = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+    meta = {"name": "p", "namespace": "ns", "uid": "u"}
+    spec = {"nodeName": node, "containers": [{"name": "app", "resources": {"requests": {"cpu": "3"}}}]}
+    body = {"metadata": meta, "spec": spec, "status": {"containerStatuses": statuses, "conditions": pending}}
+    return PodDecoder(KindInterner()).decode(json.dumps(body).encode())
+
+
+def test_what_a_node_refuses_a_pod_its_successor_may_ask_all_the_same() -> None:
+    pod = resizing("Infeasible")
+    assert (pod.kind.requests.cpu, pod.kind_anew.requests.cpu) == (1000, 3000)
+
+
+@pytest.mark.parametrize(
+    "pod", [resizing("Deferred"), resizing("Infeasible", node=""), pod()], ids=["deferred", "new", "plain"]
+)
+def test_of_all_others_the_successor_asks_the_same(pod: Pod) -> None:
+    assert pod.successor is None
+    assert pod.kind_anew is pod.kind

@@ -1,11 +1,13 @@
-"""Namespaces, storage and DaemonSets from the API's JSON to what planners are told."""
+"""Namespaces, storage and controllers of pods from the API's JSON to what planners are told."""
 
 from typing import Any
 
 import msgspec
+import pytest
 
 from slackwater.edge.kube.resource_type import Found
 from slackwater.edge.kube.surroundings import surroundings
+from slackwater.model.controllers import Wanted
 from slackwater.model.kinds import KindInterner, Toleration
 from slackwater.model.surroundings import (
     DaemonSet,
@@ -14,6 +16,7 @@ from slackwater.model.surroundings import (
     SurroundingKind,
     SurroundingSeen,
 )
+from slackwater.model.ties import Owner
 from slackwater.run.surroundings import SurroundingsIntake
 from tests.support.builders import amounts
 
@@ -87,3 +90,40 @@ def test_attachments_are_found_by_their_node() -> None:
     storage = intake.changes().storage
     assert storage is not None
     assert [attachment.volume for attachment in storage.attachments_of("n0")] == ["v0", "v2"]
+
+
+WORKS = {"parallelism": 3, "completions": 5}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "want"),
+    [
+        ("replicasets", {"spec": {"replicas": 4}, "status": {"replicas": 2}}, 4),
+        ("replicasets", {"spec": {}}, 1),
+        ("replicationcontrollers", {"spec": {"replicas": 0}}, 0),
+        ("statefulsets", {"spec": {"replicas": 2}}, 2),
+        ("jobs", {"spec": {"parallelism": 3}}, 3),
+        ("jobs", {"spec": WORKS, "status": {"succeeded": 1}}, 3),
+        ("jobs", {"spec": WORKS, "status": {"succeeded": 4}}, 1),
+        ("jobs", {"spec": WORKS, "status": {"succeeded": 6}}, 0),
+        ("jobs", {"spec": {**WORKS, "suspend": True}}, 0),
+    ],
+)
+def test_how_many_pods_a_controller_wants(kind: str, body: dict[str, Any], want: int) -> None:
+    event = read(kind, body, namespace="ns").event
+    assert isinstance(event, SurroundingSeen)
+    assert event.value == Wanted(want)
+
+
+def test_targets_are_told_by_controller_and_forgotten_with_it() -> None:
+    kinds: list[SurroundingKind] = ["replicasets", "jobs", "daemonsets"]
+    intake = SurroundingsIntake(dict.fromkeys(kinds, None))  # type: ignore[arg-type]  # nothing is drained here
+    assert intake.changes().replicas == {}
+    key = SurroundingKey("ns", "web")
+    intake.take(SurroundingSeen("replicasets", key, Wanted(3)))
+    intake.take(SurroundingSeen("jobs", key, Wanted(1)))
+    told = intake.changes()
+    assert told.replicas == {("ns", Owner("apps", "ReplicaSet", "web")): 3, ("ns", Owner("batch", "Job", "web")): 1}
+    assert (told.storage, intake.changes().replicas) == (None, None)
+    intake.take(SurroundingGone("replicasets", key))
+    assert intake.changes().replicas == {("ns", Owner("batch", "Job", "web")): 1}

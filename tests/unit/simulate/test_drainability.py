@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from slackwater.model.controllers import ControllerKey
 from slackwater.model.hindrances import TEXTS, Hindrance
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.ties import Owner, Ties
 from slackwater.simulate.disruptions import Disruptions
-from slackwater.simulate.drainability import ControllerKey, DrainPolicy, Facts, Fate, Verdict, judge
+from slackwater.simulate.drainability import DrainPolicy, Facts, Fate, Verdict, judge
 from tests.support.builders import a_budget, a_pod
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC).timestamp()  # as builders have it

@@ -53,6 +53,14 @@ def test_important_pods_find_their_place_first_and_large_ones_before_small_ones(
     assert moves(ours.evacuate(Row(0), rows=ALL)) == [("important", 1), ("large", 2), ("small", 2)]
 
 
+def test_a_pod_needs_the_room_that_its_successor_may_ask() -> None:
+    held = a_replica("a", "n0", "500m")
+    refused = replace(held, successor=a_replica("a", "n0", "3").kind)
+    there = [a_replica("b", "n1", "2"), a_replica("c", "n2", "2")]
+    assert moves(evacuations(held, *there).evacuate(Row(0), rows=ALL)) == [("a", 1)]
+    assert isinstance(evacuations(refused, *there).evacuate(Row(0), rows=ALL), Kept)
+
+
 def test_a_pod_goes_where_an_earlier_plan_saw_it() -> None:
     ours = evacuations(a_replica("a", "n0"), a_replica("b", "n0"), hints={"b": "n2", "a": "n9"})
     assert sorted(moves(ours.evacuate(Row(0), rows=ALL))) == [("a", 1), ("b", 2)]

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import AgentAuthentication, AgentsListener
-from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.tokens import KubeTokenReviewer
 from slackwater.edge.web.agent_metrics import AgentMetrics
 from slackwater.edge.web.agents import AgentLimits, Agents, Readiness
@@ -26,7 +26,7 @@ def agents_app(
     *,
     desk: PermitDesk,
     readiness: Readiness,
-    client: KubeClient,
+    client: ApiPort,
     registry: CollectorRegistry,
 ) -> Agents:
     """`client` is asked about tokens where these are configured."""
@@ -57,7 +57,7 @@ def agents_tls(listener: AgentsListener) -> Tls | None:
     )
 
 
-def _gate(authentication: AgentAuthentication, client: KubeClient) -> Gate | None:
+def _gate(authentication: AgentAuthentication, client: ApiPort) -> Gate | None:
     certificates, tokens = authentication.certificates, authentication.tokens
     if certificates is None and tokens is None:
         return None

@@ -4,7 +4,6 @@ Flows through: the `autoscaler` section -> objects that implement `run.ports.Nod
 client of the API server. Deliberately absent: when they are asked for anything.
 """
 
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -24,11 +23,12 @@ from slackwater.edge.cloud.configured import ConfiguredProvider, Entry
 from slackwater.edge.cloud.kwok.fates import Weather
 from slackwater.edge.cloud.kwok.nodes import KwokGroup
 from slackwater.edge.cloud.kwok.provider import KwokProvider
-from slackwater.edge.kube.client import KubeClient, open_client
+from slackwater.edge.kube.client import ApiPort, open_client
 from slackwater.edge.kube.decode import NodeDecoder
 from slackwater.edge.kube.errors import KubeConfigError, NoAnswer, Unreachable
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Node
+from slackwater.run.clock import unix_time
 from slackwater.run.ports import NodeProvider
 from slackwater_protocol.durations import SECOND
 from slackwater_protocol.units import Nanos
@@ -51,7 +51,7 @@ class Clouds:
 class KubeApi:
     """`edge.cloud.apiserver.ApiServer` by a client of `edge.kube`."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: ApiPort) -> None:
         self._client = client
 
     async def ask(
@@ -75,15 +75,8 @@ class KubeApi:
         return Answer(answer.status, answer.body)
 
 
-def _unix_time() -> float:
-    """By the clock on the wall: what is kept in the cluster outlives the process."""
-    return time.clock_gettime(time.CLOCK_REALTIME)
-
-
 @asynccontextmanager
-async def open_clouds(
-    settings: Settings, client: KubeClient, *, now: Callable[[], float] = _unix_time
-) -> AsyncIterator[Clouds]:
+async def open_clouds(settings: Settings, client: ApiPort, *, now: Callable[[], float] = unix_time) -> AsyncIterator[Clouds]:
     """The providers that the settings name, connected; `client` is the served cluster's. Does not ask anything yet.
 
     :raises CloudError: a file or a library is missing. :raises KubeConfigError: the management cluster's kubeconfig is no good.
@@ -118,7 +111,7 @@ def uses_clusterapi(settings: Settings) -> bool:
 
 
 @asynccontextmanager
-async def _clusterapi(settings: Settings, client: KubeClient, now: Callable[[], float]) -> AsyncIterator[NodeProvider]:
+async def _clusterapi(settings: Settings, client: ApiPort, now: Callable[[], float]) -> AsyncIterator[NodeProvider]:
     section = settings.autoscaler.providers.clusterapi or ClusterApi()
     wanted = Wanted(namespace=section.namespace, cluster_name=section.cluster_name, labels=section.selector)
 

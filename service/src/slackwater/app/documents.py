@@ -23,7 +23,7 @@ from slackwater.app.settings import API_VERSION, KIND, Settings, loads, notes, s
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.changes import Needs, needs
 from slackwater.app.settings.problems import Steps
-from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.web.node_metrics import node_families
 from slackwater.model.hindrances import TEXTS
 from slackwater.model.reasons import MEANINGS, Reason
@@ -83,7 +83,7 @@ def metrics(_text: str = "") -> str:
 def _families() -> list[Metric]:
     # Wired as `serve` does it; nothing is connected and nothing runs.
     everything = Settings(autoscaler=Autoscaler(enabled=True))
-    service = wiring.Service(everything, cast("KubeClient", None), Random(0))
+    service = wiring.Service(everything, cast("ApiPort", None), Random(0))
     return [*service.registry.collect(), *node_families()]
 
 

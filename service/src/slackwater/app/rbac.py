@@ -49,16 +49,18 @@ _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
         "resources": ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
         "verbs": ["list", "watch"],
     },
-    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["list", "watch"]},
+    # What new nodes have from the start; how many pods are to be made for those that were evicted.
+    {"apiGroups": ["apps"], "resources": ["daemonsets", "replicasets", "statefulsets"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["replicationcontrollers"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list", "watch"]},
     # Removing nodes: taints and the cordon, evictions of their pods.
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
 )
 #: Slack: workloads that may be marked, and CapacityBuffer objects, whose CRD may be absent.
 _SLACK: Final[tuple[dict[str, Any], ...]] = (
-    {"apiGroups": ["apps"], "resources": ["deployments", "replicasets", "statefulsets"], "verbs": ["list", "watch"]},
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list", "watch"]},
-    {"apiGroups": [""], "resources": ["replicationcontrollers", "podtemplates"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["podtemplates"], "verbs": ["list", "watch"]},
     {"apiGroups": [CAPACITY_BUFFER_GROUP], "resources": ["capacitybuffers"], "verbs": ["list", "watch"]},
     {"apiGroups": [CAPACITY_BUFFER_GROUP], "resources": ["capacitybuffers/status"], "verbs": ["patch"]},
 )

@@ -5,7 +5,6 @@ Deliberately absent: decisions.
 """
 
 import gc
-import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from random import Random
@@ -18,12 +17,13 @@ from slackwater.app.clouds import open_clouds
 from slackwater.app.policy import scale_up_policy_of, slack_policy_of
 from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
 from slackwater.app.settings import Settings
+from slackwater.app.whatif.live import FleetView
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.slack.rule import SlackPolicy
 from slackwater.edge.kube.askers import askers
 from slackwater.edge.kube.buffer_status import BufferStatusWriter
-from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.config_maps import ConfigMapWriter
 from slackwater.edge.kube.errors import KubeError
 from slackwater.edge.kube.priorities import CONFIG_MAP, decode_priorities
@@ -32,12 +32,13 @@ from slackwater.edge.kube.resource_type import OnBroken
 from slackwater.edge.kube.surroundings import surroundings
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event
-from slackwater.model.ids import UnixTime
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.kinds import KindInterner
-from slackwater.model.nodegroups import GroupName
+from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.model.surroundings import SurroundingKind
-from slackwater.run.clock import monotonic
+from slackwater.run.clock import Times
 from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
 from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
@@ -69,20 +70,25 @@ class Scaling:
     def __init__(
         self,
         settings: Settings,
-        client: KubeClient,
+        client: ApiPort,
         world: World,
         kinds: KindInterner,
         *,
         submit: Callable[[Iterable[Effect]], None],
         on_broken: OnBroken,
         rng: Random,
+        times: Times = Times(),
     ) -> None:
         self._settings = settings
+        self._times = times
         self._client = client
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
         mirrors = settings.feature_gates.resource_slack and settings.autoscaler.slack.mirrors
-        types = (*surroundings(kinds, on_broken), *(askers(kinds, on_broken) if mirrors else ()))
-        self.reflectors: dict[str, Reflector[Any]] = {t.name: Reflector(client, t, rng=rng, config=config) for t in types}
+        more = askers(kinds, on_broken) if mirrors else ()
+        types = (*surroundings(kinds, on_broken, templates=mirrors), *more)
+        self.reflectors: dict[str, Reflector[Any]] = {
+            t.name: Reflector(client, t, rng=rng, config=config, clock=times.monotonic) for t in types
+        }
         self.intake = SurroundingsIntake({_kind(t.name): self.reflectors[t.name] for t in types})
         self.counts = LoopCounts()
         self._world = world
@@ -95,6 +101,7 @@ class Scaling:
         self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
         self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         self._autoscaler: Autoscaler | None = None
+        self._shrinks: Shrinking | None = None
 
     @property
     def last(self) -> LoopRecord | None:
@@ -105,6 +112,21 @@ class Scaling:
         """The newest record as JSON values."""
         return None if self.last is None else record_document(self.last)
 
+    def view(self) -> FleetView | None:
+        """What what-if reads of it, copied; None until everything around is listed."""
+        if not self.intake.ready:
+            return None
+        given = None if self._priorities is NO_PRIORITIES else self._priorities
+        return FleetView(around=self.intake.everything(), census=dict(self._fleet.census), priorities=given)
+
+    def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[Hindrance, str]]]:
+        """For how long a node has been a candidate for removal (None: it is none), and what holds it back."""
+        row = self._world.nodes.row_of.get(name)
+        node = None if row is None else self._world.nodes.by_row[row]
+        if self._shrinks is None or node is None:
+            return None, ()
+        return self._shrinks.held_back(name, group, ready=node.ready)
+
     def look(self) -> None:
         """To be called after each event of the world."""
         if self._autoscaler is not None:
@@ -112,22 +134,26 @@ class Scaling:
 
     async def run(self) -> None:
         """Until cancelled. The world has listed everything before."""
-        async with open_clouds(self._settings, self._client) as clouds, anyio.create_task_group() as group:
+        async with (
+            open_clouds(self._settings, self._client, now=self._times.wall) as clouds,
+            anyio.create_task_group() as group,
+        ):
             group.start_soon(self.intake.run, name="intake of surroundings")
             for name, task in clouds.tasks.items():
                 group.start_soon(task, name=name)
             await self.intake.synced()
+            shrinking = self._shrinks = self._shrinking()
             self._autoscaler = Autoscaler(
                 Senses(world=self._world, collector=self._collector, surroundings=self.intake, providers=clouds.providers),
                 fleet=self._fleet,
                 planning=Planning(GrowthPlanner(self._policy, refuses=self._refuses, slack=self._slack)),
                 submit=self._submit,
                 write_status=self._write_status,
-                clocks=Clocks(clock=monotonic, wall=_wall),
+                clocks=Clocks(clock=self._times.monotonic, wall=self._wall),
                 counts=self.counts,
                 config=loop_config_of(self._settings),
                 prepare=self._read_priorities,
-                shrinking=self._shrinking(),
+                shrinking=shrinking,
             )
             remover = MachineRemover(
                 self._world,
@@ -151,12 +177,15 @@ class Scaling:
             delays=shrink_delays_of(settings),
             timeout_seconds=seconds(settings.autoscaler.scale_down.simulation_timeout),
             submit=self._submit,
-            clock=monotonic,
-            wall=_wall,
+            clock=self._times.monotonic,
+            wall=self._wall,
         )
 
     def _tell(self, event: Event) -> None:
-        self._submit(self._world.apply(event, monotonic()))
+        self._submit(self._world.apply(event, self._times.monotonic()))
+
+    def _wall(self) -> UnixTime:
+        return UnixTime(self._times.wall())
 
     def _policy(self) -> ScaleUpPolicy:
         return scale_up_policy_of(self._settings, priorities=self._priorities, seed=self._seed)
@@ -227,10 +256,6 @@ def loop_config_of(settings: Settings) -> LoopConfig:
         longest_settle_seconds=max(settle, min(5.0, interval / 2)),
         call_seconds=seconds(autoscaler.creation.call_timeout),
     )
-
-
-def _wall() -> UnixTime:
-    return UnixTime(time.clock_gettime(time.CLOCK_REALTIME))
 
 
 def _kind(name: str) -> SurroundingKind:

@@ -7,9 +7,8 @@ group; servers finish what they answer and the dispatcher what it writes, both w
 import gc
 import signal
 import socket
-import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,17 +27,22 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from slackwater.app.agents import agents_app, agents_tls, max_connections
+from slackwater.app.explaining.answering import Clocks, Explaining
+from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.policy import answer_seconds_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Kube, OpsListener
-from slackwater.edge.kube.client import KubeClient, open_client
+from slackwater.app.whatif.answering import Answering
+from slackwater.app.whatif.live import FleetView, Taken, take
+from slackwater.edge.kube.client import ApiPort, open_client
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.neon import machines, migrations
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
+from slackwater.edge.web.agents import Agents
 from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
 from slackwater.edge.web.direct import Terms
 from slackwater.edge.web.extender import Extender
@@ -48,9 +52,10 @@ from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app, serve
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.events import Ticked
 from slackwater.model.hindrances import Hindrance
-from slackwater.model.ids import NodeName
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.kinds import KindInterner
-from slackwater.run.clock import monotonic
+from slackwater.model.nodegroups import NodeGroup
+from slackwater.run.clock import Times
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
@@ -70,6 +75,8 @@ class Running:
 
     world: World
     intake: Intake
+    extender: Extender
+    agents: Agents
 
 
 async def serve(
@@ -77,9 +84,10 @@ async def serve(
     *,
     config_path: str | None,
     kubeconfig: str | None,
+    api: AbstractAsyncContextManager[ApiPort] | None = None,
     on_ready: Callable[[Running], Awaitable[None]] | None = None,
 ) -> None:
-    """Runs the service until SIGTERM, SIGINT or cancellation.
+    """Runs the service until SIGTERM, SIGINT or cancellation. `api` stands in for the API server that the kubeconfig names.
 
     :raises KubeConfigError: no way to the API server is configured. :raises ListenError: an address is taken.
     """
@@ -89,13 +97,16 @@ async def serve(
         ops = _opened("ops", settings.listeners.ops, stack)
         extender = _opened("extender", settings.listeners.extender, stack)
         agents = _opened("agents", settings.listeners.agents, stack)
-        client = await stack.enter_async_context(open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings.kube)))
+        client = await stack.enter_async_context(
+            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings.kube)) if api is None else api
+        )
         service = Service(settings, client, rng)
         async with anyio.create_task_group() as root:
             root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
             await root.start(serve_app, service.ops, *ops, name="ops listener")
             await root.start(service.dispatcher.run, name="dispatcher")
             root.start_soon(service.intake.run, name="intake")
+            root.start_soon(service.explaining.run, name="explanations")
             await root.start(serve_direct, service.extender, *extender, name="extender listener")
             connections = max_connections(settings.listeners.agents)
             await root.start(serve_direct, service.agents, *agents, connections, name="agents listener")
@@ -107,20 +118,23 @@ async def serve(
             if service.scaling is not None:
                 root.start_soon(service.scaling.run, name="autoscaler")
             if on_ready is not None:
-                await on_ready(Running(world=service.world, intake=service.intake))
+                await on_ready(
+                    Running(world=service.world, intake=service.intake, extender=service.extender, agents=service.agents)
+                )
     _log.info("stopped")
 
 
 class Service:
-    """The objects, connected."""
+    """The objects, connected. `times` are the clocks of all of them."""
 
-    def __init__(self, settings: Settings, client: KubeClient, rng: Random) -> None:
+    def __init__(self, settings: Settings, client: ApiPort, rng: Random, times: Times = Times()) -> None:
         self._settings = settings
+        self._times = times
         self._view = SettingsView(as_file(settings))
         kinds = KindInterner()
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
         self._reflectors: dict[str, Reflector[Any]] = {
-            resource.name: Reflector(client, resource, rng=rng, config=config)
+            resource.name: Reflector(client, resource, rng=rng, config=config, clock=times.monotonic)
             for resource in (
                 nodes(_report_broken),
                 pods(kinds, _report_broken),
@@ -130,12 +144,12 @@ class Service:
             )
         }
         self.world = World(policy_of(settings), seed=rng.getrandbits(63))
-        self.intake = Intake(self.world, monotonic, self._reflectors)
+        self.intake = Intake(self.world, times.monotonic, self._reflectors)
         decoder = PodDecoder(kinds)
-        self._recorder = Recorder(client, instance=socket.gethostname(), now=_now, clock=time.monotonic)
-        writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: _now().isoformat())
+        self._recorder = Recorder(client, instance=socket.gethostname(), now=self._now, clock=times.monotonic)
+        writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: self._now().isoformat())
         self.dispatcher = Dispatcher(writer, self.intake.take, dispatcher_config_of(settings), rng=rng)
-        self.desk = Desk(self.world, self.dispatcher.submit_all, monotonic)
+        self.desk = Desk(self.world, self.dispatcher.submit_all, times.monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
         wakes = () if self.scaling is None else (self.scaling.look,)
@@ -148,7 +162,7 @@ class Service:
             victims=victims,
             readiness=self.intake,
             decode_pod=decoder.decode,
-            clock=monotonic,
+            clock=times.monotonic,
             metrics=ExtenderMetrics(registry),
             max_body_bytes=settings.extender.max_body_bytes,
         )
@@ -159,25 +173,43 @@ class Service:
             client=client,
             registry=registry,
         )
+        self.explaining = Explaining(
+            self.world,
+            fleet=self._fleet_view,
+            settings=lambda: self._settings,
+            held_back=self._held_back,
+            clocks=Clocks(clock=times.monotonic, wall=lambda: UnixTime(times.wall())),
+        )
         self.ops = ops_app(
             world=self.world,
             readiness=self.intake,
             registry=registry,
             settings=self._view,
-            clock=monotonic,
+            clock=times.monotonic,
             autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
             cancel_drain=self._cancel_drain,
+            what_if=Answering(self._taken, lambda: self._settings),
+            explain=self.explaining,
             certified=_asks_for_certificates(settings.listeners.ops),
         )
 
+    def _taken(self) -> Taken:
+        return take(self.world, self._fleet_view(), self._times.monotonic())
+
+    def _fleet_view(self) -> FleetView | None:
+        return None if self.scaling is None else self.scaling.view()
+
+    def _held_back(self, node: NodeName, group: NodeGroup) -> HeldBack:
+        return (None, ()) if self.scaling is None else self.scaling.held_back(node, group)
+
     def _cancel_drain(self, node: NodeName) -> CancelAnswer:
-        now = monotonic()
+        now = self._times.monotonic()
         answer, effects = self.world.removals.drains.cancel(node, Hindrance.CANCELLED, "asked for over HTTP", now)
         self.dispatcher.submit_all(effects)
         _log.info("drain cancelled" if answer == "cancelled" else "drain not cancelled", node=node, answer=answer)
         return answer
 
-    def _scaling(self, client: KubeClient, kinds: KindInterner, rng: Random) -> Scaling:
+    def _scaling(self, client: ApiPort, kinds: KindInterner, rng: Random) -> Scaling:
         return Scaling(
             self._settings,
             client,
@@ -186,7 +218,11 @@ class Service:
             submit=self.dispatcher.submit_all,
             on_broken=_report_broken,
             rng=rng,
+            times=self._times,
         )
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._times.wall(), UTC)
 
     def _registry(self) -> CollectorRegistry:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # else one more series for each, which nobody reads
@@ -255,10 +291,6 @@ def _most_writes(kube: Kube) -> int:
 
 def _asks_for_certificates(listener: OpsListener) -> bool:
     return listener.tls is not None and listener.tls.client_ca_file is not None
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _report_broken(resource: str, name: str, error: Exception) -> None:

@@ -227,6 +227,8 @@ class NodeUnmarked:
 #: accepted: the API server has taken it; the watch tells when the pod is gone. gone: there was no such pod any more.
 #: blocked: a budget allows no disruption now. refused: it will not have it. unreachable: no answer; nobody knows.
 EvictionOutcome = Literal["accepted", "gone", "blocked", "refused", "unreachable"]
+#: Of a node, by its provider.
+RemovalOutcome = Literal["deleted", "failed", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ class NodeRemoved:
     """
 
     name: NodeName
-    outcome: Literal["deleted", "failed", "unknown"]
+    outcome: RemovalOutcome
     detail: str
 
 

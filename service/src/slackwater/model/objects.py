@@ -68,6 +68,7 @@ class Pod:
     `unschedulable_message` is the text of condition PodScheduled=False, reason Unschedulable: what the scheduler last said.
     `ready` is false where condition Ready is there and not True. `overdue_at` is when a pod that is being deleted should have
     ended: its deletion timestamp plus its time to end; None for every other pod. `ties` are its controller and the like.
+    `successor` is the kind of a pod that is made anew for this one, where that may ask more: the node refuses a resize.
     """
 
     uid: PodUid
@@ -98,6 +99,12 @@ class Pod:
     gates: tuple[str, ...] = ()
     #: For how long after its creation no node may be added for it, by an annotation of its own.
     scale_up_delay_seconds: float | None = None
+    successor: Kind | None = None
+
+    @property
+    def kind_anew(self) -> Kind:
+        """Of a pod that is made anew for this one."""
+        return self.successor or self.kind
 
     @property
     def need(self) -> Amounts:

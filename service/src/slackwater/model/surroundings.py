@@ -1,4 +1,4 @@
-"""Objects that only planners read: namespaces, storage, DaemonSets. Their changes, and all of them at one moment.
+"""Objects that only planners read: namespaces, storage, controllers of pods. Their changes, and all of them at one moment.
 
 Deliberately absent: nodes and pods, which the world keeps.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from slackwater.model.buffers import Askers, CapacityBuffer, Workload
+from slackwater.model.controllers import Targets, Wanted
 from slackwater.model.objects import Pod
 from slackwater.model.storage import (
     Attachment,
@@ -30,11 +31,11 @@ SurroundingKind = Literal[
     "csistoragecapacities",
     "volumeattachments",
     "daemonsets",
-    "deployments",
     "replicasets",
+    "replicationcontrollers",
     "statefulsets",
     "jobs",
-    "replicationcontrollers",
+    "deployments",
     "podtemplates",
     "capacitybuffers",
 ]
@@ -91,6 +92,7 @@ Surrounding = (
     | StorageCapacity
     | Attachment
     | DaemonSet
+    | Wanted
     | Workload
     | CapacityBuffer
 )
@@ -124,3 +126,4 @@ class Surroundings:
     storage: Storage | None = None
     daemons: tuple[Pod, ...] | None = None
     askers: Askers | None = None
+    replicas: Targets | None = None

@@ -27,8 +27,8 @@ WRITE_SECONDS: Final = 1.5
 RECORD_SECONDS: Final = 0.5
 #: A wait for room is cut to this.
 LONGEST_WAIT_SECONDS: Final = 60.0
-#: Between two refusals of one kind in the log.
-_REFUSAL_LOG_SECONDS: Final = 10.0
+#: Between two lines of the log about permits that were not written in time: after a restart of a large cluster there are many.
+_LATE_LOG_SECONDS: Final = 10.0
 
 
 class Desk:
@@ -42,6 +42,8 @@ class Desk:
         self._for_room: dict[Row, anyio.Event] = {}
         self._for_record: dict[NodeName, anyio.Event] = {}
         self.waiting = 0  #: agents that wait for room now
+        self._late = 0  #: permits not written in time since the log last told
+        self._tell_late_at = Instant(0.0)
 
     def ask(
         self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None
@@ -71,8 +73,15 @@ class Desk:
         await self._until_written(decided.uid)
         answer = self._world.permit_answer(decided)
         if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
-            _log.warning("permit not written in time", pod=str(ask.key), answered="what was written before")
+            self._tell_late(ask)
         return answer
+
+    def _tell_late(self, ask: PermitAsk) -> None:
+        self._late, now = self._late + 1, self._clock()
+        if now >= self._tell_late_at:
+            told = "what was written before"
+            _log.warning("permits not written in time", permits=self._late, last=str(ask.key), answered=told)
+            self._late, self._tell_late_at = 0, Instant(now + _LATE_LOG_SECONDS)
 
     def _decide(self, ask: PermitAsk, caller: Caller | None) -> Decided | PermitRefusal:
         decided = self._world.ask_permit(ask, caller, self._clock())

@@ -89,13 +89,19 @@ class Ticket:
 
     effect: Effect
     latest: Outcome = Outcome("again", detail="not attempted in time")
-    _ended: anyio.Event = field(default_factory=anyio.Event)
+    _finished: bool = False
+    #: Made for whoever waits: mostly nobody does.
+    _waited_for: anyio.Event | None = None
 
     def finish(self) -> None:
-        self._ended.set()
+        self._finished = True
+        if self._waited_for is not None:
+            self._waited_for.set()
 
     async def ended(self) -> Outcome:
-        await self._ended.wait()
+        if not self._finished:
+            self._waited_for = self._waited_for or anyio.Event()
+            await self._waited_for.wait()
         return self.latest
 
 

@@ -1,8 +1,8 @@
 """The outside world as the loops need it. The consumer owns the Protocol; `edge` implements it (kube, sandbox)."""
 
-from collections.abc import AsyncGenerator, Awaitable, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event, FeedEvent
@@ -133,3 +133,52 @@ class NodeProvider(Protocol):
         none is deleted. After any other error some may be deleted; the same call may be made again.
         """
         ...
+
+
+#: What may be asked of the cluster as it is, or as it would be.
+Question = Literal["scale-up"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supposed:
+    """How the cluster is supposed to differ from what it is. Everything is as its user wrote it, in Kubernetes' own words.
+
+    `objects` are there besides, or in place of those of their name. `remove` names what is not there: `kind`, `name`, and
+    `namespace` where there is one. `configuration` is laid over the one in force. `accounting`: our own rules count too.
+    """
+
+    objects: Sequence[Mapping[str, Any]] = ()
+    remove: Sequence[Mapping[str, str]] = ()
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    accounting: bool = False
+
+
+class WhatIfRefused(Exception):
+    """A question that has no answer: what of it was seen, and what is wanted. `busy`: none now, since others are answered."""
+
+    def __init__(self, problem: str, *, busy: bool = False) -> None:
+        super().__init__(problem)
+        self.busy = busy
+
+
+class WhatIf(Protocol):
+    """Answers what-if on the present picture, as JSON. It changes nothing. Raises `WhatIfRefused` only."""
+
+    async def __call__(self, question: Question, supposed: Supposed, /) -> bytes: ...
+
+
+#: What can be explained.
+Explained = Literal["pod", "node", "group", "permit", "migration", "gate"]
+
+
+class NothingThere(Exception):
+    """What was asked about does not exist; the message names it."""
+
+
+class Explain(Protocol):
+    """Explains an object of the present picture, as JSON. It changes nothing. `namespace` is empty for what has none.
+
+    Raises `NothingThere`, or `WhatIfRefused` where too many ask.
+    """
+
+    async def __call__(self, what: Explained, namespace: str, name: str, /) -> bytes: ...

@@ -5,12 +5,13 @@ Deliberately absent: the world, which needs none of it; and readiness of the ser
 
 from collections.abc import Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import structlog
 
 from slackwater.model.buffers import Askers, CapacityBuffer, Workload
+from slackwater.model.controllers import ControllerKey, Wanted
 from slackwater.model.objects import Pod
 from slackwater.model.storage import Attachment, Storage
 from slackwater.model.surroundings import (
@@ -30,6 +31,15 @@ from slackwater.run.ports import Feed
 
 _log = structlog.get_logger(__name__)
 
+#: API group and kind of the controllers that are followed.
+_CONTROLLERS: Final[Mapping[SurroundingKind, tuple[str, str]]] = {
+    "daemonsets": ("apps", "DaemonSet"),
+    "replicasets": ("apps", "ReplicaSet"),
+    "replicationcontrollers": ("", "ReplicationController"),
+    "statefulsets": ("apps", "StatefulSet"),
+    "jobs": ("batch", "Job"),
+}
+
 
 class SurroundingsIntake:
     """Drains the feeds. `ready` when each has listed once."""
@@ -39,6 +49,8 @@ class SurroundingsIntake:
         self._unlisted = set(feeds)
         self._synced = anyio.Event()
         self._objects: dict[SurroundingKind, dict[SurroundingKey, Any]] = {kind: {} for kind in feeds}
+        #: Kept beside the objects: there are thousands, and some change in every loop.
+        self._replicas: dict[ControllerKey, int] = {}
         self._changed: set[SurroundingKind] = set(feeds)
         #: Workloads that carry the annotation, so that nobody has to look through all of them.
         self._marked: dict[tuple[SurroundingKind, SurroundingKey], Workload] = {}
@@ -72,12 +84,21 @@ class SurroundingsIntake:
         """One change."""
         self._changed.add(event.kind)
         self._marked.pop((event.kind, event.key), None)
+        if event.kind in _CONTROLLERS:
+            self._count(event)
         if isinstance(event, SurroundingSeen):
             self._objects[event.kind][event.key] = event.value
             if isinstance(event.value, Workload) and event.value.slack:
                 self._marked[event.kind, event.key] = event.value
         else:
             self._objects[event.kind].pop(event.key, None)
+
+    def _count(self, event: SurroundingEvent) -> None:
+        controller: ControllerKey = (event.key.namespace, Owner(*_CONTROLLERS[event.kind], event.key.name))
+        if isinstance(event, SurroundingGone):
+            self._replicas.pop(controller, None)
+        else:
+            self._replicas[controller] = event.value.replicas if isinstance(event.value, Wanted | Workload) else 0
 
     def begin_again(self) -> None:
         """Everything is told once more."""
@@ -89,10 +110,17 @@ class SurroundingsIntake:
         namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
         return Surroundings(
             namespaces={key.name: found.labels for key, found in namespaces.items()} if "namespaces" in changed else None,
-            storage=self._storage() if changed - {"namespaces", "daemonsets"} - ASKING else None,
+            storage=self._storage() if changed - {"namespaces", *_CONTROLLERS} - ASKING else None,
             daemons=self._daemons() if "daemonsets" in changed else None,
+            replicas=dict(self._replicas) if changed & _CONTROLLERS.keys() else None,
             askers=self._askers() if changed & ASKING else None,
         )
+
+    def everything(self) -> Surroundings:
+        """All there is, in copies; what `changes` will tell next stays what it is."""
+        namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
+        labels = {key.name: found.labels for key, found in namespaces.items()}
+        return Surroundings(namespaces=labels, storage=self._storage(), daemons=self._daemons())
 
     def _askers(self) -> Askers:
         """Buffers with what they refer to, and marked workloads."""
@@ -110,8 +138,8 @@ class SurroundingsIntake:
 
     def _workload(self, namespace: str, ref: Owner) -> Workload | None:
         kind = WORKLOAD_KINDS.get((ref.group, ref.kind))
-        found: Workload | None = None if kind is None else self._objects.get(kind, {}).get(SurroundingKey(namespace, ref.name))
-        return found
+        found = None if kind is None else self._objects.get(kind, {}).get(SurroundingKey(namespace, ref.name))
+        return found if isinstance(found, Workload) else None
 
     def _daemons(self) -> tuple[Pod, ...]:
         sets: dict[SurroundingKey, DaemonSet] = self._objects["daemonsets"]

@@ -155,9 +155,11 @@ class Evacuations:
         return bool(self._guests.get(row))
 
     def _anew(self, tenant: Tenant) -> Tenant:
-        """The pod as its controller makes it anew: not one that is being deleted."""
+        """The pod as its controller makes it anew: not one that is being deleted, nor one whose node refuses it something."""
         pod = tenant.pod
-        return Tenant(pod, self._picture.kind_id(pod.kind, pod.labels)) if pod.deleting else tenant
+        if not pod.deleting and pod.successor is None:
+            return tenant
+        return Tenant(pod, self._picture.kind_id(pod.kind_anew, pod.labels))
 
     def _in_order(self, row: Row, tenants: Sequence[Tenant]) -> list[Tenant]:
         """Who looks for a place first. 1. higher priority  2. larger, as a share of the node  3. of the kind that stands there

@@ -118,6 +118,16 @@ def feasible(picture: Picture, kind: KindId, *, without: str | None = None) -> V
     return Verdicts(codes)
 
 
+def judged_apart(picture: Picture, kind: KindId) -> dict[str, Codes]:
+    """What each predicate that has a word on the kind says for itself, by its name; not to be written to.
+
+    Of a row that several reject, `feasible` has only the first word. What refuses the pod whatever the node is not in it.
+    """
+    numbered = picture.of(kind)
+    parts = ((predicate, predicate.part(picture, numbered)) for predicate in PREDICATES)
+    return {predicate.name: _codes(picture, numbered, predicate, part) for predicate, part in parts if part is not None}
+
+
 def refused(picture: Picture, kind: Numbered) -> Refusal | None:
     """The word on the pod itself, from the first plug-in that has one."""
     if kind.kind.node_affinity is not None and names_asked(kind.kind) == frozenset():

@@ -37,6 +37,7 @@ from slackwater.simulate.kindtable import KindId, KindTable, Numbered, keys_read
 from slackwater.simulate.namespaces import Namespaces
 from slackwater.simulate.nodefacts import FIRST_RESOURCES, PODS, NodeFacts
 from slackwater.simulate.rowjournal import RowJournal
+from slackwater.simulate.undo import Done, LiveSet, ManyPodsMoved, NodeChanged, PodsMoved, RowsAdded, StorageChanged
 from slackwater.simulate.valuecolumn import grown
 
 _NOWHERE: Final = -1
@@ -75,7 +76,7 @@ class Picture:
         self.storage_version = 0
         #: With a ledger: is a pod refused that lacks a request?
         self.missing_requests_refused = True
-        self._trials: list[list[_Done]] = []
+        self._trials: list[list[Done]] = []
 
     @classmethod
     def build(
@@ -134,9 +135,9 @@ class Picture:
 
     def place(self, kind: KindId, row: int, copies: int = 1) -> None:
         """Puts pods on a row, whether they fit or not."""
-        self._change(kind, row, copies)
+        self.shift(kind, row, copies)
         if self._trials:
-            self._trials[-1].append(_Pods(kind, row, copies))
+            self._trials[-1].append(PodsMoved(kind, row, copies))
 
     def remove(self, kind: KindId, row: int, copies: int = 1) -> None:
         """Takes pods off a row; they must have been put there."""
@@ -144,9 +145,9 @@ class Picture:
 
     def place_many(self, kind: KindId, rows: Rows, copies: Int64) -> None:
         """`copies[i]` pods on `rows[i]`; rows are distinct."""
-        self._change_many(kind, rows, copies)
+        self.shift_many(kind, rows, copies)
         if self._trials:
-            self._trials[-1].append(_ManyPods(kind, rows.copy(), copies.copy()))
+            self._trials[-1].append(ManyPodsMoved(kind, rows.copy(), copies.copy()))
 
     def add_nodes(self, nodes: Iterable[Node]) -> range:
         """New rows for nodes, in order. Raises ValueError where a name is there already."""
@@ -165,7 +166,7 @@ class Picture:
     def _added(self, first: int) -> None:
         self._make_room()
         if self._trials:
-            self._trials[-1].append(_Added(first))
+            self._trials[-1].append(RowsAdded(first))
 
     def put_node(self, row: Row, node: Node) -> None:
         """A node as it is now; its name and row stay."""
@@ -175,7 +176,7 @@ class Picture:
         self.facts.put(row, node)
         self._make_room()
         if self._trials:
-            self._trials[-1].append(_Changed(row, before))
+            self._trials[-1].append(NodeChanged(row, before))
 
     def give_row(self, row: Row, node: Node) -> None:
         """A closed row without pods becomes this node's. Raises ValueError where the row is in use, or the name elsewhere."""
@@ -185,8 +186,8 @@ class Picture:
         self.facts.put(row, node)
         self._make_room()
         if self._trials:
-            self._trials[-1].append(_Closed(row, False))
-            self._trials[-1].append(_Changed(row, before))
+            self._trials[-1].append(LiveSet(row, False))
+            self._trials[-1].append(NodeChanged(row, before))
 
     def close(self, row: Row) -> None:
         """Takes a node out: nothing fits there, and its pods count for nobody. Its row stays; `open` brings it back."""
@@ -199,7 +200,14 @@ class Picture:
         before = bool(self.facts.live[row])
         self.facts.set_live(row, live=live)
         if self._trials:
-            self._trials[-1].append(_Closed(row, before))
+            self._trials[-1].append(LiveSet(row, before))
+
+    def judge_by(self, ledger: NodeColumns | None) -> None:
+        """Our own accounting by these columns from now on, whose rows are this picture's; None: it is not judged."""
+        if self._trials:
+            raise RuntimeError("the ledger is replaced within a trial, want it before or after")
+        self.ledger = ledger
+        self.kept = {key: kept for key, kept in self.kept.items() if not (isinstance(key, tuple) and key[0] == "Ledger")}
 
     def put_storage(self, storage: Storage) -> None:
         """Claims, volumes and the like as they are now."""
@@ -212,7 +220,7 @@ class Picture:
     def _put_storage(self, storage: Storage, *, renews: bool) -> None:
         """`renews`: answers that were kept may be wrong now, now and when the trial is dropped."""
         if self._trials:
-            self._trials[-1].append(_Stored(self.storage, renews))
+            self._trials[-1].append(StorageChanged(self.storage, renews))
         self.storage = storage
         self.storage_version += 1
         if renews:
@@ -246,7 +254,8 @@ class Picture:
         elif self._trials:
             self._trials[-1].extend(done)
 
-    def _change(self, kind: KindId, row: int, count: int) -> None:
+    def shift(self, kind: KindId, row: int, count: int) -> None:
+        """As `place`, but no trial hears of it: for `undo`."""
         self.used[:, row] += self.kinds.requests[:, kind] * count
         self.scored[:, row] += self.kinds.scored[:, kind] * count
         if self.ledger is not None:
@@ -258,7 +267,8 @@ class Picture:
             self.attached_version += 1
         self.journal.note(row)
 
-    def _change_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
+    def shift_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
+        """As `place_many`, but no trial hears of it: for `undo`."""
         self.used[:, rows] += np.outer(self.kinds.requests[:, kind], counts)
         self.scored[:, rows] += np.outer(self.kinds.scored[:, kind], counts)
         if self.ledger is not None:
@@ -331,72 +341,6 @@ class Trial:
     def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None) -> None:
         if not self._ended:
             self.drop()
-
-
-class _Pods:
-    __slots__ = ("count", "kind", "row")
-
-    def __init__(self, kind: KindId, row: int, count: int) -> None:
-        self.kind, self.row, self.count = kind, row, count
-
-    def undo(self, picture: Picture) -> None:
-        picture._change(self.kind, self.row, -self.count)
-
-
-class _ManyPods:
-    __slots__ = ("counts", "kind", "rows")
-
-    def __init__(self, kind: KindId, rows: Rows, counts: Int64) -> None:
-        self.kind, self.rows, self.counts = kind, rows, counts
-
-    def undo(self, picture: Picture) -> None:
-        picture._change_many(self.kind, self.rows, -self.counts)
-
-
-class _Added:
-    __slots__ = ("first",)
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-
-    def undo(self, picture: Picture) -> None:
-        picture.facts.truncate(self.first)
-
-
-class _Changed:
-    __slots__ = ("before", "row")
-
-    def __init__(self, row: Row, before: Node) -> None:
-        self.row, self.before = row, before
-
-    def undo(self, picture: Picture) -> None:
-        picture.facts.put(self.row, self.before)
-
-
-class _Closed:
-    __slots__ = ("live", "row")
-
-    def __init__(self, row: Row, live: bool) -> None:
-        self.row, self.live = row, live
-
-    def undo(self, picture: Picture) -> None:
-        picture.facts.set_live(self.row, live=self.live)
-
-
-class _Stored:
-    __slots__ = ("before", "renews")
-
-    def __init__(self, before: Storage, renews: bool) -> None:
-        self.before, self.renews = before, renews
-
-    def undo(self, picture: Picture) -> None:
-        picture.storage = self.before
-        picture.storage_version += 1
-        if self.renews:
-            picture.kept.clear()
-
-
-_Done = _Stored | _Pods | _ManyPods | _Added | _Changed | _Closed
 
 
 def _numbers(values: Sequence[object]) -> Rows:

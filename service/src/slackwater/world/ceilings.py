@@ -33,8 +33,10 @@ _RESTLESS_FACTOR: Final = 4.0
 _MOST_RESTLESS: Final = 3
 #: After a write that was refused.
 _PATIENCE_SECONDS: Final = 5.0
-#: Lazy writes that one tick starts; the others follow with the next.
-_MAX_PER_TICK: Final = 32
+#: Lazy writes that one tick starts; the others follow with the next. So few that agents' answers hardly wait for them.
+_MAX_PER_TICK: Final = 16
+#: When a lazy write is due that somebody waits for: before all others, and however many there are.
+_AT_ONCE: Final = Instant(0.0)
 #: How often one growth is written anew after finding another text there than expected.
 _MAX_ATTEMPTS: Final = 3
 
@@ -139,7 +141,7 @@ class Ceilings:
         for uid in self.still_on_record(node):
             standing = self._standings.get(uid)
             if standing is not None and standing.writing is None and standing.written_at <= now:
-                self._settle(uid, standing, now)
+                self._settle(uid, standing, _AT_ONCE)
 
     def still_on_record(self, node: NodeName) -> list[PodUid]:
         """Whose records would take the node over Total, were we to restart now."""
@@ -265,7 +267,7 @@ class Ceilings:
         """The lazy writes whose time has come."""
         effects = [effect for node in self._released for effect in self._unblock(node, now)]
         self._released.clear()
-        while self._due and self._due[0][0] <= now and len(effects) < _MAX_PER_TICK:
+        while self._due and self._due[0][0] <= (now if len(effects) < _MAX_PER_TICK else _AT_ONCE):
             at, uid = heapq.heappop(self._due)
             standing = self._standings.get(uid)
             if standing is not None and standing.settle_at == at:

@@ -1,7 +1,8 @@
 """Which nodes and pods changed since somebody last asked: noted as it happens, collected for planners.
 
-While nobody watches nothing is noted. Noting costs an entry in a set; collecting costs what changed, however large the
-cluster, and may be done a part at a time. Deliberately absent: what planners make of it.
+Several may collect from one world, each for itself. While nobody watches nothing is noted. Noting costs an entry in a set;
+collecting costs what changed, however large the cluster, and may be done a part at a time. Deliberately absent: what planners
+make of it.
 """
 
 from collections.abc import Iterable
@@ -13,11 +14,12 @@ from slackwater.model.kinds import Kind
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.surroundings import Surroundings
+from slackwater.world.claims import Claim
 from slackwater.world.world import World
 
 
 class ChangeCollector:
-    """Watches one world for one reader, from its making on."""
+    """Watches one world for one reader, from its making until `stop`."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -27,8 +29,16 @@ class ChangeCollector:
         self._old_pods: list[PodUid] = []
         self._budgets_version = -1
         self.begin_again()
-        world.pods.changed = world.claims.changed = self._pods
-        world.nodes.changed = self._nodes
+        world.pods.changed = (*world.pods.changed, self._pods)
+        world.claims.changed = (*world.claims.changed, self._pods)
+        world.nodes.changed = (*world.nodes.changed, self._nodes)
+
+    def stop(self) -> None:
+        """Nothing is noted for it any more."""
+        world, pods, nodes = self._world, self._pods, self._nodes
+        world.pods.changed = tuple(noted for noted in world.pods.changed if noted is not pods)
+        world.claims.changed = tuple(noted for noted in world.claims.changed if noted is not pods)
+        world.nodes.changed = tuple(noted for noted in world.nodes.changed if noted is not nodes)
 
     def begin_again(self) -> None:
         """Everything is told once more: what was told last may not have been understood."""
@@ -85,14 +95,16 @@ class ChangeCollector:
 
     def _pod(self, uid: PodUid) -> Pod | None:
         pod = self._world.pods.known(uid)
-        if pod is None or pod.ended:
-            return None
-        claim = self._world.claims.get(uid)
-        if claim is None:
-            return pod if pod.vertical is None else _taking(pod, pod.need)
-        if claim.node != pod.node:
-            pod = replace(pod, node=claim.node)
-        return _taking(pod, claim.account.reserved)
+        return None if pod is None or pod.ended else as_counted(pod, self._world.claims.get(uid))
+
+
+def as_counted(pod: Pod, claim: Claim | None) -> Pod:
+    """A pod that has not ended, where and as much as it counts; see `model.changes`."""
+    if claim is None:
+        return pod if pod.vertical is None else _taking(pod, pod.need)
+    if claim.node != pod.node:
+        pod = replace(pod, node=claim.node)
+    return _taking(pod, claim.account.reserved)
 
 
 def _taking(pod: Pod, amounts: Amounts) -> Pod:

@@ -46,12 +46,12 @@ class Claims:
         self._waiting: dict[PodUid, None] = {}
         #: What a snapshot copies: the claims whose node has a row.
         self.placed: dict[PodUid, PlacedPod] = {}
-        #: UIDs of pods whose place or account changed, for whoever watches; None: nobody does.
-        self.changed: set[PodUid] | None = None
+        #: UIDs of pods whose place or account changed, one set for each who watches.
+        self.changed: tuple[set[PodUid], ...] = ()
 
     def _note(self, uid: PodUid) -> None:
-        if self.changed is not None:
-            self.changed.add(uid)
+        for noted in self.changed:
+            noted.add(uid)
 
     def get(self, uid: PodUid) -> Claim | None:
         return self._claims.get(uid)

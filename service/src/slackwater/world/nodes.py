@@ -28,8 +28,8 @@ class NodeTable:
         self.freed: set[int] = set()
         #: How often a node became ready.
         self.became_ready = 0
-        #: Names of nodes that came, changed or went, for whoever watches; None: nobody does.
-        self.changed: set[NodeName] | None = None
+        #: Names of nodes that came, changed or went, one set for each who watches.
+        self.changed: tuple[set[NodeName], ...] = ()
         self.row_of: dict[NodeName, Row] = {}
         self._row_of_utf8: dict[bytes, Row] = {}
         self.by_row: list[Node | None] = []
@@ -49,8 +49,8 @@ class NodeTable:
 
     def put(self, node: Node) -> bool:
         """Takes the node as it is now. True where room appeared: it is new, or has grown."""
-        if self.changed is not None:
-            self.changed.add(node.name)
+        for noted in self.changed:
+            noted.add(node.name)
         row = self.row_of.get(node.name)
         known = None if row is None else self.by_row[row]
         self.became_ready += node.ready and (known is None or not known.ready)
@@ -102,8 +102,8 @@ class NodeTable:
         """Forgets a node and closes its row; None where it was not known."""
         row = self.row_of.pop(name, None)
         if row is not None:
-            if self.changed is not None:
-                self.changed.add(name)
+            for noted in self.changed:
+                noted.add(name)
             del self._row_of_utf8[name.encode()]
             self.by_row[row] = None
             self.facts.set_live(row, live=False)
@@ -121,8 +121,8 @@ class NodeTable:
         for row, node in enumerate(self.by_row):
             if node is not None:
                 self._open(Row(row), node)
-        if self.changed is not None:
-            self.changed.update(self.row_of)
+        for noted in self.changed:
+            noted.update(self.row_of)
 
     def rows_of(self, names: Sequence[str]) -> Rows:
         """The row of each name, `NO_ROW` for unknown ones; shape (len(names),)."""

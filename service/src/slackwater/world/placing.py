@@ -1,10 +1,12 @@
 """The filter and prioritize questions, answered from the picture. Only filter changes anything: holds and memory."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from slackwater.decide.placement.scores import extender_scores, randomized
-from slackwater.model.columns import Codes, Int64, Rows, vertical
-from slackwater.model.ids import Instant, Row
+from slackwater.model.columns import Codes, Int64, NodeColumns, Rows, vertical
+from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
@@ -14,6 +16,22 @@ from slackwater.world.nodes import NO_ROW
 from slackwater.world.policy import Policy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.preemptors import Preemptors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What filter would look at for a pod now. `reason` is what of the pod itself has it refused, OK where nothing does.
+
+    `denied`: nodes where its bind was refused a moment ago. `waits_for`: victims of its preemption. `only_on`: where its bind,
+    or its migration, has its room. `columns` are a copy, in which the pod's own hold and room of less important preemptors are
+    free.
+    """
+
+    reason: Reason
+    denied: frozenset[NodeName]
+    waits_for: tuple[str, ...]
+    only_on: NodeName | None
+    columns: NodeColumns
 
 
 class Placing:
@@ -104,6 +122,34 @@ class Placing:
         if len(rows) and rows.min() < 0:
             codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
         return codes
+
+    def seen(self, pod: Pod, policy: Policy, now: Instant) -> Seen:
+        """For whoever explains: the same as filter looks at, and nothing changes."""
+        uid = pod.uid
+        with self._room.beside(pod.priority, self._preemptions.number_of(uid)):
+            columns = self._ledger.columns.copy()
+        hold = self._holds.get(uid)
+        if hold is not None and len(hold.counted):
+            columns.held[:, hold.counted] -= vertical(hold.amounts)
+        reason, only_on = self._itself(pod, policy, now)
+        return Seen(
+            reason=reason,
+            denied=frozenset(node for of, node, _, _ in self._denials.left(now) if of == uid),
+            waits_for=self._preemptions.waits_for(uid),
+            only_on=only_on,
+            columns=columns,
+        )
+
+    def _itself(self, pod: Pod, policy: Policy, now: Instant) -> tuple[Reason, NodeName | None]:
+        if self._preemptions.gated(pod.uid):
+            return Reason.GATED, None
+        about_pod = self.about_the_pod(pod, policy)
+        claim, move = self._claims.get(pod.uid), self._migrating.landing_of(pod, now)
+        if about_pod is Reason.OK and claim is not None:
+            return Reason.POD_BOUND_ELSEWHERE, claim.node
+        if about_pod is Reason.OK and move is not None and move.landing is not None:
+            return Reason.LANDING_ELSEWHERE, move.landing
+        return about_pod, None
 
     def about_the_pod(self, pod: Pod, policy: Policy) -> Reason:
         """What of the pod itself makes it be refused on every node; OK where nothing does."""

@@ -23,8 +23,8 @@ class PodTable:
         #: When to forget that the pod is gone, and whether a read said so.
         self._gone: dict[PodUid, tuple[Instant, bool]] = {}
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
-        #: UIDs of pods that came, changed or went, for whoever watches; None: nobody does.
-        self.changed: set[PodUid] | None = None
+        #: UIDs of pods that came, changed or went, one set for each who watches.
+        self.changed: tuple[set[PodUid], ...] = ()
         #: How often a pod was first said to fit nowhere: whoever adds nodes looks when it moves.
         self.became_stuck = 0
         #: How many pods have each priority, which never changes.
@@ -53,8 +53,8 @@ class PodTable:
         (self.leaving.add if pod.deleting else self.leaving.discard)(pod.uid)
         self._uid_of[pod.key] = pod.uid
         self._overheard.pop(pod.uid, None)
-        if self.changed is not None:
-            self.changed.add(pod.uid)
+        for noted in self.changed:
+            noted.add(pod.uid)
         return True
 
     def overhear(self, pod: Pod, now: Instant) -> None:
@@ -73,8 +73,8 @@ class PodTable:
         dropped = self._pods.pop(uid, None)
         self.leaving.discard(uid)
         self._count(dropped, -1)
-        if self.changed is not None:
-            self.changed.add(uid)
+        for noted in self.changed:
+            noted.add(uid)
         return dropped
 
     def _count(self, pod: Pod | None, change: int) -> None:

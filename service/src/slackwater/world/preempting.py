@@ -122,6 +122,11 @@ class Preemptions:
         found = self._running.get(uid)
         return None if found is None else found.number
 
+    def waits_for(self, uid: PodUid) -> tuple[str, ...]:
+        """Names of the victims that have to be gone before the pod is tried again; UIDs of those that are none of its own."""
+        found = self._running.get(uid)
+        return () if found is None else tuple(sorted(str(found.victims.get(victim, victim)) for victim in found.waiting))
+
     def rests(self, uid: PodUid, now: Instant) -> bool:
         """Has the API server failed this preemptor just now?"""
         return self._resting.get(uid, now) > now

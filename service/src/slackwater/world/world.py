@@ -41,7 +41,7 @@ from slackwater.world.migrating import Migrating
 from slackwater.world.nominating import Nominations
 from slackwater.world.occupants import Occupants
 from slackwater.world.permits import Decided, Permits
-from slackwater.world.placing import Placing
+from slackwater.world.placing import Placing, Seen
 from slackwater.world.policy import Policy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.preemptors import Preemptors
@@ -328,6 +328,10 @@ class World:
     def permit_answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
         """What may be told now of a decision: no more than is written."""
         return self._permits.answer(decided)
+
+    def seen(self, pod: Pod, now: Instant) -> Seen:
+        """What filter would look at for the pod now; nothing changes."""
+        return self._placing.seen(pod, self.policy, now)
 
     def snapshot(self) -> Snapshot:
         """A frozen copy of the picture."""

@@ -1,16 +1,11 @@
 """`slackwater demo`: a cluster with the service and a small workload, to look at."""
 
 import argparse
-import sys
 from functools import partial
 from typing import Final
 
 from slackwater.app.commands.failure import ANSWERED_NO, CommandFailed, messages
 
-_NO_SANDBOX: Final = (
-    "slackwater: the embedded sandbox cluster comes with a later version; this is the real control plane, as with "
-    "--control-plane"
-)
 _MOST: Final = 100_000
 
 
@@ -18,11 +13,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "demo",
         help="a cluster with the service and a small workload, to look at",
-        description="Starts a cluster on this machine, runs the service and a small workload in it, and prints the "
-        "addresses to look at. Ctrl-C ends everything. The first run builds the control plane from Go modules, which "
-        "takes some minutes; later runs start in seconds.",
+        description="Runs the service and a small workload in a sandbox cluster inside this process, and prints the addresses "
+        "to look at. Ctrl-C ends everything. With --control-plane the cluster is a real control plane on this machine: its "
+        "first run builds it from Go modules, which takes some minutes; later runs start in seconds.",
     )
-    parser.add_argument("--control-plane", action="store_true", help="a real control plane (always so in this version)")
+    parser.add_argument("--control-plane", action="store_true", help="a real control plane instead of the sandbox")
     parser.add_argument("--duration", metavar="TIME", type=_duration, help='end after this time, e.g. "30s"')
     parser.add_argument("--nodes", metavar="N", type=_count, default=20, help="nodes of the cluster (default: 20)")
     parser.add_argument("--pods", metavar="N", type=_count, default=200, help="pods of the workload (default: 200)")
@@ -36,15 +31,20 @@ def run(args: argparse.Namespace) -> int:
 
     from slackwater.app.commands.logs import set_up_logs
     from slackwater.app.controlplane.errors import ControlPlaneError
-    from slackwater.app.demo import run_demo
+    from slackwater.app.demo import run_real_demo
+    from slackwater.app.sandboxdemo import run_sandbox_demo
 
-    if not args.control_plane:
-        print(_NO_SANDBOX, file=sys.stderr)
     set_up_logs("console", level=logging.WARNING)
     failed: list[str] = []
+    run_demo = run_real_demo if args.control_plane else run_sandbox_demo
     try:
         anyio.run(
-            partial(run_demo, nodes=args.nodes, pods=args.pods, duration_seconds=args.duration),
+            partial(
+                run_demo,
+                nodes=args.nodes,
+                pods=args.pods,
+                duration_seconds=args.duration,
+            ),
             backend_options={"use_uvloop": True},
         )
     except* ControlPlaneError as group:

@@ -12,6 +12,7 @@ import msgspec
 
 from slackwater.app.offline.completing import completed_pod, completed_template
 from slackwater.app.offline.defaultspread import OWNERS, SERVICE, Spreading
+from slackwater.app.offline.knowngroups import KnownGroup
 from slackwater.decide.scaleup.expanders.priority import BadPriorities, Priorities
 from slackwater.edge.kube import storage as decoding
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget
@@ -59,12 +60,15 @@ class ClusterError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Decoded objects, in the order of the file. `unknown` are kinds of which it has none.
+    """Decoded objects, in the order of the file. `unknown` are kinds of which there is none, `where` says where they would be.
 
     `spread_by_default` selects, for pods that state no spread constraints, the pods of their Services and controllers.
     `daemons` are the pods that DaemonSets would make, `budgets` None where the file has no PodDisruptionBudget. `priorities` is
     Cluster Autoscaler's ConfigMap for its expander of that name, None where the file has none that can be read: then
     `priorities_problem` may say why.
+
+    Of a running service alone: `promised` are pods without a node for which room is kept, `groups` the node groups as their
+    providers have them.
     """
 
     nodes: tuple[Node, ...]
@@ -77,6 +81,9 @@ class Cluster:
     budgets: tuple[DisruptionBudget, ...] | None = None
     priorities: Priorities | None = None
     priorities_problem: str = ""
+    where: str = "in the file"
+    promised: frozenset[PodUid] = frozenset()
+    groups: tuple[KnownGroup, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +113,7 @@ def read_cluster(*documents: object) -> Cluster:
         pods=tuple(_each(by_kind["Pod"], PodDecoder(kinds).decode)),
         namespaces=dict(_each(by_kind["Namespace"], decoding.decode_namespace)),
         storage=_storage(by_kind),
-        unknown=frozenset(kind for kind in READ if not by_kind[kind]),
+        unknown=frozenset(kind for kind in (*READ, _DAEMON_SET) if not by_kind[kind]),
         spread_by_default=_spread_by_default(by_kind),
         budgets=tuple(_each(by_kind[_BUDGET], decode_budget)) or None,
         daemons=tuple(_each(by_kind[_DAEMON_SET], lambda raw: decode_daemon_set(daemons, raw))),

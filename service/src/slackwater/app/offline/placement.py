@@ -1,6 +1,6 @@
 """Where could each pending pod of a file go? The lines of `slackwater simulate placement` (DESIGN section 3)."""
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ def _one_after_another(picture: Picture, cluster: Cluster, pods: list[Pod], kind
     rows = place_pods(picture, kinds, rows=np.arange(picture.n_rows)).rows
     for pod, kind, row in zip(pods, kinds.tolist(), rows.tolist(), strict=True):
         node = None if row == NOWHERE else picture.facts.nodes[row].name
-        yield {"pod": str(pod.key), "node": node, **_skipped(picture, KindId(kind), cluster.unknown)}
+        yield {"pod": str(pod.key), "node": node, **_skipped(picture, KindId(kind), cluster)}
 
 
 class _Whole:
@@ -85,7 +85,7 @@ class _Whole:
 
     def __init__(self, picture: Picture, cluster: Cluster) -> None:
         self._picture = picture
-        self._unknown = cluster.unknown
+        self._cluster = cluster
         self._answers: dict[KindId, dict[str, Any]] = {}
 
     def line(self, pod: Pod, kind: KindId) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class _Whole:
                 if code
             },
         }
-        return {**answer, **_skipped(self._picture, kind, self._unknown)}
+        return {**answer, **_skipped(self._picture, kind, self._cluster)}
 
     def _rejection(self, kind: KindId, row: Row, reason: Reason, verdicts: Verdicts) -> dict[str, Any]:
         meaning = MEANINGS[reason]
@@ -115,6 +115,6 @@ class _Whole:
         }
 
 
-def _skipped(picture: Picture, kind: KindId, unknown: Set[str]) -> dict[str, list[str]]:
-    found = skipped_rules(picture.of(kind), unknown)
+def _skipped(picture: Picture, kind: KindId, cluster: Cluster) -> dict[str, list[str]]:
+    found = skipped_rules(picture.of(kind), cluster.unknown, cluster.where)
     return {"skipped": found} if found else {}

@@ -32,6 +32,7 @@ from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.run.loops.slack_planning import SlackInquiry, plan_with_slack
 from slackwater.run.loops.tenancy import PodsTenancy
+from slackwater.simulate.drainability import DrainPolicy, Facts, Fate, judge
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.place import NOWHERE, place_pods
@@ -55,11 +56,13 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     picture.missing_requests_refused = settings.vertical.missing_requests == "reject"
     arriving = _settle(picture, cluster)
     groups = _groups(cluster, settings)
+    awaited = _awaited(cluster, policy.rules, now)
+    members = _memberships(cluster, groups)
     scene = Scene(
         picture=picture,
         standing=Tenants(picture, cluster.pods),
         groups={group.name: group for group in groups},
-        group_of=_memberships(cluster, groups),
+        group_of={name: group for name, group in members.items() if name not in awaited},
         budgets=cluster.budgets,
         arriving=arriving,
     )
@@ -70,7 +73,8 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     scene = replace(scene, placeholders=_placeholders(scene, settings))
     plan = plan_scale_down(ScaleDownState(), scene, policy, now=now, stop=stop)
     took = time.perf_counter() - began
-    return {**_answer(plan, cluster), "seconds": round(took, 6), **_skipped(picture, cluster)}
+    waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
+    return {**_answer(plan, waiting, cluster), "seconds": round(took, 6), **_skipped(picture, cluster)}
 
 
 def _settle(picture: Picture, cluster: Cluster) -> frozenset[NodeName]:
@@ -125,16 +129,27 @@ def _memberships(cluster: Cluster, groups: Sequence[NodeGroup]) -> dict[NodeName
     return {name: group for name, group in found if group is not None}
 
 
-def _answer(plan: ScaleDownPlan, cluster: Cluster) -> dict[str, Any]:
+def _awaited(cluster: Cluster, rules: DrainPolicy, now: UnixTime) -> dict[NodeName, Pod]:
+    """Nodes that wait for a pod to complete, and for which: they cannot go now, so in this plan they stay."""
+    facts, found = Facts(now=now, policy=rules), dict[NodeName, Pod]()
+    for pod in cluster.pods:
+        if pod.node is None or pod.ties.safe_to_evict != "on-completion":
+            continue
+        if judge(pod, facts).fate is Fate.WAIT:
+            found.setdefault(pod.node, pod)
+    return found
+
+
+def _waits(node: NodeName, pod: Pod) -> KeptNode:
+    return KeptNode(node=node, hindrance=Hindrance.AWAITS_COMPLETION, blocked_by=pod.key)
+
+
+def _answer(plan: ScaleDownPlan, waiting: Sequence[KeptNode], cluster: Cluster) -> dict[str, Any]:
+    """Removable nodes in the order in which they can go, each other node in the order of the file."""
     place = {node.name: at for at, node in enumerate(cluster.nodes)}
-    ready = sorted((found for found in plan.removable if not found.awaited), key=lambda found: place[found.node])
-    held = [
-        KeptNode(node=found.node, hindrance=Hindrance.AWAITS_COMPLETION, blocked_by=found.awaited[0])
-        for found in plan.removable
-        if found.awaited
-    ]
-    kept = sorted((*plan.kept, *held), key=lambda kept: place[kept.node])
-    return {"removable": [_removable(found) for found in ready], "kept": [_kept(one) for one in kept]}
+    kept = {**{one.node: one for one in plan.kept}, **{one.node: one for one in waiting}}
+    stay = sorted(kept.values(), key=lambda kept: place[kept.node])
+    return {"removable": [_removable(found) for found in plan.removable], "kept": [_kept(one) for one in stay]}
 
 
 def _removable(found: Removable) -> dict[str, Any]:
@@ -156,7 +171,8 @@ def _kept(kept: KeptNode) -> dict[str, Any]:
 
 
 def _skipped(picture: Picture, cluster: Cluster) -> Mapping[str, list[str]]:
-    notes = [note for kind in range(len(picture.kinds)) for note in skipped_rules(picture.of(KindId(kind)), cluster.unknown)]
+    kinds = (picture.of(KindId(kind)) for kind in range(len(picture.kinds)))
+    notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where)]
     if cluster.budgets is None and cluster.pods:
-        notes.append("disruption budgets, and pods of kube-system without one: no PodDisruptionBudget in the file")
+        notes.append(f"disruption budgets, and pods of kube-system without one: no PodDisruptionBudget {cluster.where}")
     return {"skipped": list(dict.fromkeys(notes))} if notes else {}

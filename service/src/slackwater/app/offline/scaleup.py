@@ -1,26 +1,25 @@
-"""Which nodes would be added for the pending pods of a file? The answer of `slackwater simulate scale-up` (DESIGN section 3).
+"""Which nodes would be added for a cluster's pending pods? The answer of `slackwater simulate scale-up` (DESIGN section 3).
 
 What flows through: decoded objects and settings -> `decide.scaleup`'s plan -> one JSON value. A file has no clock: nothing
-waits for its age, nothing is in creation, and no group backs off. Every pod without a node counts, whether its scheduler has
-looked at it or not.
+waits for its age, nothing is in creation, and no group backs off (a running service knows the latter two). Every pod without a
+node counts, whether its scheduler has looked at it or not.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-from slackwater.app.clouds import template_node
 from slackwater.app.offline.cluster import Cluster
+from slackwater.app.offline.knowngroups import labelled_groups
 from slackwater.app.offline.placement import picture_of
 from slackwater.app.offline.skipped import skipped_rules
 from slackwater.app.policy import policy_of, scale_up_policy_of, slack_policy_of
 from slackwater.app.settings import Settings
-from slackwater.app.settings.autoscaling import NodeGroup as GroupSettings
 from slackwater.decide.scaleup.existing import awaits_devices
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
-from slackwater.decide.scaleup.groups import Bar, GrowableGroup
+from slackwater.decide.scaleup.groups import Bar, GrowableGroup, Template
 from slackwater.decide.scaleup.outcome import Refused, Unhelpable
 from slackwater.decide.scaleup.pending import which_count
 from slackwater.decide.scaleup.plan import plan_scale_up
@@ -28,7 +27,7 @@ from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.scaleup.template import template_of
 from slackwater.edge.kube.priorities import CONFIG_MAP
 from slackwater.model.ids import NodeName, UnixTime
-from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import MEANINGS
 from slackwater.run.loops.slack_planning import Planned, SlackInquiry, plan_with_slack
@@ -36,7 +35,6 @@ from slackwater.run.loops.tenancy import PodsTenancy
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.tenants import Tenants
-from slackwater_protocol.names import NODE_GROUP
 
 #: Bars that time or demand elsewhere may lift.
 _PASSING: Final = frozenset({"limit", "time", "backoff", "not-ready"})
@@ -62,7 +60,7 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
     picture = picture_of(scene.cluster, policy=policy_of(settings).nodes if accounting else None)
     picture.missing_requests_refused = settings.vertical.missing_requests == "reject"
     pending = [pod for pod in cluster.pods if pod.node is None and not pod.ended]
-    demand = which_count(pending, rules=policy.pending, now=None)
+    demand = which_count(pending, rules=policy.pending, now=None, reserved=cluster.promised)
     slack = slack_policy_of(settings)
     if slack is None or not any(rule.asks for rule in slack.rules):
         found = Planned(plan=plan_scale_up(picture, demand, scene.groups, policy=policy, clock=time.perf_counter))
@@ -81,42 +79,33 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
 
 
 def _scene(cluster: Cluster, settings: Settings, policy: ScaleUpPolicy) -> _Scene:
-    by_group: dict[str, list[Node]] = {}
+    known = cluster.groups
+    if known is None:
+        known = labelled_groups(cluster.nodes, settings.autoscaler.node_groups)
+    membership = Membership(found.group for found in known)
+    by_group: dict[GroupName, list[Node]] = {}
     for node in cluster.nodes:
-        if name := node.labels.get(NODE_GROUP):
+        if (name := membership.group_of(node)) is not None:
             by_group.setdefault(name, []).append(node)
     standing: dict[NodeName | None, list[Pod]] = {}
     for pod in cluster.pods:
         standing.setdefault(pod.node, []).append(pod)
     groups = []
     half: set[NodeName] = set()
-    for configured in settings.autoscaler.node_groups or _as_labelled(by_group):
-        nodes = by_group.get(configured.name, [])
-        group = _group(configured, len(nodes))
-        template = template_of(group, nodes, pods_on=lambda name: standing.get(name, ()), daemons=cluster.daemons)
-        waiting = [node.name for node in nodes if template is not None and awaits_devices(node, template.node)]
+    for found in known:
+        nodes = by_group.get(found.group.name, [])
+        group = replace(found.group, target=found.group.target + len(nodes) - len(found.nodes))
+        started = [node for node in nodes if node.name not in found.starting]
+        template = template_of(group, started, pods_on=lambda name: standing.get(name, ()), daemons=cluster.daemons)
+        waiting = [node.name for node in nodes if node.name in found.starting or _awaits(node, template)]
         half.update(waiting)
-        bar = None if configured.enabled else Bar(kind="switched-off", text="the group is switched off")
-        groups.append(GrowableGroup(group=group, template=template, upcoming=len(waiting), bar=bar))
+        upcoming = found.coming + len(waiting)
+        groups.append(GrowableGroup(group=group, template=template, upcoming=upcoming, bar=found.bar))
     return _Scene(cluster=_counted(cluster, half, policy.pending.priority_cutoff), groups=tuple(groups))
 
 
-def _as_labelled(by_group: Mapping[str, Sequence[Node]]) -> list[GroupSettings]:
-    """Without any group in the configuration: those that nodes' labels name, each as large as groups are by default."""
-    return [GroupSettings(name=name) for name in sorted(by_group)]
-
-
-def _group(configured: GroupSettings, size: int) -> NodeGroup:
-    says = configured.template.status.capacity or configured.template.status.allocatable
-    return NodeGroup(
-        name=GroupName(configured.name),
-        provider=configured.provider,
-        min_size=configured.min_size,
-        max_size=configured.max_size,
-        target=size,
-        instances=(),
-        template=template_node(configured.name, configured.template) if says else None,
-    )
+def _awaits(node: Node, template: Template | None) -> bool:
+    return template is not None and awaits_devices(node, template.node)
 
 
 def _counted(cluster: Cluster, half: set[NodeName], cutoff: int) -> Cluster:
@@ -176,11 +165,11 @@ def _why(reason: Refused | Bar) -> dict[str, Any]:
 def _skipped(picture: Picture, pending: Sequence[Pod], cluster: Cluster, settings: Settings) -> dict[str, list[str]]:
     @cache
     def of_kind(kind: int) -> tuple[str, ...]:
-        return tuple(skipped_rules(picture.of(KindId(kind)), cluster.unknown - {"Node"}))
+        return tuple(skipped_rules(picture.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where))
 
     found = dict.fromkeys(note for kind in picture.number(pending).tolist() for note in of_kind(kind))
-    if not cluster.daemons and pending:
-        found["the room that DaemonSets take on new nodes of groups without a node: no DaemonSet in the file"] = None
+    if "DaemonSet" in cluster.unknown and pending:
+        found[f"the room that DaemonSets take on new nodes of groups without a node: no DaemonSet {cluster.where}"] = None
     if "priority" in settings.autoscaler.expanders and cluster.priorities is None:
-        found[f"expander priority: {cluster.priorities_problem or f'no ConfigMap {CONFIG_MAP} in the file'}"] = None
+        found[f"expander priority: {cluster.priorities_problem or f'no ConfigMap {CONFIG_MAP} {cluster.where}'}"] = None
     return {"skipped": list(found)} if found else {}

@@ -21,9 +21,9 @@ _NEEDED_FOR_CLAIMS: Final = {
 }
 
 
-def skipped_rules(kind: Numbered, unknown: Set[str]) -> list[str]:
-    """One sentence for each kind of object that is missed; `unknown` are those of which the file has none."""
-    return [f"{', '.join(rules)}: no {missing} in the file" for missing, rules in _missing(kind, unknown)]
+def skipped_rules(kind: Numbered, unknown: Set[str], where: str) -> list[str]:
+    """One sentence for each kind of object that is missed; `unknown` are those of which there is none `where` we look."""
+    return [f"{', '.join(rules)}: no {missing} {where}" for missing, rules in _missing(kind, unknown)]
 
 
 def _missing(kind: Numbered, unknown: Set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -1,19 +1,20 @@
 """Which recently evicted pods still need room: their controllers may not have made new ones yet.
 
-A pod whose controller is unknown needs it for as long as it is remembered. Where it is known how many pods a controller wants
-and has, at most the difference is missing. Where only the controller's name is known, pods that it has made since count as the
-evicted ones' successors. Whoever is pending already is not missed: it has its room in the picture, or has asked for more.
+A pod whose controller is unknown needs it for as long as it is remembered. Where it is known how many pods a controller wants,
+at most as many are missing as it has too few; what it has is counted here, as its own count may be older than the eviction.
+Where only the controller's name is known, pods that it has made since count as the evicted ones' successors. Whoever is
+pending already is not missed: it has its room in the picture, or has asked for more.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from slackwater.decide.scaledown.scene import Scene
 from slackwater.decide.scaledown.state import Eviction
+from slackwater.model.controllers import ControllerKey, Targets
 from slackwater.model.ids import Row, UnixTime
 from slackwater.model.objects import Pod
-from slackwater.simulate.drainability import ControllerKey
 
 #: Objects' times are whole seconds.
 _RESOLUTION_SECONDS = 1.0
@@ -25,10 +26,18 @@ def remembered(evictions: Sequence[Eviction], now: UnixTime, seconds: float) -> 
 
 
 def missing(evictions: Sequence[Eviction], scene: Scene) -> list[Pod]:
-    """The evicted pods that nothing has been made for yet, in the order of their eviction."""
-    left = _missing_of(evictions, scene)
+    """The evicted pods that nothing has been made for yet, in the order of their eviction.
+
+    One that stands somewhere still, as far as the watch has told, has its room there.
+    """
+    if not evictions:
+        return []
+    alive = [pod for pod in _everyone(scene) if not pod.deleting]
+    here = {pod.uid for pod in alive}
+    gone = [eviction for eviction in evictions if eviction.pod.uid not in here]
+    left = _missing_of(gone, alive, scene.replicas or {})
     found = []
-    for eviction in evictions:
+    for eviction in gone:
         controller = _controller(eviction.pod)
         if controller is not None:
             left[controller] -= 1
@@ -38,28 +47,22 @@ def missing(evictions: Sequence[Eviction], scene: Scene) -> list[Pod]:
     return found
 
 
-def _missing_of(evictions: Sequence[Eviction], scene: Scene) -> Counter[ControllerKey]:
+def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets) -> Counter[ControllerKey]:
     """How many pods each controller still has to make."""
-    known = scene.replicas or {}
     evicted: dict[ControllerKey, list[float]] = defaultdict(list)
-    for eviction in evictions:
+    for eviction in gone:
         controller = _controller(eviction.pod)
         if controller is not None:
             evicted[controller].append(eviction.at)
-    counts = Counter({key: max(replicas.target - replicas.current, 0) for key, replicas in known.items() if key in evicted})
-    first = {controller: min(times) for controller, times in evicted.items() if controller not in known}
-    made = Counter(_made_since(first, scene)) if first else Counter[ControllerKey]()
-    for controller in first:
-        counts[controller] = max(len(evicted[controller]) - made[controller], 0)
-    return counts
-
-
-def _made_since(first: dict[ControllerKey, float], scene: Scene) -> Iterator[ControllerKey]:
-    """The controller of each pod that was made since the first eviction of its controller's pods."""
-    for pod in _everyone(scene):
-        controller = _controller(pod)
-        if controller in first and not pod.deleting and _born(pod) >= first[controller] - _RESOLUTION_SECONDS:
-            yield controller
+    of_these = [(controller, pod) for pod in alive if (controller := _controller(pod)) in evicted and controller is not None]
+    current = Counter(controller for controller, _ in of_these)
+    made = Counter(controller for controller, pod in of_these if _born(pod) >= min(evicted[controller]) - _RESOLUTION_SECONDS)
+    return Counter(
+        {
+            controller: targets[controller] - current[controller] if controller in targets else len(times) - made[controller]
+            for controller, times in evicted.items()
+        }
+    )
 
 
 def _everyone(scene: Scene) -> Iterable[Pod]:

@@ -67,7 +67,7 @@ def plan_scale_down(
         now=now,
         policy=policy.rules,
         disruptions=None if scene.budgets is None else Disruptions(scene.budgets),
-        replicas=None if scene.replicas is None else {key: found.target for key, found in scene.replicas.items()},
+        replicas=scene.replicas,
     )
     with scene.picture.fork():
         return _Planning(state, scene, policy, facts, stop).run()
@@ -181,7 +181,7 @@ class _Planning:
         if not pods:
             return None
         picture = self.scene.picture
-        kinds: Rows = np.array([picture.kind_id(pod.kind, pod.labels) for pod in pods], np.intp)
+        kinds: Rows = np.array([picture.kind_id(pod.kind_anew, pod.labels) for pod in pods], np.intp)
         hinted: Rows = np.array([picture.facts.row_of.get(self.hints.get(pod.uid, NodeName("")), NOWHERE) for pod in pods])
         rows = self.destinations.rows()
         placed = place_pods(picture, kinds, rows=rows[picture.facts.live[rows]], hints=Hints(pods=hinted))

@@ -3,20 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from slackwater.model.controllers import Targets
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.simulate.drainability import ControllerKey
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.tenants import Standing
-
-
-@dataclass(frozen=True, slots=True)
-class Replicas:
-    """How many pods a controller wants, and how many it has that are not being deleted."""
-
-    target: int
-    current: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +24,7 @@ class Scene:
     groups: Mapping[GroupName, NodeGroup]
     group_of: Mapping[NodeName, GroupName]
     budgets: tuple[DisruptionBudget, ...] | None = None
-    replicas: Mapping[ControllerKey, Replicas] | None = None
+    replicas: Targets | None = None
     arriving: frozenset[NodeName] = frozenset()
     prices: Mapping[GroupName, float] = field(default_factory=dict)
     #: Placeholders with the nodes where they stand: not in the picture, nor in `standing`.

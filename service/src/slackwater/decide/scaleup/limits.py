@@ -88,17 +88,18 @@ class Budget:
 
 
 def _pots(quota: Quota, groups: Sequence[GrowableGroup], nodes: Sequence[Node]) -> Iterable[_Pot]:
-    counted = [node for node in nodes if _counts(quota, node)]
+    counted = [node for node in nodes if counts_for(quota, node)]
     templates = [None if group.template is None else group.template.node for group in groups]
     for resource, limit in sorted(quota.limits.items()):
         yield _Pot(
             text=f'exceeded quota: "{quota.name}", resources: {resource}',
             left=limit - sum(amount_of(node, resource) for node in counted),
-            takes=tuple(amount_of(node, resource) if node is not None and _counts(quota, node) else 0 for node in templates),
+            takes=tuple(amount_of(node, resource) if node is not None and counts_for(quota, node) else 0 for node in templates),
         )
 
 
-def _counts(quota: Quota, node: Node) -> bool:
+def counts_for(quota: Quota, node: Node) -> bool:
+    """Is the node one of those that the quota limits?"""
     key, value = _VIRTUAL
     return node.labels.get(key) != value and selects(quota.selector, node.labels)
 

@@ -27,15 +27,16 @@ class Ask:
     """One pod's containers with what each holds. Raises `QuantityError` for a quantity that is none.
 
     `placed`: the pod has a node, so it may be in the middle of a resize. kube-scheduler reads the status of such pods only.
-    `held`: what the pod holds while its node does not grant what the spec asks.
+    `held`: what the pod holds while its node does not grant what the spec asks; `granted`: as if the node granted everything,
+    which is what a pod that is made anew for this one may ask.
     """
 
     __slots__ = ("_apps", "_inits", "_overhead", "_whole")
 
-    def __init__(self, wire: PodWire, *, placed: bool = True, held: bool = False) -> None:
+    def __init__(self, wire: PodWire, *, placed: bool = True, held: bool = False, granted: bool = False) -> None:
         spec = wire.spec
         status = wire.status if placed else _NO_STATUS
-        infeasible = held or resize_pending(status) == "Infeasible"
+        infeasible = held or (not granted and resize_pending(status) == "Infeasible")
         statuses = _statuses(status)
         self._apps = [_effective(c, statuses, infeasible=infeasible) for c in spec.containers or ()]
         inits = spec.init_containers or ()

@@ -1,74 +1,31 @@
-"""What asks for placeholders, as resource types: workloads, PodTemplates, and CapacityBuffer, whose CRD may be absent.
+"""What asks for placeholders, as resource types: Deployments, PodTemplates, and CapacityBuffer, whose CRD may be absent.
 
-A workload is decoded as a pod that it would make. A ReplicaSet that a Deployment owns is one too: it may be marked, or named
-by a buffer. Deliberately absent: what becomes of them (`decide.slack`), and writing a buffer's status (`buffer_status`).
+Other workloads are watched for what they want already (`surroundings`). Deliberately absent: what becomes of them
+(`decide.slack`), and writing a buffer's status (`buffer_status`).
 """
 
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 from msgspec import field
 
-from slackwater.edge.kube.decode import PodDecoder, read_meta, version_number
-from slackwater.edge.kube.resource_type import Found, OnBroken, ResourceType
-from slackwater.edge.kube.wire import MetaWire, Quantity, Wire
+from slackwater.edge.kube.decode import PodDecoder, read_meta
+from slackwater.edge.kube.resource_type import OnBroken, ResourceType
+from slackwater.edge.kube.surroundings import decode_replicas, surrounding
+from slackwater.edge.kube.wire import Quantity, Wire
+from slackwater.edge.kube.workloads import decode_workload, generation_of
 from slackwater.model.buffers import BufferStatus, CapacityBuffer, Condition, Workload
 from slackwater.model.ids import PodKey
 from slackwater.model.kinds import KindInterner
-from slackwater.model.objects import Pod
-from slackwater.model.surroundings import (
-    WORKLOAD_KINDS,
-    SurroundingGone,
-    SurroundingKey,
-    SurroundingKind,
-    SurroundingSeen,
-)
+from slackwater.model.surroundings import SurroundingKey
 from slackwater.model.ties import Owner
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP
 from slackwater_protocol.units import parse_nanos
 
 BUFFERS_PATH: Final = f"/apis/{CAPACITY_BUFFER_GROUP}/v1beta1/capacitybuffers"
-_PATHS: Final[dict[SurroundingKind, str]] = {
-    "deployments": "/apis/apps/v1/deployments",
-    "replicasets": "/apis/apps/v1/replicasets",
-    "statefulsets": "/apis/apps/v1/statefulsets",
-    "jobs": "/apis/batch/v1/jobs",
-    "replicationcontrollers": "/api/v1/replicationcontrollers",
-    "podtemplates": "/api/v1/podtemplates",
-}
 _NANO: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
-
-
-class _Generation(Wire):
-    generation: int = 0
-
-
-class _TemplateMeta(Wire):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _Template(Wire):
-    metadata: _TemplateMeta = field(default_factory=_TemplateMeta)
-    spec: dict[str, object] = field(default_factory=dict)
-
-
-class _WorkloadSpec(Wire):
-    replicas: int | None = None
-    parallelism: int | None = None
-    completions: int | None = None
-    template: _Template | None = None
-
-
-class _WorkloadWire(Wire):
-    metadata: MetaWire = field(default_factory=MetaWire)
-    spec: _WorkloadSpec = field(default_factory=_WorkloadSpec)
-    template: _Template | None = None  #: a PodTemplate has it here
-
-
-class _GenerationWire(Wire):
-    metadata: _Generation = field(default_factory=_Generation)
 
 
 class _NameRef(Wire):
@@ -107,102 +64,28 @@ class _BufferStatus(Wire):
 
 
 class _BufferWire(Wire):
-    metadata: MetaWire = field(default_factory=MetaWire)
     spec: _BufferSpec = field(default_factory=_BufferSpec)
     status: _BufferStatus = field(default_factory=_BufferStatus)
 
 
-_WORKLOAD: Final = msgspec.json.Decoder(_WorkloadWire)
-_GENERATION: Final = msgspec.json.Decoder(_GenerationWire)
 _BUFFER: Final = msgspec.json.Decoder(_BufferWire)
 
 
 def askers(kinds: KindInterner, on_broken: OnBroken) -> tuple[ResourceType[SurroundingKey], ...]:
-    """All of them."""
+    """Those that nobody else watches."""
     decoder = PodDecoder(kinds)
-    refs = {kind: ref for ref, kind in WORKLOAD_KINDS.items()}
-    workloads = [
-        _workloads(kind, path, refs.get(kind, ("", "PodTemplate")), decoder, on_broken) for kind, path in _PATHS.items()
-    ]
-    return (*workloads, _buffers(on_broken))
 
+    def deployment(raw: bytes | msgspec.Raw) -> Workload:
+        return decode_workload(decoder, ("apps", "Deployment"), raw, replicas=decode_replicas(raw).replicas)
 
-def _workloads(
-    kind: SurroundingKind, path: str, ref: tuple[str, str], decoder: PodDecoder, on_broken: OnBroken
-) -> ResourceType[SurroundingKey]:
-    def decode(raw: bytes | msgspec.Raw) -> Found[SurroundingKey]:
-        meta, workload = read_meta(raw), decode_workload(decoder, ref, raw)
-        key = SurroundingKey(meta.namespace, meta.name)
-        return Found(key, meta.uid, version_number(meta.resource_version), SurroundingSeen(kind, key, workload))
+    def template(raw: bytes | msgspec.Raw) -> Workload:
+        return decode_workload(decoder, ("", "PodTemplate"), raw, replicas=0)
 
-    return ResourceType(
-        name=kind,
-        path=path,
-        decode=decode,
-        key_of=SurroundingKey,
-        gone=lambda key, _: SurroundingGone(kind, key),
-        on_broken=on_broken,
+    return (
+        surrounding("deployments", "/apis/apps/v1/deployments", deployment, on_broken),
+        surrounding("podtemplates", "/api/v1/podtemplates", template, on_broken),
+        replace(surrounding("capacitybuffers", BUFFERS_PATH, decode_buffer, on_broken), may_be_absent=True),
     )
-
-
-def _buffers(on_broken: OnBroken) -> ResourceType[SurroundingKey]:
-    def decode(raw: bytes | msgspec.Raw) -> Found[SurroundingKey]:
-        meta, buffer = read_meta(raw), decode_buffer(raw)
-        key = SurroundingKey(meta.namespace, meta.name)
-        seen = SurroundingSeen("capacitybuffers", key, buffer)
-        return Found(key, meta.uid, version_number(meta.resource_version), seen)
-
-    return ResourceType(
-        name="capacitybuffers",
-        path=BUFFERS_PATH,
-        decode=decode,
-        key_of=SurroundingKey,
-        gone=lambda key, _: SurroundingGone("capacitybuffers", key),
-        on_broken=on_broken,
-        may_be_absent=True,
-    )
-
-
-def decode_workload(decoder: PodDecoder, ref: tuple[str, str], raw: bytes | msgspec.Raw) -> Workload:
-    """Its template is defaulted by the API server as a pod is. Raises ValueError."""
-    wire = _WORKLOAD.decode(raw)
-    meta = wire.metadata
-    group, kind = ref
-    template = wire.template or wire.spec.template or _Template()
-    annotations = meta.annotations
-    return Workload(
-        ref=Owner(group, kind, meta.name),
-        namespace=meta.namespace,
-        replicas=_replicas(wire.spec),
-        pod=_pod(decoder, meta, template, ref),
-        slack="" if annotations is None or ref == ("", "PodTemplate") else (annotations.slack or "").strip(),
-        generation=_GENERATION.decode(raw).metadata.generation,
-    )
-
-
-def _replicas(spec: _WorkloadSpec) -> int:
-    """Of a Job as many as run at a time."""
-    if spec.replicas is not None:
-        return spec.replicas
-    parallel = 1 if spec.parallelism is None else spec.parallelism
-    return parallel if spec.completions is None else min(parallel, spec.completions)
-
-
-def _pod(decoder: PodDecoder, meta: MetaWire, template: _Template, ref: tuple[str, str]) -> Pod:
-    group, kind = ref
-    owner = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "name": meta.name, "controller": True}
-    body = {
-        "metadata": {
-            "name": meta.name,
-            "namespace": meta.namespace,
-            "uid": f"template/{meta.uid}",
-            "labels": template.metadata.labels or {},
-            "annotations": template.metadata.annotations or {},
-            "ownerReferences": [owner],
-        },
-        "spec": template.spec,
-    }
-    return decoder.decode(msgspec.json.encode(body))
 
 
 def decode_buffer(raw: bytes | msgspec.Raw) -> CapacityBuffer:
@@ -213,7 +96,7 @@ def decode_buffer(raw: bytes | msgspec.Raw) -> CapacityBuffer:
     return CapacityBuffer(
         key=PodKey(meta.namespace, meta.name),
         uid=meta.uid,
-        generation=_GENERATION.decode(raw).metadata.generation,
+        generation=generation_of(raw),
         created_at=meta.creation_timestamp or "",
         strategy=spec.provisioning_strategy or "",
         template=None if spec.pod_template_ref is None else spec.pod_template_ref.name,

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from slackwater.edge.kube.askers import BUFFERS_PATH
-from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.errors import KubeError
 from slackwater.edge.kube.objectpath import object_path
 from slackwater.model.buffers import BufferStatus, CapacityBuffer, Condition
@@ -27,7 +27,7 @@ _MOST: Final = 50
 class BufferStatusWriter:
     """Never raises: nothing depends on it. `now` answers the time as RFC 3339 in whole seconds."""
 
-    def __init__(self, client: KubeClient, *, now: Callable[[], str], timeout_seconds: float = 10.0) -> None:
+    def __init__(self, client: ApiPort, *, now: Callable[[], str], timeout_seconds: float = 10.0) -> None:
         self._client = client
         self._now = now
         self._timeout = timeout_seconds

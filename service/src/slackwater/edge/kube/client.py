@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import SimpleNamespace
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 from urllib.parse import urlencode
 
 import aiohttp
@@ -66,8 +66,28 @@ class _Call:
         return f"{self.method} {self.path}"
 
 
+class ApiPort(Protocol):
+    """An API server as this package needs it: `KubeClient`, or whatever stands in for one. See there for what is raised."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout_seconds: float | None,
+        params: Params = _NO_PARAMS,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        pool: Pool = "calls",
+    ) -> Response: ...
+
+    def stream(
+        self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float
+    ) -> AsyncGenerator[list[bytes], None]: ...
+
+
 class KubeClient:
-    """One API server. Made by `open_client`, which also closes it."""
+    """One API server, over connections. Made by `open_client`, which also closes it."""
 
     def __init__(self, access: Access, *, calls: aiohttp.ClientSession, feeds: aiohttp.ClientSession) -> None:
         self._access = access

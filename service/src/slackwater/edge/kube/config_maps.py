@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.errors import KubeError
 
 _log = structlog.get_logger(__name__)
@@ -17,7 +17,7 @@ _CREATED: Final = frozenset({200, 201})
 class ConfigMapWriter:
     """Owns the keys that it writes; others stay. Never raises: nothing depends on it."""
 
-    def __init__(self, client: KubeClient, *, namespace: str, name: str, timeout_seconds: float = 10.0) -> None:
+    def __init__(self, client: ApiPort, *, namespace: str, name: str, timeout_seconds: float = 10.0) -> None:
         self._client = client
         self._path = f"/api/v1/namespaces/{namespace}/configmaps"
         self._namespace, self._name = namespace, name

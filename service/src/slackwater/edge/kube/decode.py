@@ -14,7 +14,7 @@ import msgspec
 
 from slackwater.edge.kube.affinities import read_affinity, selector_of
 from slackwater.edge.kube.amounts import read_amounts, whole
-from slackwater.edge.kube.ask import Ask, missing_request
+from slackwater.edge.kube.ask import Ask, missing_request, resize_pending
 from slackwater.edge.kube.nodewire import NodeMetaWire, NodeStatusWire, NodeWire
 from slackwater.edge.kube.particulars import images, particulars
 from slackwater.edge.kube.plain import plain_likeness
@@ -121,12 +121,14 @@ class PodDecoder:
         labels = self._labels.share(tuple(sorted(meta.labels.items()))) if meta.labels else ()
         unschedulable, ready = _said(status.conditions)
         vertical, vertical_problem = _vertical(wire)
+        kind = self._kind(namespace, labels, wire)
         return Pod(
             uid=PodUid(meta.uid),
             key=PodKey(namespace, meta.name),
             resource_version=version_number(meta.resource_version),
             labels=labels,
-            kind=self._kind(namespace, labels, wire),
+            kind=kind,
+            successor=self._successor(kind, labels, wire),
             node=self._node_name(spec.node_name),
             ended=status.phase in ("Succeeded", "Failed"),
             deleting=meta.deletion_timestamp is not None,
@@ -157,6 +159,12 @@ class PodDecoder:
                 self._plain.clear()
             kind = self._plain[key] = self.kinds.intern(_kind(namespace, labels, wire))
         return kind
+
+    def _successor(self, kind: Kind, labels: Labels, wire: PodWire) -> Kind | None:
+        if not wire.spec.node_name or resize_pending(wire.status) != "Infeasible":
+            return None
+        anew = self.kinds.intern(_kind(kind.namespace, labels, wire, granted=True))
+        return None if anew == kind else anew
 
     def _node_name(self, name: str) -> NodeName | None:
         return NodeName(self._names.share(name)) if name else None
@@ -219,9 +227,9 @@ def _allocatable(status: NodeStatusWire) -> tuple[Amounts, tuple[tuple[str, int]
     return amounts, tuple((name, whole(nanos)) for name, nanos in found.rest)
 
 
-def _kind(namespace: str, labels: Labels, wire: PodWire) -> Kind:
+def _kind(namespace: str, labels: Labels, wire: PodWire, *, granted: bool = False) -> Kind:
     spec = wire.spec
-    ask = Ask(wire, placed=bool(spec.node_name))
+    ask = Ask(wire, placed=bool(spec.node_name), granted=granted)
     affinities = read_affinity(bytes(spec.affinity))
     return Kind(
         namespace=namespace,

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from slackwater.edge.kube.answers import outcome_of
-from slackwater.edge.kube.client import KubeClient, Response
+from slackwater.edge.kube.client import ApiPort, Response
 from slackwater.edge.kube.errors import KubeError
 from slackwater.model.effects import Announce
 from slackwater.model.ids import PodUid
@@ -72,7 +72,7 @@ class Recorder:
 
     def __init__(
         self,
-        client: KubeClient,
+        client: ApiPort,
         *,
         instance: str,
         now: Callable[[], datetime],

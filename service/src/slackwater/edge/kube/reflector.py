@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from slackwater.edge.kube.backoff import Backoff
-from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.errors import Garbled, KubeError, Refused, refused
 from slackwater.edge.kube.feedstats import Cause, Counts, ReflectorStats, cause_of
 from slackwater.edge.kube.given import Given
@@ -69,7 +69,7 @@ class Reflector(Generic[K]):
 
     def __init__(
         self,
-        client: KubeClient,
+        client: ApiPort,
         resource: ResourceType[K],
         *,
         rng: Random,

@@ -1,4 +1,4 @@
-"""Resource types that only planners read: namespaces, storage, DaemonSets. Watched only where the autoscaler runs."""
+"""Resource types that only planners read: namespaces, storage, controllers of pods. Watched only where the autoscaler runs."""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,6 +10,9 @@ from slackwater.edge.kube import storage as decoding
 from slackwater.edge.kube.decode import PodDecoder, read_meta, version_number
 from slackwater.edge.kube.resource_type import Found, OnBroken, ResourceType
 from slackwater.edge.kube.wire import Wire
+from slackwater.edge.kube.workloads import decode_workload
+from slackwater.model.buffers import Workload
+from slackwater.model.controllers import Wanted
 from slackwater.model.kinds import KindInterner
 from slackwater.model.objects import Pod
 from slackwater.model.surroundings import (
@@ -59,12 +62,45 @@ class _DaemonSetWire(Wire):
     spec: _DaemonSetSpecWire = field(default_factory=_DaemonSetSpecWire)
 
 
+class _WantingSpecWire(Wire):
+    """Of a ReplicaSet, ReplicationController or StatefulSet `replicas`, of a Job the others."""
+
+    replicas: int = 1
+    parallelism: int = 1
+    completions: int | None = None
+    suspend: bool = False
+
+
+class _WantingStatusWire(Wire):
+    succeeded: int = 0
+
+
+class _WantingWire(Wire):
+    spec: _WantingSpecWire = field(default_factory=_WantingSpecWire)
+    status: _WantingStatusWire = field(default_factory=_WantingStatusWire)
+
+
+_WANTING: Final = msgspec.json.Decoder(_WantingWire)
 _DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSetWire)
 
 
-def surroundings(kinds: KindInterner, on_broken: OnBroken) -> tuple[ResourceType[SurroundingKey], ...]:
-    """All of them."""
+def surroundings(
+    kinds: KindInterner, on_broken: OnBroken, *, templates: bool = False
+) -> tuple[ResourceType[SurroundingKey], ...]:
+    """All of them. `templates`: controllers are read with the pods that they would make."""
     daemons = PodDecoder(kinds)
+
+    def controller(group: str, kind: str, count: Callable[[bytes | msgspec.Raw], Wanted] = decode_replicas) -> _Read:
+        def read(raw: bytes | msgspec.Raw) -> Wanted | Workload:
+            wanted = count(raw)
+            if not templates:
+                return wanted
+            found = decode_workload(daemons, (group, kind), raw, replicas=wanted.replicas)
+            # Old revisions of Deployments are most of all ReplicaSets: nobody needs their templates.
+            return found if wanted.replicas or found.slack else wanted
+
+        return read
+
     reads: tuple[tuple[SurroundingKind, str, _Read], ...] = (
         ("namespaces", "/api/v1/namespaces", _namespace),
         ("persistentvolumeclaims", "/api/v1/persistentvolumeclaims", decoding.decode_claim),
@@ -75,11 +111,17 @@ def surroundings(kinds: KindInterner, on_broken: OnBroken) -> tuple[ResourceType
         ("csistoragecapacities", f"{_STORAGE_GROUP}/csistoragecapacities", decoding.decode_capacity),
         ("volumeattachments", f"{_STORAGE_GROUP}/volumeattachments", decoding.decode_attachment),
         ("daemonsets", "/apis/apps/v1/daemonsets", lambda raw: DaemonSet(decode_daemon_set(daemons, raw))),
+        ("replicasets", "/apis/apps/v1/replicasets", controller("apps", "ReplicaSet")),
+        ("replicationcontrollers", "/api/v1/replicationcontrollers", controller("", "ReplicationController")),
+        ("statefulsets", "/apis/apps/v1/statefulsets", controller("apps", "StatefulSet")),
+        ("jobs", "/apis/batch/v1/jobs", controller("batch", "Job", decode_job)),
     )
-    return tuple(_resource(kind, path, read, on_broken) for kind, path, read in reads)
+    return tuple(surrounding(kind, path, read, on_broken) for kind, path, read in reads)
 
 
-def _resource(kind: SurroundingKind, path: str, read: _Read, on_broken: OnBroken) -> ResourceType[SurroundingKey]:
+def surrounding(kind: SurroundingKind, path: str, read: _Read, on_broken: OnBroken) -> ResourceType[SurroundingKey]:
+    """One of them. `read` raises ValueError for an object that it cannot read."""
+
     def decode(raw: bytes | msgspec.Raw) -> Found[SurroundingKey]:
         meta = read_meta(raw)
         key = SurroundingKey(meta.namespace, meta.name)
@@ -97,6 +139,20 @@ def _resource(kind: SurroundingKind, path: str, read: _Read, on_broken: OnBroken
 
 def _namespace(raw: bytes | msgspec.Raw) -> NamespaceLabels:
     return NamespaceLabels(decoding.decode_namespace(raw)[1])
+
+
+def decode_replicas(raw: bytes | msgspec.Raw) -> Wanted:
+    """JSON of a ReplicaSet, ReplicationController or StatefulSet. Raises ValueError."""
+    return Wanted(_WANTING.decode(raw).spec.replicas)
+
+
+def decode_job(raw: bytes | msgspec.Raw) -> Wanted:
+    """JSON of a Job: as many at a time as it may have, but no more than have to complete yet. Raises ValueError."""
+    wire = _WANTING.decode(raw)
+    if wire.spec.suspend:
+        return Wanted(0)
+    parallel, completions = wire.spec.parallelism, wire.spec.completions
+    return Wanted(parallel if completions is None else max(min(parallel, completions - wire.status.succeeded), 0))
 
 
 def decode_daemon_set(decoder: PodDecoder, raw: bytes | msgspec.Raw) -> Pod:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from slackwater.edge.kube.client import KubeClient
+from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.errors import KubeError, refused
 from slackwater.run.ports import Reviewed
 
@@ -37,7 +37,7 @@ _decoder: Final = msgspec.json.Decoder(_Review)
 class KubeTokenReviewer:
     """Reviews tokens for `audiences`; for the API server's own where there are none."""
 
-    def __init__(self, client: KubeClient, audiences: Sequence[str] = ()) -> None:
+    def __init__(self, client: ApiPort, audiences: Sequence[str] = ()) -> None:
         self._client = client
         self._audiences = tuple(audiences)
 

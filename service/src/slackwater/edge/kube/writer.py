@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from slackwater.edge.kube.answers import outcome_of, words_of
-from slackwater.edge.kube.client import KubeClient, Response
+from slackwater.edge.kube.client import ApiPort, Response
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.drain_writer import DrainWriter
 from slackwater.edge.kube.errors import KubeError, NoAnswer
@@ -54,7 +54,7 @@ class ApiWriter:
     """Implements `run.ports.Writer`. `stamp` answers the time as RFC 3339, another text each time: it makes each touch of a
     pod a change."""
 
-    def __init__(self, client: KubeClient, decoder: PodDecoder, recorder: Recorder, *, stamp: Callable[[], str]) -> None:
+    def __init__(self, client: ApiPort, decoder: PodDecoder, recorder: Recorder, *, stamp: Callable[[], str]) -> None:
         self._client = client
         self._decoder = decoder
         self._recorder = recorder

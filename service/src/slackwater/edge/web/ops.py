@@ -1,4 +1,5 @@
-"""The ops listener: health, metrics, state and the dashboard, all read-only; and what a person may stop (`drains`)."""
+"""The ops listener: health, metrics, state, explanations and the dashboard, all read-only; what a person may stop (`drains`),
+and what-if."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater import __version__
 from slackwater.edge.web.drains import Answer, add_drains
+from slackwater.edge.web.explain import add_explain
+from slackwater.edge.web.explain import nobody as nobody_explains
 from slackwater.edge.web.extender import Readiness
 from slackwater.edge.web.node_metrics import node_metrics
+from slackwater.edge.web.whatif import add_what_if, nobody
 from slackwater.model.ids import Instant, NodeName
+from slackwater.run.ports import Explain, WhatIf
 from slackwater.world import dump
 from slackwater.world.world import World
 
@@ -70,6 +75,8 @@ def ops_app(
     clock: Callable[[], Instant],
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None,
     cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
+    what_if: WhatIf = nobody,
+    explain: Explain = nobody_explains,
     certified: bool = False,
 ) -> FastAPI:
     """The ASGI application. `autoscaler` gives its last loop as JSON values, None where it does not run. `certified`: callers
@@ -79,6 +86,8 @@ def ops_app(
     _add_state(app, world, readiness, _Told(settings=settings, autoscaler=autoscaler), clock)
     _add_dashboard(app)
     add_drains(app, cancel_drain, certified=certified)
+    add_explain(app, explain, ready=lambda: readiness.ready)
+    add_what_if(app, what_if, ready=lambda: readiness.ready, certified=certified)
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
     async def metrics() -> Response:

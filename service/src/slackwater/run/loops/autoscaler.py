@@ -180,7 +180,7 @@ class Autoscaler:
             daemons=self._sensor.daemons,
             askers=self._sensor.askers,
             now=turn.at,
-            shrink=None if self._shrinking is None else self._shrinking.sense(census),
+            shrink=None if self._shrinking is None else self._shrinking.sense(census, self._sensor.replicas),
         )
 
     async def _plan(self, inquiry: Inquiry) -> Plans:

@@ -5,7 +5,7 @@ there last was one. Deliberately absent: the rules of planning.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from slackwater.decide.scaleup.existing import give_way
@@ -21,6 +21,7 @@ from slackwater.decide.slack.state import SlackState
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
+from slackwater.model.resources import Amounts
 from slackwater.run.loops.asking import Asking, asking_now
 from slackwater.run.loops.planning import Inquiry
 from slackwater.run.loops.slack_planning import Planned, SlackInquiry, plan_with_slack
@@ -86,22 +87,40 @@ class GrowthPlanner:
         return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 
     def _group(self, mirror: Mirror, census: Census, inquiry: Inquiry, policy: ScaleUpPolicy) -> GrowableGroup:
-        group = census.group
-        if group.template is None and census.name in self._templates:
-            group = replace(group, template=self._templates[census.name])
-        nodes = [mirror.nodes[name] for name in census.ready if name in mirror.nodes]
-        template = template_of(
-            group,
-            nodes,
-            pods_on=lambda name: (tenant.pod for tenant in mirror.on(mirror.row_of(name))),
+        known = self._templates.get(census.name)
+        found = growable_group(
+            mirror,
+            census,
+            inquiry.barred.get(census.name),
             daemons=inquiry.daemons,
             system=policy.system,
+            known=known,
         )
-        if template is not None and nodes:
-            self._templates[census.name] = template.node
-        return GrowableGroup(
-            group=census.group, template=template, upcoming=census.upcoming, bar=_bar(census, inquiry.barred.get(census.name))
-        )
+        if found.template is not None and any(name in mirror.nodes for name in census.ready):
+            self._templates[census.name] = found.template.node
+        return found
+
+
+def growable_group(
+    mirror: Mirror,
+    census: Census,
+    why_not: str | None,
+    *,
+    daemons: Sequence[Pod],
+    system: Amounts,
+    known: Node | None = None,
+) -> GrowableGroup:
+    """A group on a mirror. `why_not` is the census' word against growing; `known` what a node of it looked like when there was
+    one, where its provider cannot say."""
+    group = census.group if census.group.template is not None or known is None else replace(census.group, template=known)
+    template = template_of(
+        group,
+        [mirror.nodes[name] for name in census.ready if name in mirror.nodes],
+        pods_on=lambda name: (tenant.pod for tenant in mirror.on(mirror.row_of(name))),
+        daemons=daemons,
+        system=system,
+    )
+    return GrowableGroup(group=census.group, template=template, upcoming=census.upcoming, bar=bar_of(census, why_not))
 
 
 def _leave_out(mirror: Mirror, census: Census) -> None:
@@ -111,7 +130,8 @@ def _leave_out(mirror: Mirror, census: Census) -> None:
             mirror.picture.close(mirror.row_of(name))
 
 
-def _bar(census: Census, why: str | None) -> Bar | None:
+def bar_of(census: Census, why: str | None) -> Bar | None:
+    """What `why`, the census' own word, is called in a plan."""
     if why is None:
         return None
     kind: BarKind = "not-ready"

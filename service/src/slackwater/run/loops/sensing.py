@@ -10,6 +10,7 @@ import structlog
 
 from slackwater.model.buffers import NO_ASKERS
 from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.controllers import Targets
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
 from slackwater.model.objects import Node, Pod
@@ -58,6 +59,8 @@ class Sensor:
         self.daemons: tuple[Pod, ...] = ()
         #: What wants placeholders like pods, as far as it is known.
         self.askers = NO_ASKERS
+        #: How many pods controllers want.
+        self.replicas: Targets = {}
 
     async def look(self, done: Done, watch: Watch) -> Mapping[str, str]:
         """What each group has; what is lost is cleaned up first, and then looked at again. Answers why providers are silent."""
@@ -93,6 +96,8 @@ class Sensor:
                 self.daemons = around.daemons
             if around.askers is not None:
                 self.askers = around.askers
+            if around.replicas is not None:
+                self.replicas = around.replicas
             return collector.rest((nodes, pods), around)
 
     def begin_again(self) -> None:

@@ -16,6 +16,7 @@ from slackwater.decide.scaledown.roomagain import kept_after_all, room_in_leavin
 from slackwater.decide.scaledown.scene import Scene
 from slackwater.decide.scaledown.state import ScaleDownState
 from slackwater.decide.scaleup.outcome import ScaleUpPlan
+from slackwater.model.controllers import Targets
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
@@ -26,12 +27,14 @@ from slackwater.world.fleet.census import Census
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShrinkInquiry:
-    """What is to be planned. `revocable` are nodes whose removal can still be given up, and when it began."""
+    """What is to be planned. `revocable` are nodes whose removal can still be given up, and when it began. `replicas`: how many
+    pods controllers want; those of other kinds are not among them."""
 
     state: ScaleDownState
     policy: ScaleDownPolicy
     timeout_seconds: float
     revocable: Mapping[NodeName, UnixTime] = field(default_factory=dict)
+    replicas: Targets = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,7 @@ def plan_shrinking(
         groups={name: each.group for name, each in known.items()},
         group_of={name: group for name, group in members if group is not None},
         budgets=mirror.budgets,
+        replicas=inquiry.replicas,
         arriving=frozenset(name for _, name in growth.schedulable),
         pending=tuple(mirror.pending.values()),
         placeholders=_standing_there(mirror, found.slack),

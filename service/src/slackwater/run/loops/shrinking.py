@@ -14,14 +14,15 @@ from typing import Final, Literal
 
 from slackwater.decide.scaledown.batch import Batch, Status, UnderWay, choose_batch
 from slackwater.decide.scaledown.outcome import Removable
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.decide.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.decide.scaledown.softtaints import soft_taints
 from slackwater.decide.scaledown.state import ScaleDownState, restored
 from slackwater.decide.scaledown.utilization import GPUS
+from slackwater.model.controllers import Targets
 from slackwater.model.effects import Announce, Effect, MarkNode, UnmarkNode
 from slackwater.model.hindrances import TEXTS, Hindrance
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
-from slackwater.model.nodegroups import GroupName, Membership
+from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Taint
 from slackwater.run.loops.shrink_planning import ShrinkInquiry, ShrinkPlan, without_candidates
 from slackwater.world.drains.drain import DrainEnd, DrainOrder, Phase
@@ -91,7 +92,7 @@ class Shrinking:
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
-    def sense(self, census: Mapping[GroupName, Census]) -> ShrinkInquiry | None:
+    def sense(self, census: Mapping[GroupName, Census], replicas: Targets) -> ShrinkInquiry | None:
         """What happened to removals since the last loop. The first time: what the taints of the nodes tell.
 
         None where nothing is to be planned: it is switched off, and what had begun is given up; or no provider has told yet
@@ -112,7 +113,13 @@ class Shrinking:
             self._switched_off()
             return None
         revocable = {drain.order.node: drain.order.stamp for drain in self._drains.active if drain.revocable}
-        return ShrinkInquiry(state=self.state, policy=policy, timeout_seconds=self._timeout_seconds, revocable=revocable)
+        return ShrinkInquiry(
+            state=self.state,
+            policy=policy,
+            timeout_seconds=self._timeout_seconds,
+            revocable=revocable,
+            replicas=replicas,
+        )
 
     def _switched_off(self) -> None:
         """No node stays tainted for a removal that nobody goes on with."""
@@ -148,6 +155,34 @@ class Shrinking:
         if end.outcome == "rolled-back" and end.hindrance is not None:
             note = f"removal given up: {TEXTS[end.hindrance]}: {end.detail}".rstrip(": ")
             self._announce(end.order.node, end.order.uid, "Warning", "ScaleDownFailed", note)
+
+    # --- told -------------------------------------------------------------------------------------------------------------
+
+    def held_back(self, node: NodeName, group: NodeGroup, *, ready: bool) -> tuple[float | None, list[tuple[Hindrance, str]]]:
+        """For how long a node has been a candidate (None: it is none), and what holds one back now but time for planning."""
+        since = None if self.state is None else self.state.since(node)
+        if since is None:
+            return None, []
+        policy, delays, waited = self._policy(), self._delays, self._wall() - since
+        rules = rules_of(group, policy)
+        found: list[tuple[Hindrance, str]] = []
+        cooling = self._fleet.cooling(
+            group.name,
+            self._clock(),
+            after_add=delays.after_add,
+            after_delete=delays.after_delete,
+            after_failure=delays.after_failure,
+        )
+        if cooling is not None:
+            found.append((Hindrance.IN_COOLDOWN, f"{group.name}: {cooling}"))
+        ripe = rules.unneeded_seconds if ready else rules.unready_seconds
+        if waited <= ripe:
+            hindrance = Hindrance.NOT_UNNEEDED_LONG_ENOUGH if ready else Hindrance.NOT_UNREADY_LONG_ENOUGH
+            found.append((hindrance, f"{waited:.0f} s, more than {ripe:.0f} s"))
+        removals, _ = self._drains.under_way()
+        if removals >= policy.max_parallelism:
+            found.append((Hindrance.THROTTLED, f"{removals} nodes are being removed, at most {policy.max_parallelism}"))
+        return waited, found
 
     # --- act --------------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
 from slackwater.simulate.drainability.budget import judge_budget
 from slackwater.simulate.drainability.daemon_set import judge_daemon_set
-from slackwater.simulate.drainability.facts import ControllerKey, DrainPolicy, Facts
+from slackwater.simulate.drainability.facts import DrainPolicy, Facts
 from slackwater.simulate.drainability.local_storage import judge_local_storage
 from slackwater.simulate.drainability.long_terminating import judge_long_terminating
 from slackwater.simulate.drainability.machine import judge_machine
@@ -24,7 +24,7 @@ from slackwater.simulate.drainability.system import SYSTEM_NAMESPACE, judge_syst
 from slackwater.simulate.drainability.terminal import judge_terminal
 from slackwater.simulate.drainability.verdict import MOVE, Fate, Verdict
 
-__all__ = ["RULES", "ControllerKey", "DrainPolicy", "Facts", "Fate", "Verdict", "judge"]
+__all__ = ["RULES", "DrainPolicy", "Facts", "Fate", "Verdict", "judge"]
 
 #: Rules about the pod itself, in order.
 RULES: Final = (

@@ -1,11 +1,11 @@
 """What rules read beside the pod itself."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from slackwater.model.controllers import Targets
 from slackwater.model.ids import UnixTime
-from slackwater.model.ties import Owner, Ties
+from slackwater.model.ties import Ties
 from slackwater.simulate.disruptions import Disruptions
 from slackwater.simulate.drainability.verdict import Verdict
 
@@ -30,13 +30,9 @@ class DrainPolicy:
     machines_evicted: bool = False
 
 
-#: A controller in its namespace.
-ControllerKey = tuple[str, Owner]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`disruptions` is what budgets still allow, `replicas` what controllers want (0 where a kind wants no number).
+    """`disruptions` is what budgets still allow, `replicas` what controllers want.
 
     Either is None where nothing is known of such objects: rules that need them are then skipped.
     """
@@ -44,6 +40,6 @@ class Facts:
     now: UnixTime
     policy: DrainPolicy = field(default_factory=DrainPolicy)
     disruptions: Disruptions | None = None
-    replicas: Mapping[ControllerKey, int] | None = None
+    replicas: Targets | None = None
     #: Verdicts by the identity of the ties; only `drainability` writes here.
     judged: dict[int, tuple[Ties, Verdict]] = field(default_factory=dict, compare=False, repr=False)

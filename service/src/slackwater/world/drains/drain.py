@@ -150,9 +150,7 @@ class Drain:
 
     # --- time -------------------------------------------------------------------------------------------------------------
 
-    def step(  # noqa: PLR0911  # one case for each phase
-        self, site: Site, disruptions: Disruptions, now: Instant, *, batch_marked_at: Instant | None
-    ) -> list[Effect]:
+    def step(self, site: Site, disruptions: Disruptions, now: Instant, *, batch_marked_at: Instant | None) -> list[Effect]:
         """What is to be done now; not asked once it has ended. `batch_marked_at`: since when all of the batch are tainted, None
         while some are not."""
         if site.node is None or site.node.uid != self.order.uid:
@@ -160,6 +158,9 @@ class Drain:
             return []
         if self.revocable and now - self.began >= self._limits.deadline_seconds:
             return self.give_up(Hindrance.DRAIN_TIMEOUT, f"not done {now - self.began:.0f} s after it began", now)
+        return self._go_on(site, disruptions, now, batch_marked_at)
+
+    def _go_on(self, site: Site, disruptions: Disruptions, now: Instant, batch_marked_at: Instant | None) -> list[Effect]:
         waited = now - self._since
         match self.phase:
             case "marked" if batch_marked_at is not None and now - batch_marked_at >= self._limits.settle_seconds:

@@ -1,0 +1,69 @@
+"""The sandbox in the place of the world outside: as the API server of `edge.kube`, and as the scheduler that asks `edge.web`.
+
+The only place where they meet. What it does not do to a request, such as losing it, is done by whoever wraps it.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Final
+
+import anyio.lowlevel
+
+from slackwater.edge.kube.client import Params, Pool, Response
+from slackwater.edge.kube.errors import refused
+from slackwater.edge.sandbox.extending import Ask
+from slackwater.edge.sandbox.faults import Fault
+from slackwater.edge.sandbox.server import ApiServer
+from slackwater.edge.web.direct import Answer, Application, Request
+
+_NO_PARAMS: Final[Params] = {}
+_EXTENDER: Final = "/scheduler/"
+
+
+class EmbeddedApi:
+    """Implements `edge.kube.client.ApiPort`."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout_seconds: float | None,
+        params: Params = _NO_PARAMS,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        pool: Pool = "calls",
+    ) -> Response:
+        await anyio.lowlevel.checkpoint()
+        answer = self._server.request(method, path, params=params, body=body, content_type=content_type)
+        return Response(answer.status, answer.body, answer.headers)
+
+    async def stream(
+        self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float
+    ) -> AsyncGenerator[list[bytes], None]:
+        try:
+            async with aclosing(self._server.watch(path, params=params)) as arriving:
+                async for lines in arriving:
+                    yield lines
+        except Fault as fault:
+            answer = fault.answer()
+            raise refused(f"watch {path}", answer.status, answer.body, answer.headers) from fault
+
+
+async def answered(application: Application, request: Request) -> Answer:
+    """One request to a listener's application, without a listener."""
+    found = application.answer(request)
+    return await found if isinstance(found, Awaitable) else found
+
+
+def asking(extender: Callable[[], Application]) -> Ask:
+    """How the sandbox' scheduler asks an extender, whichever is in place at the moment."""
+
+    async def ask(verb: str, body: bytes) -> tuple[int, bytes]:
+        answer = await answered(extender(), Request("POST", _EXTENDER + verb, body))
+        return answer.status, answer.body
+
+    return ask

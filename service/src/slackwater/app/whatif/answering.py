@@ -1,0 +1,62 @@
+"""Answers what-if on the picture of the running service: implements `run.ports.WhatIf`.
+
+One question at a time, in a worker thread, on a copy: the service goes on meanwhile. How long a plan takes is bounded by
+`autoscaler.maxPlanningTime`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from slackwater.app.offline.cluster import Cluster, ClusterError
+from slackwater.app.offline.scaleup import scale_up_answer
+from slackwater.app.settings import Settings, SettingsError
+from slackwater.app.whatif.configuring import configured, regrouped
+from slackwater.app.whatif.live import Taken, cluster_of
+from slackwater.app.whatif.supposing import suppose
+from slackwater.run.ports import Question, Supposed, WhatIfRefused
+
+#: For so long a question waits for those before it.
+_PATIENCE_SECONDS: Final = 30.0
+
+
+def _scale_up(cluster: Cluster, settings: Settings, supposed: Supposed) -> dict[str, Any]:
+    return scale_up_answer(cluster, settings, accounting=supposed.accounting)
+
+
+#: Each plans on a cluster and settings alone, as on a file.
+_ANSWERS: Final[Mapping[Question, Callable[[Cluster, Settings, Supposed], dict[str, Any]]]] = {"scale-up": _scale_up}
+
+
+class Answering:
+    """`take` copies the picture; it is called on the loop."""
+
+    def __init__(self, take: Callable[[], Taken], settings: Callable[[], Settings]) -> None:
+        self._take = take
+        self._settings = settings
+        self._one = anyio.CapacityLimiter(1)
+
+    async def __call__(self, question: Question, supposed: Supposed) -> bytes:
+        with anyio.move_on_after(_PATIENCE_SECONDS) as waiting:
+            await self._one.acquire()
+        if waiting.cancelled_caught:
+            raise WhatIfRefused("other questions are being answered, want one at a time", busy=True)
+        try:
+            taken, settings = self._take(), self._settings()
+            # A thread that was given up would go on beside the next one.
+            return await anyio.to_thread.run_sync(_answer, question, taken, settings, supposed)
+        finally:
+            self._one.release()
+
+
+def _answer(question: Question, taken: Taken, in_force: Settings, supposed: Supposed) -> bytes:
+    try:
+        settings = configured(in_force, supposed.configuration)
+        cluster = regrouped(cluster_of(taken, accounting=supposed.accounting), in_force, settings)
+        cluster = suppose(cluster, objects=supposed.objects, remove=supposed.remove)
+        return msgspec.json.encode(_ANSWERS[question](cluster, settings, supposed))
+    except (SettingsError, ClusterError) as error:
+        raise WhatIfRefused(str(error)) from error

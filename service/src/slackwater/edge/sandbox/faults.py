@@ -1,0 +1,92 @@
+"""What is refused, in the API server's words: the Status bodies of the errors that the sandbox gives."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer, whatever its status."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+
+class Fault(Exception):
+    """A refusal. Becomes a Status object with this code and reason."""
+
+    def __init__(
+        self, code: int, reason: str, message: str, *, details: Json | None = None, retry_after: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.retry_after = retry_after
+
+    def status(self) -> Json:
+        """The Status object."""
+        body: Json = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        }
+        details = dict(self.details or {})
+        if self.retry_after is not None:
+            details["retryAfterSeconds"] = self.retry_after
+        return {**body, "details": details} if details else body
+
+    def answer(self) -> Answer:
+        headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        return Answer(self.code, msgspec.json.encode(self.status()), headers)
+
+
+def no_such_path() -> Fault:
+    return Fault(404, "NotFound", "the server could not find the requested resource")
+
+
+def not_found(plural: str, name: str) -> Fault:
+    return Fault(404, "NotFound", f'{plural} "{name}" not found', details={"name": name, "kind": plural})
+
+
+def exists(plural: str, name: str) -> Fault:
+    return Fault(409, "AlreadyExists", f'{plural} "{name}" already exists', details={"name": name, "kind": plural})
+
+
+def conflict(plural: str, name: str, why: str) -> Fault:
+    message = f'Operation cannot be fulfilled on {plural} "{name}": {why}'
+    return Fault(409, "Conflict", message, details={"name": name, "kind": plural})
+
+
+def modified(plural: str, name: str) -> Fault:
+    return conflict(plural, name, "the object has been modified; please apply your changes to the latest version and try again")
+
+
+def other_uid(plural: str, name: str, wanted: str, found: str) -> Fault:
+    return conflict(plural, name, f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}")
+
+
+def invalid(kind: str, name: str, causes: Sequence[tuple[str, str]]) -> Fault:
+    """`causes`: (field, what is wrong) each."""
+    said = "; ".join(f"{field}: {wrong}" for field, wrong in causes)
+    found = [{"reason": "FieldValueInvalid", "message": wrong, "field": field} for field, wrong in causes]
+    return Fault(422, "Invalid", f'{kind} "{name}" is invalid: {said}', details={"name": name, "kind": kind, "causes": found})
+
+
+def bad_request(message: str) -> Fault:
+    return Fault(400, "BadRequest", message)
+
+
+def expired(since: int, oldest: int) -> Fault:
+    return Fault(410, "Expired", f"too old resource version: {since} ({oldest})")

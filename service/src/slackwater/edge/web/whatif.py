@@ -1,0 +1,171 @@
+"""`POST /simulate/...` on the ops listener: what would happen on the present picture, with some changes to it.
+
+What flows through: a JSON body -> `run.ports.Supposed` -> the JSON that `slackwater simulate` would print. Who may:
+see `callers`. Deliberately absent: what is asked about, and how it is found out.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from slackwater.edge.web.callers import FORBIDDEN_ANSWER, check_caller
+from slackwater.run.ports import Question, Supposed, WhatIf, WhatIfRefused
+
+#: Ten thousand pods with everything that an API server says of them.
+LARGEST_BODY: Final = 1 << 26
+_BAD: Final = 400
+_TOO_LARGE: Final = 413
+_NOT_NOW: Final = 503
+_MOST_PROBLEMS: Final = 5
+
+
+class Named(BaseModel):
+    """An object by its name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Annotated[str, Field(description="Node, Pod, DaemonSet or PodDisruptionBudget.")]
+    namespace: Annotated[str, Field(description="Of an object that has one; `default` where it is not said.")] = ""
+    name: str
+
+
+class WhatIfBody(BaseModel):
+    """How the cluster is supposed to differ from what it is. An empty body: not at all."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    objects: Annotated[
+        tuple[dict[str, Any], ...],
+        Field(description="Manifests: there besides, or in place of what has their name. Kinds as `kubectl get` names them."),
+    ] = ()
+    remove: Annotated[tuple[Named, ...], Field(description="What is not there. A node takes its pods along.")] = ()
+    configuration: Annotated[
+        dict[str, Any],
+        Field(
+            description="Laid over the configuration in force: mappings are merged, lists of named entries by name, null gives "
+            "a default back."
+        ),
+    ] = {}
+    accounting: Annotated[
+        bool, Field(description="Our own rules count too: missing requests, system amounts, Reserved. As `--accounting`.")
+    ] = False
+
+
+class Refusal(BaseModel):
+    """Why a group takes a pod on no new node, in kube-scheduler's words."""
+
+    plugin: str
+    reasons: list[str]
+    code: Annotated[str, Field(description="Unschedulable or UnschedulableAndUnresolvable.")]
+
+
+class GroupGrowth(BaseModel):
+    """One group of the plan."""
+
+    name: str
+    newNodes: Annotated[int, Field(description="Before any cap on nodes in creation.")]
+    pods: Annotated[list[str], Field(description="As ns/name.")]
+
+
+class Placed(BaseModel):
+    """A pod that fits a node which is there, or on its way."""
+
+    pod: str
+    node: str
+
+
+class Unhelpable(BaseModel):
+    """A pod that no group helps."""
+
+    pod: str
+    groups: dict[str, Refusal]
+
+
+class NotCounted(BaseModel):
+    """A pod that gets no node now."""
+
+    pod: str
+    reason: str
+
+
+class ScaleUpAnswer(BaseModel):
+    """What `slackwater simulate scale-up -o json` prints."""
+
+    groups: list[GroupGrowth]
+    schedulable: list[Placed]
+    unhelpable: list[Unhelpable]
+    notCounted: Annotated[list[NotCounted], Field(description="Left out where empty.")] = []
+    notLookedAt: Annotated[list[str], Field(description="Beyond `scaleUp.maxPods`. Left out where empty.")] = []
+    skipped: Annotated[list[str], Field(description="What could not be judged. Left out where empty.")] = []
+    seconds: Annotated[float, Field(description="From the copy of the picture to the plan.")]
+
+
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    **FORBIDDEN_ANSWER,
+    _BAD: {"description": "The body is not what is wanted, or supposes what cannot be; `detail` says where."},
+    _TOO_LARGE: {"description": f"The body is larger than {LARGEST_BODY} bytes."},
+    _NOT_NOW: {"description": "Not everything was listed once, or other questions are being answered."},
+}
+
+
+async def nobody(_question: Question, _supposed: Supposed) -> bytes:
+    """Stands in where nobody answers."""
+    raise WhatIfRefused("nobody answers what-if here", busy=True)
+
+
+def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool], certified: bool) -> None:
+    """`certified`: whoever reaches the listener has shown a client certificate."""
+
+    async def answer(question: Question, request: Request) -> Response:
+        check_caller(request, certified=certified)
+        if not ready():
+            raise HTTPException(_NOT_NOW, "the picture is not complete yet, see /readyz")
+        supposed = _read(await _body_of(request))
+        try:
+            return Response(await ask(question, supposed), media_type="application/json")
+        except WhatIfRefused as refused:
+            raise HTTPException(_NOT_NOW if refused.busy else _BAD, str(refused)) from refused
+
+    @app.post(
+        "/simulate/scale-up",
+        summary="Which nodes would be added for the pending pods",
+        response_model=ScaleUpAnswer,
+        responses=_ANSWERS,
+        openapi_extra=_body_schema(),
+    )
+    async def scale_up(request: Request) -> Response:
+        return await answer("scale-up", request)
+
+
+def _body_schema() -> dict[str, Any]:
+    """The body is read by hand, since its size is bounded."""
+    schema = WhatIfBody.model_json_schema()
+    named = schema.pop("$defs")["Named"]
+    schema["properties"]["remove"]["items"] = named
+    return {"requestBody": {"required": False, "content": {"application/json": {"schema": schema}}}}
+
+
+async def _body_of(request: Request) -> bytes:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_BODY:
+            raise HTTPException(_TOO_LARGE, f"body: got more than {LARGEST_BODY} bytes, want fewer")
+    return bytes(body)
+
+
+def _read(body: bytes) -> Supposed:
+    try:
+        said = WhatIfBody.model_validate_json(body) if body.strip() else WhatIfBody()
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[:_MOST_PROBLEMS]
+        problems = (f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found)
+        raise HTTPException(_BAD, "; ".join(problems)) from error
+    return Supposed(
+        objects=said.objects,
+        remove=[named.model_dump() for named in said.remove],
+        configuration=said.configuration,
+        accounting=said.accounting,
+    )

@@ -1,0 +1,87 @@
+"""Where else could a standing pod live, and if nowhere, why? And: could it have more where it is?
+
+For machines that migrate and permits that grow. A pod is asked about as it would stand there, with all that it is to have.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from slackwater.explain.asked import Asked
+from slackwater.explain.changes import Change, PodLeaves
+from slackwater.explain.findings import Finding, Remedy
+from slackwater.explain.obstacles import on_row
+from slackwater.explain.pods import nearest, why_nowhere
+from slackwater.explain.situation import Situation, after
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.objects import Pod
+from slackwater.model.resources import Amounts
+from slackwater.simulate.feasible import feasible
+from slackwater.simulate.tenants import Tenant
+
+_MOST_TRIED: Final = 32
+
+
+def places(situation: Situation, tenant: Tenant, row: Row, wanted: Amounts) -> tuple[list[NodeName], list[Finding]]:
+    """Nodes that would take the pod with so much, and why the others would not. The picture is as before afterwards."""
+    picture = situation.picture
+    with picture.fork():
+        asked = _lifted(situation, tenant, row, wanted)
+        picture.close(row)
+        rows = feasible(picture, asked.kind).rows
+        return [picture.facts.nodes[at].name for at in rows.tolist()], why_nowhere(asked)
+
+
+def place_remedies(situation: Situation, tenant: Tenant, row: Row, wanted: Amounts) -> list[Remedy]:
+    """Single changes after which some other node would take it."""
+    picture = situation.picture
+    with picture.fork():
+        asked = _lifted(situation, tenant, row, wanted)
+        tried = [
+            change
+            for near in nearest(asked, but=row)
+            if len(against := on_row(asked, near)) == 1
+            for change in against[0].changes
+            if not _is_of(change, tenant.pod)
+        ]
+    found = []
+    for change in tried[:_MOST_TRIED]:
+        with after(situation, (change,)) as then:
+            if places(then, tenant, row, wanted)[0]:
+                found.append(Remedy(changes=(change,)))
+    return found
+
+
+def room_remedies(situation: Situation, tenant: Tenant, row: Row, wanted: Amounts) -> list[Remedy]:
+    """One other pod of the same node whose leaving would make room for all that is wanted, the smallest that does."""
+    others = sorted(
+        (other for other in situation.standing.on(row) if other.pod.uid != tenant.pod.uid),
+        key=lambda other: (other.pod.kind.requests.cpu, other.pod.kind.requests.memory, other.pod.key),
+    )
+    for other in others[:_MOST_TRIED]:
+        name = situation.picture.facts.nodes[row].name
+        change = PodLeaves(words=f"move pod {other.pod.key} off node {name}", pod=other.pod, row=row)
+        with after(situation, (change,)) as then:
+            asked = _lifted(then, tenant, row, wanted)
+            if not list(_short(asked, row)):
+                return [Remedy(changes=(change,))]
+    return []
+
+
+def _short(asked: Asked, row: Row) -> Iterator[Finding]:
+    """Amounts alone: the pod stands there already."""
+    yield from (obstacle.finding for obstacle in on_row(asked, row) if obstacle.finding.resource is not None)
+
+
+def _lifted(situation: Situation, tenant: Tenant, row: Row, wanted: Amounts) -> Asked:
+    """The pod, taken off its row in the present trial, as it asks for a place."""
+    situation.picture.remove(tenant.kind, row)
+    pod = tenant.pod
+    bigger = replace(pod, kind=replace(pod.kind, requests=pod.kind.requests.at_least(wanted)))
+    return Asked(situation.edited(pod.uid, None), bigger, at=row)
+
+
+def _is_of(change: Change, pod: Pod) -> bool:
+    """Does it change the pod itself? What it asks is what is being asked about."""
+    subject = getattr(change, "pod", None)
+    return isinstance(subject, Pod) and subject.uid == pod.uid

@@ -1,0 +1,146 @@
+"""Why does a workload that grows in place not have more, why does it not migrate, and what does a gate wait for?
+
+What the single writer knows comes in as values; where a remedy is offered the picture was asked.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from slackwater.explain.elsewhere import place_remedies, places, room_remedies
+from slackwater.explain.findings import Explanation, Finding, Remedy, of_reason, of_standstill
+from slackwater.explain.room import unit_of
+from slackwater.explain.situation import Situation
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater.model.resources import NOTHING, RESOURCES, Amounts
+from slackwater.model.standstills import Standstill
+from slackwater.simulate.tenants import Tenant
+
+_MOST_NODES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grower:
+    """A counted pod that grows in place. `denied` is what it asked for and was refused (CapacityPressure).
+
+    `held`: of what is Reserved, what is held only because its agent has not been heard.
+    """
+
+    pod: Pod
+    node: NodeName
+    reserved: Amounts
+    denied: Amounts = NOTHING
+    held: Amounts = NOTHING
+    writing: bool = False
+    fenced: bool = True
+    may_migrate: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moving:
+    """A pod that is to migrate, or migrates. `phase` is None where nothing has begun; `before` how many go before it."""
+
+    grower: Grower
+    phase: str | None = None
+    landing: NodeName | None = None
+    before: int = 0
+    backing_off: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gated:
+    """A preemptor. `waiting` are the victims that are still there."""
+
+    pod: Pod
+    node: NodeName
+    phase: str
+    shut: bool
+    waiting: tuple[str, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def explain_permit(situation: Situation, told: Grower) -> Explanation:
+    """Why an agent has not got more."""
+    reasons: list[Finding] = [*_denied(told)]
+    if any(told.held):
+        reasons.append(of_standstill(Standstill.NOT_HEARD, objects=(f"pod {told.pod.key}",), short=_amounts(told.held)))
+    if told.writing:
+        reasons.append(of_standstill(Standstill.NOT_ON_RECORD, objects=(f"pod {told.pod.key}",)))
+    if not told.fenced:
+        reasons.append(of_standstill(Standstill.FENCED, objects=(f"pod {told.pod.key}",)))
+    found = _standing(situation, told)
+    remedies: list[Remedy] = []
+    facts = dict(told.facts)
+    if any(told.denied) and found is not None:
+        wanted = told.reserved.plus(told.denied)
+        remedies = room_remedies(situation, *found, wanted)
+        if told.may_migrate:
+            facts["nodesWithRoom"] = places(situation, *found, wanted)[0][:_MOST_NODES]
+    return Explanation(
+        object=f"permit {told.pod.key}",
+        state="denied" if any(told.denied) else "granted",
+        reasons=tuple(reasons) or (of_standstill(Standstill.GRANTED),),
+        remedies=tuple(remedies),
+        facts=facts,
+    )
+
+
+def explain_migration(situation: Situation, told: Moving) -> Explanation:
+    """Why a pod migrates, or does not."""
+    pod = told.grower.pod
+    title = f"migration {pod.key}"
+    if told.phase is not None:
+        where = () if told.landing is None else (f"node {told.landing}",)
+        under_way = of_standstill(Standstill.UNDER_WAY, detail=told.phase, objects=where)
+        return Explanation(object=title, state="under_way", reasons=(under_way,), facts=told.grower.facts)
+    reasons: list[Finding] = []
+    if told.backing_off is not None:
+        reasons.append(of_standstill(Standstill.BACKING_OFF, detail=f"for {told.backing_off:.0f} s"))
+    if told.before:
+        reasons.append(of_standstill(Standstill.QUEUED, detail=f"{told.before} before it"))
+    found = _standing(situation, told.grower)
+    remedies: list[Remedy] = []
+    facts = dict(told.grower.facts)
+    if found is not None:
+        wanted = told.grower.reserved
+        nodes, why = places(situation, *found, wanted)
+        facts["nodesWithRoom"] = nodes[:_MOST_NODES]
+        if not nodes:
+            reasons += [of_standstill(Standstill.NO_LANDING, objects=(f"pod {pod.key}",)), *why]
+            remedies = place_remedies(situation, *found, wanted)
+    return Explanation(object=title, state="waiting", reasons=tuple(reasons), remedies=tuple(remedies), facts=facts)
+
+
+def explain_gate(told: Gated) -> Explanation:
+    """What a gate waits for. Nothing helps but their going: they are leaving."""
+    objects = (*(f"pod {victim}" for victim in told.waiting), f"node {told.node}")
+    reason = (
+        of_reason(Reason.GATED, nodes=1, objects=objects)
+        if told.shut
+        else of_standstill(Standstill.VICTIMS_LEAVE, nodes=1, objects=objects, detail=told.phase)
+    )
+    return Explanation(object=f"gate {told.pod.key}", state=told.phase, reasons=(reason,), facts=told.facts)
+
+
+def _denied(told: Grower) -> list[Finding]:
+    codes = (Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)
+    return [
+        of_reason(code, nodes=1, resource=resource, short={unit_of(resource): amount}, objects=(f"node {told.node}",))
+        for code, resource, amount in zip(codes, RESOURCES, told.denied, strict=True)
+        if amount
+    ]
+
+
+def _amounts(amounts: Amounts) -> dict[str, int]:
+    return {unit_of(resource): amount for resource, amount in zip(RESOURCES, amounts, strict=True) if amount}
+
+
+def _standing(situation: Situation, told: Grower) -> tuple[Tenant, Row] | None:
+    row = situation.row_of(told.node)
+    if row is None:
+        return None
+    tenant = next((each for each in situation.standing.on(row) if each.pod.uid == told.pod.uid), None)
+    return None if tenant is None else (tenant, row)

@@ -1,0 +1,87 @@
+"""Pods that rules do not let go from a node: which, why, and what would let each go."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from slackwater.explain.asked import Obstacle
+from slackwater.explain.changes import BudgetEdit, Change, PodEdit, PodLeaves
+from slackwater.explain.findings import MOST_OBJECTS, of_hindrance
+from slackwater.explain.situation import Situation
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import Row
+from slackwater.model.objects import DisruptionBudget, Pod
+from slackwater.simulate.disruptions import Disruptions
+from slackwater.simulate.drainability import Facts, judge
+from slackwater_protocol.names import SAFE_TO_EVICT
+
+
+def blocked(situation: Situation, row: Row, facts: Facts) -> list[Obstacle]:
+    """One for each pod that a rule keeps, and one for each budget that keeps pods, with all of those."""
+    found: list[Obstacle] = []
+    by_budget: dict[tuple[str, str], list[Pod]] = {}
+    for tenant in situation.standing.on(row):
+        verdict = judge(tenant.pod, facts)
+        if verdict.hindrance is Hindrance.NOT_ENOUGH_PDB and facts.disruptions is not None:
+            for budget in _spent(tenant.pod, facts.disruptions):
+                by_budget.setdefault(budget, []).append(tenant.pod)
+        elif verdict.hindrance is not None:
+            found.append(_of_pod(situation, tenant.pod, row, verdict.hindrance))
+    return [*found, *(_of_budget(situation, key, pods) for key, pods in by_budget.items())]
+
+
+def _spent(pod: Pod, disruptions: Disruptions) -> list[tuple[str, str]]:
+    """The budgets of a pod that allow nothing now."""
+    return [budget for budget in disruptions.of(pod) if disruptions.left(*budget) < 1]
+
+
+def _of_pod(situation: Situation, pod: Pod, row: Row, hindrance: Hindrance) -> Obstacle:
+    owner = pod.ties.owner
+    objects = [f"pod {pod.key}"]
+    if owner is not None:
+        objects.append(f"{owner.kind} {pod.key.namespace}/{owner.name}")
+    if hindrance is Hindrance.LOCAL_STORAGE:
+        objects += [f"volume {name}" for name in pod.ties.local_volumes]
+    finding = of_hindrance(hindrance, nodes=1, objects=tuple(objects[:MOST_OBJECTS]))
+    return Obstacle(finding, tuple(_of_rule(situation, pod, row, hindrance)))
+
+
+def _of_rule(situation: Situation, pod: Pod, row: Row, hindrance: Hindrance) -> Iterator[Change]:
+    if hindrance is Hindrance.MACHINE_CANNOT_MIGRATE and pod.vertical is not None:
+        yield PodEdit(words=f"let the virtual machine of pod {pod.key} migrate", pod=pod, row=row, edit=_migratable)
+    yield PodEdit(words=f"annotate pod {pod.key} with {SAFE_TO_EVICT}: true", pod=pod, row=row, edit=_safe)
+    name = situation.picture.facts.nodes[row].name
+    yield PodLeaves(words=f"delete pod {pod.key} from node {name}", pod=pod, row=row)
+
+
+def _safe(pod: Pod) -> Pod:
+    return replace(pod, ties=replace(pod.ties, safe_to_evict="true"))
+
+
+def _migratable(pod: Pod) -> Pod:
+    return pod if pod.vertical is None else replace(pod, vertical=replace(pod.vertical, auto_migrate=True))
+
+
+def _of_budget(situation: Situation, key: tuple[str, str], pods: list[Pod]) -> Obstacle:
+    namespace, name = key
+    budget = next(each for each in situation.budgets or () if (each.namespace, each.name) == key)
+    owners = dict.fromkeys(f"{p.ties.owner.kind} {namespace}/{p.ties.owner.name}" for p in pods if p.ties.owner is not None)
+    objects = (f"PodDisruptionBudget {namespace}/{name}", *(f"pod {pod.key}" for pod in pods))
+    finding = of_hindrance(
+        Hindrance.NOT_ENOUGH_PDB,
+        nodes=1,
+        objects=objects[:MOST_OBJECTS],
+        detail=f"it allows {budget.disruptions_allowed} disruptions",
+        short={"disruptions": 1 - budget.disruptions_allowed},
+    )
+    more = 1 - budget.disruptions_allowed
+    who = f" of {', '.join(owners)}" if owners else ""
+    words = f"{_replicas(more)}{who}, so that PodDisruptionBudget {namespace}/{name} allows a disruption"
+    return Obstacle(finding, (BudgetEdit(words=words, namespace=namespace, name=name, edit=_one_allowed),))
+
+
+def _replicas(more: int) -> str:
+    return "one more ready replica" if more == 1 else f"{more} more ready replicas"
+
+
+def _one_allowed(budget: DisruptionBudget) -> DisruptionBudget:
+    return replace(budget, disruptions_allowed=1)

@@ -1,0 +1,99 @@
+"""What rules about the node itself have against its removal, and what would lift each."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from slackwater.decide.scaledown.eligibility import Look
+from slackwater.decide.scaledown.policy import GroupPolicy, ScaleDownPolicy
+from slackwater.explain.asked import Obstacle
+from slackwater.explain.changes import Change, GroupEdit, NodeEdit, ShrinkEdit
+from slackwater.explain.findings import of_hindrance
+from slackwater.explain.room import quantity
+from slackwater.explain.situation import Situation
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import Row
+from slackwater.model.nodegroups import GroupName
+from slackwater.simulate.nodefacts import CPU, MEMORY
+
+#: Thresholds are raised to whole thousandths.
+_FINE: Final = 1000
+
+
+def obstacle(situation: Situation, look: Look, row: Row, hindrance: Hindrance, detail: str) -> Obstacle:
+    """A rule's word as an obstacle."""
+    objects = [f"node {look.node.name}"] + ([f"group {look.group}"] if look.group is not None else [])
+    finding = of_hindrance(hindrance, nodes=1, objects=tuple(objects), detail=detail)
+    if look.group is None:
+        return Obstacle(finding)
+    return Obstacle(finding, tuple(_changes(situation, look, row, look.group, hindrance)))
+
+
+def _changes(situation: Situation, look: Look, row: Row, group: GroupName, hindrance: Hindrance) -> Iterator[Change]:
+    match hindrance:
+        case Hindrance.DISABLED_FOR_GROUP:
+            words = f"let nodes of group {group} be removed (scaleDown.enabled)"
+            yield ShrinkEdit(words=words, edit=lambda policy: _of_group(policy, group, enabled=True))
+        case Hindrance.DISABLED_ANNOTATION:
+            words = f"remove annotation scale-down-disabled from node {look.node.name}"
+            yield NodeEdit(words=words, node=look.node.name, edit=lambda node: replace(node, keep=False))
+        case Hindrance.UNREADY_DISABLED:
+            words = "let nodes that are not ready be removed (scaleDown.unreadyEnabled)"
+            yield ShrinkEdit(words=words, edit=lambda policy: replace(policy, unready_enabled=True))
+        case Hindrance.NOT_UNDERUTILIZED:
+            yield from _threshold(look, group)
+        case Hindrance.GROUP_MIN_SIZE:
+            yield _smaller(situation, group)
+        case Hindrance.CLUSTER_MINIMUM:
+            yield _less(situation, row)
+        case _:
+            return
+
+
+def _of_group(policy: ScaleDownPolicy, group: GroupName, **said: object) -> ScaleDownPolicy:
+    own = policy.groups.get(group, GroupPolicy())
+    return replace(policy, groups={**policy.groups, group: replace(own, **said)})  # type: ignore[arg-type]
+
+
+def _threshold(look: Look, group: GroupName) -> Iterator[Change]:
+    assert look.rules is not None
+    share = math.ceil(look.utilization.share * _FINE) / _FINE
+    if look.utilization.of_gpu:
+        before = look.rules.gpu_utilization_threshold
+        words = f"raise scaleDown.gpuUtilizationThreshold from {before:g} to {share:g}"
+        yield ShrinkEdit(words=words, edit=lambda policy: replace(policy, gpu_utilization_threshold=share))
+    else:
+        words = f"raise the utilization threshold of group {group} from {look.rules.utilization_threshold:g} to {share:g}"
+        yield ShrinkEdit(words=words, edit=lambda policy: _of_group(policy, group, utilization_threshold=share))
+
+
+def _smaller(situation: Situation, group: GroupName) -> Change:
+    known = situation.groups[group].group
+    size = max(known.target - 1, 0)
+    return GroupEdit(
+        words=f"lower min of group {group} from {known.min_size} to {size}",
+        group=group,
+        edit=lambda each: replace(each, group=replace(each.group, min_size=size)),
+    )
+
+
+def _less(situation: Situation, row: Row) -> Change:
+    """The cluster's minima as low as they have to be."""
+    facts = situation.picture.facts
+    live = facts.live[: facts.n_rows]
+    stay = facts.allocatable[[CPU, MEMORY], : facts.n_rows][:, live].sum(axis=1) - facts.allocatable[[CPU, MEMORY], row]
+    before = situation.shrink.minimum
+    nodes, cpu, memory = int(live.sum()) - 1, int(stay[CPU]), int(stay[MEMORY])
+    after = replace(before, nodes=min(before.nodes, nodes), cpu=min(before.cpu, cpu), memory=min(before.memory, memory))
+    changed = [
+        f"{name} from {text(was)} to {text(now)}"
+        for name, was, now, text in (
+            ("nodes", before.nodes, after.nodes, str),
+            ("cpu", before.cpu, after.cpu, lambda amount: quantity("cpu", amount)),
+            ("memory", before.memory, after.memory, lambda amount: quantity("memory", amount)),
+        )
+        if was != now
+    ]
+    words = f"lower the cluster's minimum of {' and of '.join(changed)}"
+    return ShrinkEdit(words=words, edit=lambda policy: replace(policy, minimum=after))

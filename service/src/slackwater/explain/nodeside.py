@@ -1,0 +1,136 @@
+"""What nodes themselves say: taints, cordons, labels; and what would change their mind, or the pod's."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from slackwater.explain.asked import Asked, Obstacle
+from slackwater.explain.changes import Change, NodeEdit
+from slackwater.explain.findings import MOST_OBJECTS, Finding, of_reason
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.ids import Row
+from slackwater.model.kinds import Toleration
+from slackwater.model.objects import Node, Taint
+from slackwater.model.reasons import Reason
+from slackwater.simulate.nodefacts import HOSTNAME
+from slackwater.simulate.predicates.node_affinity import rows_of_terms
+from slackwater.simulate.predicates.taint_toleration import tolerated
+
+_REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
+
+
+def taint_text(taint: Taint) -> str:
+    """A taint as kubectl writes it."""
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+
+
+def _untolerated(asked: Asked, taints: tuple[Taint, ...]) -> list[Taint]:
+    tolerations = asked.pod.kind.tolerations
+    return [taint for taint in taints if taint.effect in _REPELLING and not tolerated(taint, tolerations)]
+
+
+def n_taints(asked: Asked) -> Int64:
+    """How many taints of each row repel the pod, shape (n_rows,)."""
+    facts = asked.picture.facts
+    of_set = np.array([len(_untolerated(asked, taints)) for taints in facts.taint_sets], np.int64)
+    counted: Int64 = of_set[facts.taints[: facts.n_rows]]
+    return counted
+
+
+def taint_findings(asked: Asked, rows: Rows) -> list[Finding]:
+    """One for each taint, the most frequent first."""
+    facts = asked.picture.facts
+    counts: Counter[str] = Counter()
+    for number, n_rows in zip(*np.unique(facts.taints[: facts.n_rows][rows], return_counts=True), strict=True):
+        for taint in _untolerated(asked, facts.taint_sets[number]):
+            counts[taint_text(taint)] += int(n_rows)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        of_reason(Reason.TAINT_NOT_TOLERATED, nodes=n_rows, objects=(f"taint {text}",))
+        for text, n_rows in ordered[:MOST_OBJECTS]
+    ]
+
+
+def taint_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
+    node = asked.picture.facts.nodes[row]
+    for taint in _untolerated(asked, node.taints):
+        text = taint_text(taint)
+        finding = of_reason(Reason.TAINT_NOT_TOLERATED, nodes=1, objects=(f"taint {text}", f"node {node.name}"))
+        yield Obstacle(finding, (_untaint(node, taint), _tolerate(asked, taint)))
+
+
+def _untaint(node: Node, taint: Taint) -> Change:
+    def edit(node: Node) -> Node:
+        return replace(node, taints=tuple(each for each in node.taints if each != taint))
+
+    return NodeEdit(words=f"remove taint {taint_text(taint)} from node {node.name}", node=node.name, edit=edit)
+
+
+def _tolerate(asked: Asked, taint: Taint) -> Change:
+    toleration = Toleration(taint.key, "Equal" if taint.value else "Exists", taint.value, taint.effect)
+    return asked.edit_kind(
+        f"let pod {asked.pod.key} tolerate taint {taint_text(taint)}",
+        lambda kind: replace(kind, tolerations=(*kind.tolerations, toleration)),
+    )
+
+
+def cordon_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
+    node = asked.picture.facts.nodes[row]
+    change = NodeEdit(words=f"uncordon node {node.name}", node=node.name, edit=lambda node: replace(node, unschedulable=False))
+    yield Obstacle(of_reason(Reason.NODE_UNSCHEDULABLE, nodes=1, objects=(f"node {node.name}",)), (change,))
+
+
+def affinity_findings(asked: Asked, rows: Rows) -> list[Finding]:
+    """One for each label that the pod's node selector asks for and nodes lack, and one for its required node affinity."""
+    facts, kind = asked.picture.facts, asked.pod.kind
+    found = []
+    for key, value in kind.node_selector:
+        column = facts.label(key)
+        lacking = int((column.ids[: facts.n_rows][rows] != column.known(value)).sum())
+        if column.known(value) < 0:
+            lacking = len(rows)
+        if lacking:
+            found.append(of_reason(Reason.NODE_AFFINITY, nodes=lacking, objects=(f"label {key}={value}",)))
+    if kind.node_affinity is not None:
+        lacking = int((~rows_of_terms(facts, kind.node_affinity, rows)).sum())
+        if lacking:
+            found.append(of_reason(Reason.NODE_AFFINITY, nodes=lacking, objects=(f"nodeAffinity {_terms(asked)}",)))
+    return sorted(found, key=lambda finding: -finding.nodes)
+
+
+def _terms(asked: Asked) -> str:
+    """The labels that the required terms ask about."""
+    terms = asked.pod.kind.node_affinity or ()
+    return " or ".join(
+        " and ".join(f"{req.key} {req.operator} {','.join(req.values)}".rstrip() for req in (*term.labels, *term.fields))
+        or "nothing"
+        for term in terms
+    )
+
+
+def affinity_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
+    node, kind, facts = asked.picture.facts.nodes[row], asked.pod.kind, asked.picture.facts
+    for key, value in kind.node_selector:
+        if node.labels.get(key) != value:
+            finding = of_reason(Reason.NODE_AFFINITY, nodes=1, objects=(f"label {key}={value}", f"node {node.name}"))
+            yield Obstacle(finding, tuple(_label_changes(asked, node, key, value)))
+    rows: Rows = np.array([row], np.intp)
+    if kind.node_affinity is not None and not rows_of_terms(facts, kind.node_affinity, rows)[0]:
+        finding = of_reason(Reason.NODE_AFFINITY, nodes=1, objects=(f"nodeAffinity {_terms(asked)}", f"node {node.name}"))
+        yield Obstacle(finding, (asked.without_node_affinity(),))
+
+
+def _label_changes(asked: Asked, node: Node, key: str, value: str) -> Iterator[Change]:
+    if key != HOSTNAME:  # a node's own name is nothing to be changed
+
+        def edit(node: Node) -> Node:
+            return replace(node, labels={**node.labels, key: value})
+
+        yield NodeEdit(words=f"label node {node.name} with {key}={value}", node=node.name, edit=edit)
+    yield asked.edit_kind(
+        f"take {key}={value} out of the node selector of pod {asked.pod.key}",
+        lambda kind: replace(kind, node_selector=tuple(pair for pair in kind.node_selector if pair != (key, value))),
+    )

@@ -1,0 +1,125 @@
+"""What keeps pods of a kind off nodes, rule by rule, with amounts and objects; and the changes that might lift it.
+
+    of_rows(asked, rows, reason)          # one verdict on many rows: who and what, counted
+    on_row(asked, row)                    # everything that one row has against the pod, each with changes to be tried
+
+kube-scheduler stops at the first rule that rejects a node; what the others would say is in `on_row`. Some rules hide behind
+others all the same (a second pod at the same port): whoever repairs looks again after each change.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.explain import nodeside, podside, room
+from slackwater.explain.asked import Asked, Obstacle
+from slackwater.explain.findings import Finding, of_reason
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.ids import Row
+from slackwater.model.reasons import Reason
+from slackwater.simulate.feasible import judged_apart, refused, words
+from slackwater.simulate.nodefacts import PODS
+from slackwater.simulate.predicates.refusal import Refusal
+
+_ROOM = frozenset({Reason.RESOURCES_SHORT, Reason.RESOURCES_ABOVE_NODE})
+_LEDGER = frozenset(
+    {
+        Reason.NOT_ENOUGH_CPU,
+        Reason.NOT_ENOUGH_MEMORY,
+        Reason.CPU_ABOVE_TOTAL,
+        Reason.MEMORY_ABOVE_TOTAL,
+        Reason.HELD_FOR_OTHERS,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A reason and the rows that it was first said of."""
+
+    reason: Reason
+    rows: Rows
+
+
+def of_rows(asked: Asked, verdict: Verdict) -> list[Finding]:
+    """What one verdict means on its rows: one finding for each resource, taint or the like."""
+    reason, rows = verdict.reason, verdict.rows
+    if reason in _ROOM:
+        return room.short_findings(asked, rows)
+    if reason in _LEDGER:
+        return room.ledger_findings(asked, rows)
+    if reason is Reason.TAINT_NOT_TOLERATED:
+        return nodeside.taint_findings(asked, rows)
+    if reason is Reason.NODE_AFFINITY:
+        return nodeside.affinity_findings(asked, rows)
+    first = Row(int(rows[0]))
+    objects = tuple(dict.fromkeys(name for row in rows[:3].tolist() for name in podside.objects(asked, reason, Row(row))))
+    said = "; ".join(words(asked.picture, asked.kind, first, reason, None))
+    detail = said if said != of_reason(reason).text else ""
+    return [of_reason(reason, nodes=len(rows), objects=objects, detail=detail)]
+
+
+def of_refusal(asked: Asked, refusal: Refusal) -> Finding:
+    """A word on the pod itself, whatever the node."""
+    n_live = int(asked.picture.facts.live[: asked.picture.n_rows].sum())
+    objects = podside.objects(asked, refusal.reason, Row(0))
+    return of_reason(refusal.reason, nodes=n_live, objects=objects, detail=refusal.text)
+
+
+def on_row(asked: Asked, row: Row) -> list[Obstacle]:
+    """Everything that a row has against the pod, in the order of the rules; empty where it fits."""
+    refusal = refused(asked.picture, asked.numbered)
+    if refusal is not None:
+        return [Obstacle(of_refusal(asked, refusal), podside.of_refusal(asked, refusal))]
+    rows: Rows = np.array([row], np.intp)
+    found: list[Obstacle] = []
+    for codes in judged_apart(asked.picture, asked.kind).values():
+        reason = Reason(int(codes[row]))
+        if reason is not Reason.OK:
+            found += _obstacles(asked, row, rows, reason)
+    return found
+
+
+def _obstacles(asked: Asked, row: Row, rows: Rows, reason: Reason) -> Iterator[Obstacle] | list[Obstacle]:
+    if reason in _ROOM:
+        return room.short_obstacles(asked, row)
+    if reason in _LEDGER:
+        return room.ledger_obstacles(asked, row)
+    if reason is Reason.TAINT_NOT_TOLERATED:
+        return nodeside.taint_obstacles(asked, row)
+    if reason is Reason.NODE_UNSCHEDULABLE:
+        return nodeside.cordon_obstacles(asked, row)
+    if reason is Reason.NODE_AFFINITY:
+        return nodeside.affinity_obstacles(asked, row)
+    return podside.obstacles(asked, row, reason, of_rows(asked, Verdict(reason, rows))[0])
+
+
+def counts(asked: Asked) -> Int64:
+    """How many things each row has against the pod, at least; shape (n_rows,). Closed rows have very many."""
+    picture = asked.picture
+    apart = judged_apart(picture, asked.kind)
+    total: Int64 = np.zeros(picture.n_rows, np.int64)
+    for name, codes in apart.items():
+        against = (codes != 0).astype(np.int64)
+        if name == "NodeResourcesFit":
+            against = room.n_short(asked)
+        elif name == "TaintToleration":
+            against = nodeside.n_taints(asked)
+        elif name == "Ledger" and "NodeResourcesFit" in apart:
+            against = against * (apart["NodeResourcesFit"] == 0)
+        total += against
+    total[~picture.facts.live[: picture.n_rows]] = np.iinfo(np.int64).max // 2
+    return total
+
+
+def nearness(asked: Asked) -> Int64:
+    """How large the lacking amounts are together, in millionths of what the node has: among rows with as many obstacles the
+    smaller is nearer. Shape (n_rows,)."""
+    picture = asked.picture
+    far: Int64 = np.zeros(picture.n_rows, np.int64)
+    for line, lacking in room.lacking(asked):
+        total = np.maximum(picture.facts.allocatable[line, : picture.n_rows], 1)
+        weight = 1_000 if line == PODS else 1_000_000
+        far += np.minimum(np.maximum(lacking, 0) / total * weight, 1_000_000_000).astype(np.int64)
+    return far

@@ -1,0 +1,187 @@
+"""Why is a pod pending, and what would help? `explain_pod` asks every rule on every node, and tries changes.
+
+The reasons count nodes as kube-scheduler does: each node by the first rule that rejects it. The minimal sets are about the
+nearest nodes, those with the fewest obstacles, and name all of them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from slackwater.decide.scaleup.pending import which_count
+from slackwater.explain import obstacles
+from slackwater.explain.asked import Asked
+from slackwater.explain.findings import Explanation, Finding, MinimalSet, Remedy, of_reason, of_standstill
+from slackwater.explain.growth import group_words, growing_changes, grows_for
+from slackwater.explain.search import Goal, minimal_set, single_remedies
+from slackwater.explain.situation import Situation
+from slackwater.model.ids import NodeName, PodUid, Row
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater.model.standstills import Standstill
+from slackwater.simulate.feasible import feasible
+
+#: Nodes that are looked at closely, and minimal sets and remedies that are told.
+_NEAREST: Final = 6
+_MOST_SETS: Final = 3
+_MOST_REMEDIES: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodWord:
+    """What is known of a pod beside the picture: the single writer's word. `reason` is OK where it has none against it.
+
+    `denied` are nodes where a bind of it was refused a moment ago, `waits_for` the victims of its preemption.
+    """
+
+    reason: Reason = Reason.OK
+    detail: str = ""
+    denied: frozenset[NodeName] = frozenset()
+    waits_for: tuple[str, ...] = ()
+    only_on: NodeName | None = None
+
+
+NO_WORD: Final = PodWord()
+
+
+def explain_pod(situation: Situation, pod: Pod, word: PodWord = NO_WORD) -> Explanation:
+    """See the module. A pod with a node is only told to have one."""
+    name = f"pod {pod.key}"
+    facts = _facts(pod)
+    if pod.ended or word.reason is Reason.POD_FINISHED:
+        return Explanation(object=name, state="ended", reasons=(of_standstill(Standstill.ENDED),), facts=facts)
+    if pod.node is not None:
+        placed = of_standstill(Standstill.PLACED, objects=(f"node {pod.node}",))
+        return Explanation(object=name, state="placed", reasons=(placed,), facts=facts)
+    situation = _beside(situation, pod, word)
+    asked = Asked(situation, pod)
+    reasons = [*_about_the_pod(pod, word), *why_nowhere(asked)]
+    if _fits(situation, pod.uid, word):
+        fits = of_standstill(Standstill.SCHEDULER_FREE, nodes=len(feasible(asked.picture, asked.kind).rows))
+        state = "waiting" if reasons and reasons[0].nodes == 0 else "schedulable"
+        return Explanation(object=name, state=state, reasons=tuple(reasons) or (fits,), facts=facts)
+    remedies, minimal = _helps(situation, pod, word)
+    left_out = _not_counted(situation, pod)
+    words = group_words(situation, pod) if not left_out else ()
+    return Explanation(
+        object=name,
+        state="pending",
+        reasons=(*reasons, *left_out),
+        remedies=tuple(remedies),
+        minimal=tuple(minimal),
+        groups=tuple(words),
+        facts=facts,
+    )
+
+
+def _facts(pod: Pod) -> dict[str, Any]:
+    return {
+        "requests": {"milliCPU": pod.kind.requests.cpu, "bytes": pod.kind.requests.memory},
+        "priority": pod.priority,
+        "schedulerName": pod.kind.scheduler_name,
+        "node": pod.node,
+        "schedulerSays": pod.unschedulable_message,
+    }
+
+
+def _beside(situation: Situation, pod: Pod, word: PodWord) -> Situation:
+    """Our own accounting wants every request where the word says that one is missing; else it does not look."""
+    situation.picture.missing_requests_refused = word.reason is Reason.MISSING_REQUEST
+    return replace(situation, pending={**situation.pending, pod.uid: pod})
+
+
+def _about_the_pod(pod: Pod, word: PodWord) -> Iterator[Finding]:
+    """What waits whatever the nodes say."""
+    if pod.gates:
+        yield of_standstill(Standstill.SCHEDULING_GATES, objects=tuple(f"gate {gate}" for gate in pod.gates))
+    if word.reason not in {Reason.OK, Reason.MISSING_REQUEST}:
+        where = (f"node {word.only_on}",) if word.only_on is not None else ()
+        objects = (*(f"pod {victim}" for victim in word.waits_for), *where)
+        yield of_reason(word.reason, objects=objects, detail=word.detail)
+    if word.denied:
+        objects = tuple(f"node {name}" for name in sorted(word.denied))
+        yield of_reason(Reason.BIND_DENIED, nodes=len(word.denied), objects=objects)
+
+
+def why_nowhere(asked: Asked) -> list[Finding]:
+    """Why each node will not do: the first rule that rejects it, most nodes first. Nodes where it fits are in none."""
+    picture = asked.picture
+    verdicts = feasible(picture, asked.kind)
+    live = np.flatnonzero(picture.facts.live[: picture.n_rows])
+    if not len(live):
+        return [of_standstill(Standstill.NO_NODES)]
+    if verdicts.refusal is not None:
+        return [obstacles.of_refusal(asked, verdicts.refusal)]
+    codes = verdicts.codes[live]
+    found = []
+    for code in np.unique(codes[codes != 0]).tolist():
+        found += obstacles.of_rows(asked, obstacles.Verdict(Reason(code), live[codes == code]))
+    return sorted(found, key=lambda finding: -finding.nodes)
+
+
+def _fits(situation: Situation, uid: PodUid, word: PodWord) -> bool:
+    pod = situation.pending[uid]
+    rows = feasible(situation.picture, situation.kind_of(pod)).rows
+    if not word.denied:
+        return bool(len(rows))
+    nodes = situation.picture.facts.nodes
+    return any(nodes[row].name not in word.denied for row in rows.tolist())
+
+
+# --- what would help ------------------------------------------------------------------------------------------------------
+
+
+def _helps(situation: Situation, pod: Pod, word: PodWord) -> tuple[list[Remedy], list[MinimalSet]]:
+    goals = _goals(situation, pod, word)
+    remedies = single_remedies(situation, goals)
+    minimal = [found for goal in goals[:_MOST_SETS] if (found := minimal_set(situation, goal)) is not None]
+    if not _not_counted(situation, pod):
+        remedies += _through_groups(situation, pod)
+    if not remedies:
+        remedies = [Remedy(changes=found.changes) for found in minimal]
+    told = {remedy.words: remedy for remedy in remedies}
+    return list(told.values())[:_MOST_REMEDIES], minimal
+
+
+def _goals(situation: Situation, pod: Pod, word: PodWord) -> list[Goal]:
+    """One for each of the nearest nodes, no two of which have the same against the pod."""
+    asked = Asked(situation, pod)
+    if not asked.picture.n_rows:
+        return []
+    return [
+        Goal(
+            reached=lambda then: _fits(then, pod.uid, word),
+            obstacles=lambda then, row=row: obstacles.on_row(Asked(then, then.pending[pod.uid]), row),  # type: ignore[misc]
+            where=f"node {asked.name_of(row)}",
+        )
+        for row in nearest(asked, leave_out=word.denied)
+    ]
+
+
+def nearest(asked: Asked, *, leave_out: frozenset[NodeName] = frozenset(), but: Row | None = None) -> list[Row]:
+    """The rows with the fewest obstacles, the least lacking first; of rows with the same obstacles only the first."""
+    counts, far = obstacles.counts(asked), obstacles.nearness(asked)
+    found: dict[tuple[object, ...], Row] = {}
+    codes = feasible(asked.picture, asked.kind).codes
+    live = asked.picture.facts.live
+    for at in np.lexsort((far, counts)).tolist():
+        row = Row(at)
+        if len(found) >= _NEAREST:
+            break
+        if live[at] and row != but and asked.name_of(row) not in leave_out:
+            found.setdefault((int(counts[at]), int(codes[at])), row)
+    return list(found.values())
+
+
+def _through_groups(situation: Situation, pod: Pod) -> list[Remedy]:
+    """Changes of groups and of their limits after which a plan would add a node for the pod."""
+    return [Remedy(changes=(change,)) for change in growing_changes(situation, pod) if grows_for(situation, pod, change)]
+
+
+def _not_counted(situation: Situation, pod: Pod) -> tuple[Finding, ...]:
+    """Why no node would be added for the pod, whatever the groups say; its age does not count."""
+    rules = replace(situation.growth.pending, after_scheduler=False)
+    demand = which_count([replace(pod, nominated_node=None)], rules=rules, now=None)
+    return tuple(of_standstill(Standstill.NOT_COUNTED, detail=each.why) for each in demand.passed_over)

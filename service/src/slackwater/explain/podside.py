@@ -1,0 +1,249 @@
+"""What other pods, volumes and the pod's own words have against a node: ports, spread, affinity, claims."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from slackwater.explain.asked import Asked, Obstacle
+from slackwater.explain.changes import Change, PodLeaves
+from slackwater.explain.findings import MOST_OBJECTS, Finding
+from slackwater.model.columns import Rows
+from slackwater.model.ids import Row
+from slackwater.model.particulars import EVERY_ADDRESS, HostPort, Particulars, PodTerm, SpreadConstraint
+from slackwater.model.reasons import Reason
+from slackwater.model.selectors import selects
+from slackwater.simulate.predicates.inter_pod_affinity import judge_inter_pod_affinity
+from slackwater.simulate.predicates.pod_topology_spread import judge_pod_topology_spread
+from slackwater.simulate.predicates.refusal import Refusal
+from slackwater.simulate.tenants import Tenant
+
+#: Rows of one topology value that are looked through for the pods in the way, and pods that are told to leave at most.
+_MOST_ROWS: Final = 256
+_MOST_LEAVING: Final = 8
+#: By how much maxSkew is raised at most.
+_MOST_SKEW: Final = 16
+
+_VOLUMES: Final = frozenset(
+    {
+        Reason.CLAIM_NOT_FOUND,
+        Reason.CLAIM_IN_USE,
+        Reason.CLAIM_UNUSABLE,
+        Reason.CLAIM_UNBOUND,
+        Reason.VOLUME_NODE_CONFLICT,
+        Reason.VOLUME_BIND_CONFLICT,
+        Reason.STORAGE_SHORT,
+        Reason.VOLUME_NOT_FOUND,
+        Reason.VOLUME_ZONE,
+        Reason.VOLUME_ZONE_UNKNOWN,
+        Reason.VOLUME_LIMIT,
+    }
+)
+
+
+def objects(asked: Asked, reason: Reason, row: Row) -> tuple[str, ...]:
+    """What is in the way on a row, by name."""
+    if reason in _VOLUMES:
+        return tuple(f"claim {asked.pod.key.namespace}/{mount.claim}" for mount in asked.asks.claims)
+    if reason in _IN_THE_WAY:
+        pods = islice(_IN_THE_WAY[reason](asked, row), MOST_OBJECTS)
+        return tuple(dict.fromkeys(f"pod {tenant.pod.key}" for _, tenant in pods))
+    return tuple(_asked_for(asked, reason))
+
+
+def _asked_for(asked: Asked, reason: Reason) -> Iterator[str]:
+    """What of the pod's own words is not met."""
+    asks = asked.asks
+    match reason:
+        case Reason.SPREAD_SKEW | Reason.SPREAD_LABEL_MISSING:
+            yield from (f"topologySpreadConstraint {each.topology_key}" for each in asks.spread if each.hard)
+        case Reason.POD_AFFINITY:
+            yield from (f"podAffinity {_term(term)}" for term in asks.affinity)
+        case Reason.NODE_NAME:
+            yield f"node {asks.node_name}"
+        case Reason.NODE_FEATURES:
+            yield from (f"feature {name}" for name in asks.features)
+        case Reason.RESOURCE_CLAIMS:
+            yield from (f"resourceclaim {name}" for name in asks.resource_claims)
+        case Reason.MISSING_REQUEST:
+            yield f"container {asked.pod.kind.missing_request}"
+        case _:
+            return
+
+
+def _term(term: PodTerm) -> str:
+    said = ",".join(f"{r.key} {r.operator} {','.join(r.values)}".rstrip() for r in term.selector or ())
+    return f"{term.topology_key} {said}".rstrip()
+
+
+def of_refusal(asked: Asked, refusal: Refusal) -> tuple[Change, ...]:
+    """Changes against a word on the pod itself."""
+    if refusal.reason is Reason.AFFINITY_CONFLICT:
+        return (asked.without_node_affinity(),)
+    return ()
+
+
+def obstacles(asked: Asked, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
+    """What has to go for the verdict to go, one by one as far as that is known."""
+    if reason is Reason.SPREAD_SKEW or reason is Reason.SPREAD_LABEL_MISSING:
+        yield from _spread(asked, row, finding)
+    elif reason in _IN_THE_WAY:
+        yield from _leavers(asked, row, reason, finding)
+    else:
+        yield Obstacle(finding, tuple(_own_words(asked, reason)))
+
+
+def _own_words(asked: Asked, reason: Reason) -> Iterator[Change]:
+    pod = asked.pod.key
+    match reason:
+        case Reason.POD_AFFINITY:
+            yield asked.edit_asks(f"let pod {pod} require no pod affinity", lambda asks: replace(asks, affinity=()))
+        case Reason.NODE_NAME:
+            yield asked.edit_asks(f"let pod {pod} name no node", lambda asks: replace(asks, node_name=None))
+        case Reason.NODE_LEFT_OUT:
+            yield asked.without_node_affinity()
+        case Reason.MISSING_REQUEST:
+            words = f"give pod {pod} a request for {asked.pod.kind.missing_request}"
+            yield asked.edit_kind(words, lambda kind: replace(kind, missing_request=None))
+        case _:
+            return
+
+
+# --- spread ---------------------------------------------------------------------------------------------------------------
+
+
+def _spread(asked: Asked, row: Row, finding: Finding) -> Iterator[Obstacle]:
+    """One for each constraint that is broken by itself; all together where only together they are."""
+    hard = [constraint for constraint in asked.asks.spread if constraint.hard]
+    broken = [each for each in hard if _breaks(asked, row, each)] or hard
+    for constraint in broken:
+        named = replace(finding, objects=(f"topologySpreadConstraint {constraint.topology_key}",))
+        yield Obstacle(named, tuple(_loosen(asked, row, constraint)))
+
+
+def _breaks(asked: Asked, row: Row, constraint: SpreadConstraint) -> bool:
+    """With the other constraints soft, which then do not say which nodes count."""
+    spread = tuple(each if each is constraint else replace(each, hard=False) for each in asked.asks.spread)
+    return _rejects(asked, row, replace(asked.asks, spread=spread), spread=True)
+
+
+def _rejects(asked: Asked, row: Row, asks: Particulars, *, spread: bool) -> bool:
+    picture, pod = asked.picture, asked.pod
+    kind = picture.of(picture.kind_id(replace(pod.kind, particulars=asks), pod.labels))
+    rows: Rows = np.array([row], np.intp)
+    judge = judge_pod_topology_spread if spread else judge_inter_pod_affinity
+    return bool(judge(picture, kind, rows)[0])
+
+
+def _loosen(asked: Asked, row: Row, constraint: SpreadConstraint) -> Iterator[Change]:
+    pod, key = asked.pod.key, constraint.topology_key
+    for skew in range(constraint.max_skew + 1, constraint.max_skew + 1 + _MOST_SKEW):
+        wider = replace(constraint, max_skew=skew)
+        alone = tuple(wider if each is constraint else replace(each, hard=False) for each in asked.asks.spread)
+        if not _rejects(asked, row, replace(asked.asks, spread=alone), spread=True):
+            words = f"raise maxSkew of pod {pod} over {key} from {constraint.max_skew} to {skew}"
+            yield asked.edit_asks(words, _instead(constraint, wider))
+            break
+    words = f"let the spread of pod {pod} over {key} be a wish (ScheduleAnyway)"
+    yield asked.edit_asks(words, _instead(constraint, replace(constraint, hard=False)))
+
+
+def _instead(before: SpreadConstraint, now: SpreadConstraint) -> Callable[[Particulars], Particulars]:
+    return lambda asks: replace(asks, spread=tuple(now if each == before else each for each in asks.spread))
+
+
+# --- pods in the way ------------------------------------------------------------------------------------------------------
+
+
+def _rows_at(asked: Asked, row: Row, key: str) -> list[Row]:
+    """The rows with the same value of a label as this one."""
+    facts = asked.picture.facts
+    ids = facts.label(key).ids[: facts.n_rows]
+    if ids[row] < 0:
+        return []
+    return [Row(at) for at in np.flatnonzero((ids == ids[row]) & facts.live[: facts.n_rows])[:_MOST_ROWS].tolist()]
+
+
+def _repelled(asked: Asked, row: Row) -> Iterator[tuple[Row, Tenant]]:
+    """Pods that the pod's own anti-affinity keeps it away from."""
+    picture = asked.picture
+    for term in asked.asks.anti_affinity:
+        namespaces = picture.namespaces.of_incoming(term)
+        for at in _rows_at(asked, row, term.topology_key):
+            for tenant in asked.situation.standing.on(at):
+                inside = namespaces is None or tenant.pod.key.namespace in namespaces
+                if inside and selects(term.selector, dict(tenant.pod.labels)):
+                    yield at, tenant
+
+
+def _repelling(asked: Asked, row: Row) -> Iterator[tuple[Row, Tenant]]:
+    """Pods whose anti-affinity keeps this one away."""
+    picture, pod = asked.picture, asked.pod
+    labels = dict(pod.labels)
+    terms = {
+        term
+        for numbered in picture.kinds.all
+        for term in numbered.asks.anti_affinity
+        if selects(term.selector, labels) and picture.namespaces.reached_by_existing(term, pod.key.namespace)
+    }
+    for term in sorted(terms, key=repr):
+        for at in _rows_at(asked, row, term.topology_key):
+            for tenant in asked.situation.standing.on(at):
+                if term in picture.of(tenant.kind).asks.anti_affinity:
+                    yield at, tenant
+
+
+def _at_my_ports(asked: Asked, row: Row) -> Iterator[tuple[Row, Tenant]]:
+    for tenant in asked.situation.standing.on(row):
+        theirs = asked.picture.of(tenant.kind).asks.host_ports
+        if any(_clash(mine, their) for mine in asked.asks.host_ports for their in theirs):
+            yield row, tenant
+
+
+def _clash(mine: HostPort, their: HostPort) -> bool:
+    same = (mine.protocol, mine.port) == (their.protocol, their.port)
+    return same and (mine.ip == their.ip or EVERY_ADDRESS in (mine.ip, their.ip))
+
+
+def _with_my_disks(asked: Asked, row: Row) -> Iterator[tuple[Row, Tenant]]:
+    mine = {(disk.source, disk.disk) for disk in asked.asks.disks}
+    for tenant in asked.situation.standing.on(row):
+        if any((disk.source, disk.disk) in mine for disk in asked.picture.of(tenant.kind).asks.disks):
+            yield row, tenant
+
+
+#: Who is in the way: (row, pod), some perhaps twice.
+_IN_THE_WAY: Final[dict[Reason, Callable[[Asked, Row], Iterator[tuple[Row, Tenant]]]]] = {
+    Reason.POD_ANTI_AFFINITY: _repelled,
+    Reason.EXISTING_ANTI_AFFINITY: _repelling,
+    Reason.HOST_PORTS: _at_my_ports,
+    Reason.DISK_CONFLICT: _with_my_disks,
+}
+
+
+def _leavers(asked: Asked, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
+    """Each pod in the way is an obstacle of its own; where there are too many, only a word of the pod's own helps."""
+    pods = {tenant.pod.uid: (at, tenant) for at, tenant in _IN_THE_WAY[reason](asked, row)}
+    own = tuple(_own_claims(asked, reason))
+    if not pods or len(pods) > _MOST_LEAVING:
+        yield Obstacle(finding, own)
+        return
+    for at, tenant in pods.values():
+        key, node = tenant.pod.key, asked.name_of(at)
+        named = replace(finding, objects=(f"pod {key}", f"node {node}"))
+        yield Obstacle(named, (PodLeaves(words=f"move pod {key} off node {node}", pod=tenant.pod, row=at), *own))
+
+
+def _own_claims(asked: Asked, reason: Reason) -> Iterator[Change]:
+    pod = asked.pod.key
+    match reason:
+        case Reason.POD_ANTI_AFFINITY:
+            words = f"let pod {pod} require no pod anti-affinity"
+            yield asked.edit_asks(words, lambda asks: replace(asks, anti_affinity=()))
+        case Reason.HOST_PORTS:
+            ports = ", ".join(f"{port.protocol}/{port.port}" for port in asked.asks.host_ports)
+            yield asked.edit_asks(f"let pod {pod} do without host ports {ports}", lambda asks: replace(asks, host_ports=()))
+        case _:
+            return

@@ -1,0 +1,184 @@
+"""Amounts: what is short of which resource, by kube-scheduler's count and by our own, and what would make it fit."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from slackwater.explain.asked import Asked, Obstacle
+from slackwater.explain.changes import Change, NodeEdit, PodEdit
+from slackwater.explain.findings import Finding, of_reason
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.ids import Row
+from slackwater.model.objects import Node, Pod
+from slackwater.model.particulars import NO_PARTICULARS
+from slackwater.model.reasons import Reason
+from slackwater.model.resources import RESOURCES, Amounts
+from slackwater.simulate.nodefacts import CPU, MEMORY, PODS
+from slackwater.simulate.predicates.node_resources_fit import asked_lines
+from slackwater_protocol.units import Bytes, MilliCpu, quantity_text_cpu, quantity_text_memory
+
+_FULL: Final = (Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)
+_ABOVE: Final = (Reason.CPU_ABOVE_TOTAL, Reason.MEMORY_ABOVE_TOTAL)
+
+
+def unit_of(resource: str) -> str:
+    """What amounts of a resource are counted in."""
+    if resource == "cpu":
+        return "milliCPU"
+    return "bytes" if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-") else "count"
+
+
+def quantity(resource: str, amount: int) -> str:
+    """An amount as people write it."""
+    match unit_of(resource):
+        case "milliCPU":
+            return quantity_text_cpu(MilliCpu(amount))
+        case "bytes":
+            return quantity_text_memory(Bytes(amount))
+        case _:
+            return str(amount)
+
+
+def lacking(asked: Asked) -> Iterator[tuple[int, Int64]]:
+    """(line, what is lacking on each row; 0 or less: nothing) for each resource that the pod asks, and the count of pods."""
+    picture = asked.picture
+    allocatable, used = picture.facts.allocatable[:, : picture.n_rows], picture.used[:, : picture.n_rows]
+    yield PODS, 1 - (allocatable[PODS] - used[PODS])
+    for line, amount in asked_lines(picture, asked.numbered):
+        yield line, amount - (allocatable[line] - used[line])
+
+
+def n_short(asked: Asked) -> Int64:
+    """Of how many resources each row lacks some, shape (n_rows,)."""
+    total: Int64 = np.zeros(asked.picture.n_rows, np.int64)
+    for _, amounts in lacking(asked):
+        total += amounts > 0
+    return total
+
+
+def short_findings(asked: Asked, rows: Rows) -> list[Finding]:
+    """By kube-scheduler's count: one finding for each resource that is short on some of the rows, the most frequent first."""
+    names = list(asked.picture.facts.resource)
+    found = [_short(asked, names[line], line, rows, amounts) for line, amounts in lacking(asked) if (amounts[rows] > 0).any()]
+    return sorted(found, key=lambda finding: -finding.nodes)
+
+
+def _short(asked: Asked, resource: str, line: int, rows: Rows, amounts: Int64) -> Finding:
+    picture = asked.picture
+    short = rows[amounts[rows] > 0]
+    closest = short[int(np.argmin(amounts[short]))]
+    asks = int(picture.kinds.requests[line, asked.kind])
+    above = bool((picture.facts.allocatable[line, short] < asks).all())
+    detail = "Too many pods" if line == PODS else f"Insufficient {resource}"
+    return of_reason(
+        Reason.RESOURCES_ABOVE_NODE if above else Reason.RESOURCES_SHORT,
+        nodes=len(short),
+        resource=resource,
+        short={unit_of(resource): int(amounts[closest])},
+        closest=asked.name_of(Row(int(closest))),
+        detail=detail,
+    )
+
+
+def short_obstacles(asked: Asked, row: Row) -> list[Obstacle]:
+    rows: Rows = np.array([row], np.intp)
+    return [Obstacle(finding, _enough(asked, row, finding)) for finding in short_findings(asked, rows)]
+
+
+def _enough(asked: Asked, row: Row, finding: Finding) -> tuple[Change, ...]:
+    assert finding.resource is not None
+    amount = finding.short[unit_of(finding.resource)]
+    if finding.resource == "pods":
+        return (_more_pods(asked, row, amount),)
+    lower = _lower(asked, finding.resource, amount)
+    return () if lower is None else (lower,)
+
+
+def _more_pods(asked: Asked, row: Row, amount: int) -> Change:
+    node = asked.picture.facts.nodes[row]
+    before = dict(node.scalars).get("pods", 0)
+
+    def edit(node: Node) -> Node:
+        return replace(node, scalars=tuple(sorted({**dict(node.scalars), "pods": before + amount}.items())))
+
+    return NodeEdit(words=f"let node {node.name} take {before + amount} pods instead of {before}", node=node.name, edit=edit)
+
+
+def _lower(asked: Asked, resource: str, amount: int) -> PodEdit | None:
+    """The pod asks so much less; None where nothing would be left of it."""
+    asks = asked_of(asked.pod, resource)
+    left = asks - amount
+    if left <= 0:
+        return None
+    words = (
+        f"lower the request of pod {asked.pod.key} for {resource} by {quantity(resource, amount)}, "
+        f"from {quantity(resource, asks)} to {quantity(resource, left)}"
+    )
+    return PodEdit(words=words, pod=asked.pod, row=asked.at, edit=lowered(resource, left))
+
+
+def asked_of(pod: Pod, resource: str) -> int:
+    """What a pod asks of a resource."""
+    if resource in RESOURCES:
+        return pod.kind.requests[RESOURCES.index(resource)]
+    return dict((pod.kind.particulars or NO_PARTICULARS).scalars).get(resource, 0)
+
+
+def lowered(resource: str, left: int) -> Callable[[Pod], Pod]:
+    """The pod as it asks at most so much of a resource."""
+
+    def edit(pod: Pod) -> Pod:
+        kind, asks = pod.kind, pod.kind.particulars
+        if resource in RESOURCES:
+            cpu, memory = kind.requests
+            at = RESOURCES.index(resource)
+            new = Amounts(MilliCpu(min(cpu, left)), memory) if at == CPU else Amounts(cpu, Bytes(min(memory, left)))
+            return replace(pod, kind=replace(kind, requests=new))
+        assert asks is not None, resource
+        scalars = tuple((name, min(amount, left) if name == resource else amount) for name, amount in asks.scalars)
+        return replace(pod, kind=replace(kind, particulars=replace(asks, scalars=scalars)))
+
+    return edit
+
+
+# --- our own accounting ---------------------------------------------------------------------------------------------------
+
+
+def ledger_findings(asked: Asked, rows: Rows) -> list[Finding]:
+    """By our own count: what is free is Total less Reserved and less what is held for pods about to be bound."""
+    kind = asked.pod.kind
+    if kind.missing_request is not None and asked.picture.missing_requests_refused:
+        return [of_reason(Reason.MISSING_REQUEST, nodes=len(rows), objects=(f"container {kind.missing_request}",))]
+    found = [finding for line in (CPU, MEMORY) for finding in _ledger_short(asked, line, rows) if asked.pod.kind.requests[line]]
+    return sorted(found, key=lambda finding: -finding.nodes)
+
+
+def _ledger_short(asked: Asked, line: int, rows: Rows) -> Iterator[Finding]:
+    columns = asked.picture.ledger
+    assert columns is not None
+    want, total = asked.pod.kind.requests[line], columns.total[line, rows]
+    free = total - columns.reserved[line, rows]
+    held = columns.held[line, rows]
+    levels = (
+        (Reason.HELD_FOR_OTHERS, (free - held < want) & (free >= want), want - (free - held)),
+        (_FULL[line], (free < want) & (total >= want), want - (free - held)),
+        (_ABOVE[line], total < want, want - (free - held)),
+    )
+    for reason, mask, amounts in levels:
+        if mask.any():
+            at = int(np.argmin(np.where(mask, amounts, np.iinfo(np.int64).max)))
+            yield of_reason(
+                reason,
+                nodes=int(mask.sum()),
+                resource=RESOURCES[line],
+                short={unit_of(RESOURCES[line]): int(amounts[at])},
+                closest=asked.name_of(Row(int(rows[at]))),
+            )
+
+
+def ledger_obstacles(asked: Asked, row: Row) -> list[Obstacle]:
+    """Room that is held comes back by itself: no change for it is proposed but asking less."""
+    rows: Rows = np.array([row], np.intp)
+    return [Obstacle(finding, _enough(asked, row, finding)) for finding in ledger_findings(asked, rows) if finding.resource]

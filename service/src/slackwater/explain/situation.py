@@ -1,0 +1,85 @@
+"""What is explained: the cluster as plans see it, and the rules in force. And how it would be after changes.
+
+    with after(situation, changes) as then:
+        ...                            # then.picture is the same picture, in a trial that ends here
+
+One thread owns the picture. Deliberately absent: how it is filled (`simulate.mirror`, or a file).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.decide.scaleup.groups import GrowableGroup
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.model.controllers import Targets
+from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import DisruptionBudget, Pod
+from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.tenants import Standing, Tenant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """`pending` are pods without a node. Budgets and replicas are None where nothing is known of such objects.
+
+    `group_of` names the nodes that belong to a group of `groups`. `now` is the time on the wall.
+    """
+
+    picture: Picture
+    standing: Standing
+    pending: Mapping[PodUid, Pod] = field(default_factory=dict)
+    budgets: tuple[DisruptionBudget, ...] | None = None
+    replicas: Targets | None = None
+    groups: Mapping[GroupName, GrowableGroup] = field(default_factory=dict)
+    group_of: Mapping[NodeName, GroupName] = field(default_factory=dict)
+    growth: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
+    shrink: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
+    now: UnixTime
+
+    def row_of(self, name: NodeName) -> Row | None:
+        """The row of a node that is there."""
+        facts = self.picture.facts
+        row = facts.row_of.get(name)
+        return row if row is not None and facts.live[row] else None
+
+    def kind_of(self, pod: Pod) -> KindId:
+        """The kind's number of a pod without a node."""
+        return self.picture.kind_id(pod.kind, pod.labels)
+
+    def edited(self, uid: PodUid, tenant: Tenant | None) -> "Situation":
+        """With another pod in place of one that stands, or none."""
+        known = self.standing.edits if isinstance(self.standing, Edited) else {}
+        below = self.standing.below if isinstance(self.standing, Edited) else self.standing
+        return replace(self, standing=Edited(below, {**known, uid: tenant}))
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Who stands where, with some pods changed or (None) gone."""
+
+    below: Standing
+    edits: Mapping[PodUid, Tenant | None]
+
+    def on(self, row: Row) -> list[Tenant]:
+        found = (self.edits.get(tenant.pod.uid, tenant) for tenant in self.below.on(row))
+        return [tenant for tenant in found if tenant is not None]
+
+
+class Applied(Protocol):
+    """What can be applied: see `changes`."""
+
+    def applied(self, situation: Situation) -> Situation: ...
+
+
+@contextmanager
+def after(situation: Situation, changes: Iterable[Applied]) -> Iterator[Situation]:
+    """The situation as it would be; the picture is in a trial that is dropped at the end."""
+    with situation.picture.fork():
+        for change in changes:
+            situation = change.applied(situation)
+        yield situation

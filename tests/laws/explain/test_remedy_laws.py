@@ -1,0 +1,135 @@
+"""Whatever the cluster: a suggested change helps, and of a minimal set nothing may be left out.
+
+Changes are made here to the objects themselves; what follows is asked of pictures and plans that never saw a trial.
+"""
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from slackwater.decide.scaledown.policy import ClusterMinimum, ScaleDownPolicy
+from slackwater.decide.scaleup.groups import Bar, GrowableGroup
+from slackwater.decide.scaleup.limits import Quota
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.explain.nodes import explain_node
+from slackwater.explain.pods import explain_pod
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.model.ties import Ties
+from tests.laws.simulate.test_evacuate_laws import OWNED, clusters
+from tests.support.builders import a_budget
+from tests.support.explaining import CASES, Told
+from tests.support.scalingup import a_group, a_template
+from tests.support.smallclusters import small_clusters
+
+LAW = settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+POOL = GroupName("pool")
+TIES = (OWNED, OWNED, OWNED, Ties(), replace(OWNED, safe_to_evict="false"), replace(OWNED, local_volumes=("cache",)))
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> tuple[GrowableGroup, ...]:
+    made = []
+    for number in range(draw(st.integers(0, 2))):
+        template = a_template(f"t{number}", cpu=draw(st.sampled_from(("1", "8"))), labels={"zone": "z0", "rack": "r0"})
+        size, largest = draw(st.sampled_from(((0, 3), (3, 3), (2, 2))))
+        bar = draw(st.sampled_from((None, None, Bar(kind="switched-off", text="off"), Bar(kind="backoff", text="failed"))))
+        made.append(a_group(f"g{number}", template, size=size, largest=largest, bar=bar))
+    return tuple(made)
+
+
+@st.composite
+def pending_clusters(draw: st.DrawFn) -> Told:
+    cluster = draw(small_clusters(most_standing=10))
+    quotas = draw(st.sampled_from(((), (), (Quota(name="all", limits={"cpu": 9_000, "nodes": 6}),))))
+    return Told(
+        nodes=tuple(cluster.nodes),
+        standing=tuple(cluster.standing),
+        pending=tuple(cluster.pending),
+        storage=cluster.storage,
+        groups=draw(groups()),
+        growth=ScaleUpPolicy(quotas=quotas, estimate_seconds=0.0, plan_seconds=0.0),
+    )
+
+
+@st.composite
+def standing_clusters(draw: st.DrawFn) -> Told:
+    cluster = draw(clusters())
+    standing = tuple(_settled(draw, pod) for pod in cluster.standing)
+    nodes = tuple(replace(node, keep=draw(st.sampled_from((False, False, False, True)))) for node in cluster.nodes)
+    smallest = draw(st.sampled_from((0, 0, len(nodes))))
+    policy = ScaleDownPolicy(
+        utilization_threshold=draw(st.sampled_from((0.3, 1.0, 5.0))),
+        minimum=ClusterMinimum(nodes=draw(st.sampled_from((0, 0, len(nodes))))),
+    )
+    allowed = draw(st.tuples(*[st.sampled_from((0, 1, 3))] * 2))
+    return Told(
+        nodes=nodes,
+        standing=standing,
+        storage=cluster.storage,
+        budgets=tuple(a_budget(app, allowed=count, app=app) for app, count in zip(("a", "b"), allowed, strict=True)),
+        groups=(a_group(POOL, size=len(nodes), smallest=smallest),),
+        pool=POOL,
+        shrink=policy,
+    )
+
+
+def _settled(draw: st.DrawFn, pod: Pod) -> Pod:
+    return replace(pod, ties=draw(st.sampled_from(TIES)))
+
+
+@LAW
+@given(told=pending_clusters(), number=st.integers(0, 30))
+def test_every_remedy_of_a_pending_pod_finds_it_a_place(told: Told, number: int) -> None:
+    pod = told.pending[number % len(told.pending)]
+    before = told.fits_a_node(pod.uid)
+    explanation = explain_pod(told.situation(), pod)
+    event(f"{explanation.state}, {min(len(explanation.remedies), 3)} remedies, {len(explanation.minimal)} sets")
+    assert (explanation.state == "schedulable") == before
+    assert before or explanation.reasons
+    for remedy in explanation.remedies:
+        assert told.after(remedy.changes).fits(pod.uid), remedy.words
+
+
+@LAW
+@given(told=pending_clusters(), number=st.integers(0, 30))
+def test_all_of_a_minimal_set_has_to_go_before_a_pod_fits(told: Told, number: int) -> None:
+    told = replace(told, groups=())
+    pod = told.pending[number % len(told.pending)]
+    for found in explain_pod(told.situation(), pod).minimal:
+        event(f"{len(found.blockers)} blockers")
+        words = [change.words for change in found.changes]
+        assert len(found.blockers) == len(set(words))
+        assert told.after(found.changes).fits_a_node(pod.uid), words
+        for change in found.changes:
+            others = [other for other in found.changes if other is not change]
+            assert not told.after(others).fits_a_node(pod.uid), (change.words, words)
+            assert len(words) == 1 or not told.after([change]).fits_a_node(pod.uid), (change.words, words)
+
+
+@LAW
+@given(told=standing_clusters(), number=st.integers(0, 30))
+def test_every_remedy_of_a_node_lets_it_go(told: Told, number: int) -> None:
+    node = told.nodes[number % len(told.nodes)].name
+    before = told.goes(node)
+    explanation = explain_node(told.situation(), node)
+    event(f"{explanation.state}, {min(len(explanation.remedies), 3)} remedies, {len(explanation.minimal)} sets")
+    assert (explanation.state == "removable") == before
+    assert explanation.reasons
+    for remedy in explanation.remedies:
+        assert told.after(remedy.changes).goes(node), remedy.words
+
+
+@LAW
+@given(told=standing_clusters(), number=st.integers(0, 30))
+def test_all_of_a_minimal_set_has_to_go_before_a_node_goes(told: Told, number: int) -> None:
+    node = told.nodes[number % len(told.nodes)].name
+    for found in explain_node(told.situation(), node).minimal:
+        event(f"{len(found.blockers)} blockers")
+        words = [change.words for change in found.changes]
+        assert told.after(found.changes).goes(node), words
+        for change in found.changes:
+            others = [other for other in found.changes if other is not change]
+            assert not told.after(others).goes(node), (change.words, words)
+            assert len(words) == 1 or not told.after([change]).goes(node), (change.words, words)

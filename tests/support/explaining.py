@@ -1,0 +1,139 @@
+"""Situations as the tests of `explain` say them, and changes made to objects by hand: no forks, pictures built anew."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from slackwater.decide.scaledown.plan import plan_scale_down
+from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.decide.scaledown.scene import Scene
+from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.decide.scaleup.groups import GrowableGroup
+from slackwater.decide.scaleup.pending import Demand
+from slackwater.decide.scaleup.plan import plan_scale_up
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.explain.changes import (
+    BudgetEdit,
+    Change,
+    GroupEdit,
+    GrowthEdit,
+    NewNode,
+    NodeEdit,
+    PodEdit,
+    PodLeaves,
+    ShrinkEdit,
+)
+from slackwater.explain.situation import Situation
+from slackwater.model.ids import NodeName, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.storage import Storage
+from slackwater.simulate.feasible import feasible
+from slackwater.simulate.nodefacts import HOSTNAME
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.tenants import Tenants
+
+NAMESPACES = {"default": {"team": "x"}, "other": {}}
+NOW = UnixTime(1e9)
+#: How many cases the laws draw: few in CI, 10,000 by `make explain-laws`.
+CASES = int(os.environ.get("SLACKWATER_EXPLAIN_CASES", "40"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A cluster as objects alone."""
+
+    nodes: tuple[Node, ...]
+    standing: tuple[Pod, ...] = ()
+    pending: tuple[Pod, ...] = ()
+    storage: Storage = field(default_factory=Storage)
+    budgets: tuple[DisruptionBudget, ...] | None = None
+    groups: tuple[GrowableGroup, ...] = ()
+    #: The group of every node; None: of none.
+    pool: GroupName | None = None
+    growth: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
+    shrink: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
+
+    def picture(self) -> Picture:
+        known = [pod.kind for pod in (*self.standing, *self.pending)]
+        return Picture.build(self.nodes, self.standing, also=known, namespaces=NAMESPACES, storage=self.storage)
+
+    def situation(self) -> Situation:
+        picture = self.picture()
+        return Situation(
+            picture=picture,
+            standing=Tenants(picture, self.standing),
+            pending={pod.uid: pod for pod in self.pending},
+            budgets=self.budgets,
+            groups={group.name: group for group in self.groups},
+            group_of={} if self.pool is None else {node.name: self.pool for node in self.nodes},
+            growth=self.growth,
+            shrink=self.shrink,
+            now=NOW,
+        )
+
+    def after(self, changes: Iterable[Change]) -> "Told":
+        """The objects as they would be."""
+        told = self
+        for change in changes:
+            told = _changed(told, change)
+        return told
+
+    def pod(self, uid: PodUid) -> Pod:
+        return next(pod for pod in self.pending if pod.uid == uid)
+
+    def fits(self, uid: PodUid) -> bool:
+        """Is there a node for the pod, or would a plan add one?"""
+        picture, pod = self.picture(), self.pod(uid)
+        if len(feasible(picture, picture.kind_id(pod.kind, pod.labels)).rows):
+            return True
+        plan = plan_scale_up(picture, Demand(counted=(pod,)), self.groups, policy=self.growth, clock=lambda: 0.0)
+        return bool(plan.schedulable) or any(growth.pods for growth in plan.growths)
+
+    def fits_a_node(self, uid: PodUid) -> bool:
+        picture, pod = self.picture(), self.pod(uid)
+        return bool(len(feasible(picture, picture.kind_id(pod.kind, pod.labels)).rows))
+
+    def goes(self, name: NodeName) -> bool:
+        """Would a plan that may take this node alone take it?"""
+        picture = self.picture()
+        assert self.pool is not None
+        scene = Scene(
+            picture=picture,
+            standing=Tenants(picture, self.standing),
+            groups={group.name: group.group for group in self.groups},
+            group_of={name: self.pool},
+            budgets=self.budgets,
+        )
+        plan = plan_scale_down(ScaleDownState(), scene, self.shrink, now=NOW)
+        return name in {found.node for found in plan.removable}
+
+
+def _changed(told: Told, change: Change) -> Told:  # noqa: PLR0911  # one case for each change
+    match change:
+        case PodEdit(pod=subject, edit=edit_pod):
+            return replace(
+                told,
+                pending=tuple(edit_pod(pod) if pod.uid == subject.uid else pod for pod in told.pending),
+                standing=tuple(edit_pod(pod) if pod.uid == subject.uid else pod for pod in told.standing),
+            )
+        case PodLeaves(pod=subject):
+            return replace(told, standing=tuple(pod for pod in told.standing if pod.uid != subject.uid))
+        case NodeEdit(node=name, edit=edit_node):
+            return replace(told, nodes=tuple(edit_node(node) if node.name == name else node for node in told.nodes))
+        case NewNode(group=group_name):
+            template = next(group for group in told.groups if group.name == group_name).template
+            assert template is not None
+            new = replace(template.node, name=NodeName("new"), labels={**template.node.labels, HOSTNAME: "new"})
+            return replace(told, nodes=(*told.nodes, new))
+        case GroupEdit(group=group_name, edit=edit_group):
+            return replace(
+                told, groups=tuple(edit_group(group) if group.name == group_name else group for group in told.groups)
+            )
+        case BudgetEdit(name=budget_name, edit=edit_budget):
+            budgets = tuple(edit_budget(each) if each.name == budget_name else each for each in told.budgets or ())
+            return replace(told, budgets=budgets)
+        case ShrinkEdit(edit=edit_shrink):
+            return replace(told, shrink=edit_shrink(told.shrink))
+        case GrowthEdit(edit=edit_growth):
+            return replace(told, growth=edit_growth(told.growth))

@@ -1,0 +1,21 @@
+"""The sandbox serves what the service watches: a type that it lacks would keep the autoscaler waiting for ever."""
+
+import pytest
+
+from slackwater.edge.kube.askers import askers
+from slackwater.edge.kube.surroundings import surroundings
+from slackwater.edge.sandbox.kinds import target_of
+from slackwater.model.kinds import KindInterner
+
+
+def broken(resource: str, name: str, error: Exception) -> None:
+    raise AssertionError(f"{resource} {name}: {error}")
+
+
+TYPES = (*surroundings(KindInterner(), broken), *askers(KindInterner(), broken))
+PATHS = {resource.name: resource.path for resource in TYPES if not resource.may_be_absent}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_every_type_that_planners_read_is_served(name: str) -> None:
+    assert target_of(PATHS[name]).kind.plural == name

@@ -1,0 +1,197 @@
+"""`/explain/...` from HTTP to the simulator and back, on a real world."""
+
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from slackwater.app.explaining.answering import Clocks, Explaining
+from slackwater.app.settings import Settings, as_file
+from slackwater.app.whatif.live import FleetView
+from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodGone, PodSeen, Synced
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.objects import Node, Pod
+from slackwater.model.storage import Storage
+from slackwater.model.surroundings import Surroundings
+from slackwater.model.ties import Owner, Ties
+from slackwater.world.fleet.census import Census
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
+from tests.support.scalingup import a_template
+
+pytestmark = pytest.mark.anyio
+NOW = Instant(100.0)
+OWNED = Ties(owner=Owner("apps", "ReplicaSet", "web"))
+
+
+class Ready:
+    ready = True
+    unlisted: tuple[str, ...] = ()
+
+
+class Bench:
+    """A world, and its ops listener."""
+
+    def __init__(self, *objects: Node | Pod, fleet: FleetView | None = None) -> None:
+        self.world = World(Policy())
+        self.world.apply(Synced(), NOW)
+        for item in objects:
+            self.tell(NodeSeen(item) if isinstance(item, Node) else PodSeen(item))
+        self.explaining = Explaining(
+            self.world,
+            fleet=lambda: fleet,
+            settings=Settings,
+            held_back=lambda _node, _group: (5.0, [(Hindrance.IN_COOLDOWN, "pool: it has grown 5 s ago")]),
+            clocks=Clocks(clock=lambda: NOW, wall=lambda: UnixTime(1e9)),
+        )
+        self.app: Any = ops_app(
+            world=self.world,
+            readiness=Ready(),
+            registry=CollectorRegistry(),
+            settings=SettingsView(as_file(Settings())),
+            clock=lambda: NOW,
+            explain=self.explaining,
+        )
+
+    def tell(self, event: Event) -> None:
+        self.world.apply(event, NOW)
+
+    async def get(self, path: str, *, status: int = 200) -> dict[str, Any]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app), base_url="http://ops") as http:
+            answer = await http.get(f"/explain/{path}")
+        assert answer.status_code == status, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+
+def roomy(name: str, **more: Any) -> Node:
+    return replace(a_node(name, **more), scalars=(("pods", 110),))
+
+
+def a_fleet(*nodes: str, largest: int = 1, smallest: int = 0, size: int = 1) -> FleetView:
+    group = NodeGroup(
+        name=GroupName("pool"),
+        provider="kwok",
+        min_size=smallest,
+        max_size=largest,
+        target=size,
+        instances=(),
+        template=a_template(cpu="4"),
+    )
+    ready = tuple(map(NodeName, nodes))
+    census = Census(group=group, known=True, ready=ready, unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0)
+    around = Surroundings(namespaces={"default": {}}, storage=Storage(), daemons=())
+    return FleetView(around=around, census={group.name: census})
+
+
+async def test_a_pending_pod_by_both_accounts() -> None:
+    bench = Bench(roomy("n1"), a_pod("a", on="n1", cpu="3"), a_pod("big", cpu="1500m"))
+    answer = await bench.get("pods/default/big")
+    (reason,) = answer["reasons"]
+    assert (answer["object"], answer["state"]) == ("pod default/big", "pending")
+    assert (reason["code"], reason["short"], reason["nodes"]) == ("resources_short", {"milliCPU": 500}, 1)
+    assert answer["remedies"] == [
+        {
+            "change": "lower the request of pod default/big for cpu by 500m, from 1500m to 1",
+            "checked": True,
+            "changes": ["lower the request of pod default/big for cpu by 500m, from 1500m to 1"],
+        }
+    ]
+    assert "notes" not in answer
+
+
+async def test_the_next_answer_knows_what_happened_since() -> None:
+    standing = a_pod("a", on="n1", cpu="3")
+    bench = Bench(roomy("n1"), standing, a_pod("big", cpu="1500m"))
+    assert (await bench.get("pods/default/big"))["state"] == "pending"
+    bench.tell(PodGone(standing.uid, standing.key))
+    assert (await bench.get("pods/default/big"))["state"] == "schedulable"
+    bench.tell(NodeSeen(roomy("n1", unschedulable=True)))
+    answer = await bench.get("pods/default/big")
+    assert [remedy["change"] for remedy in answer["remedies"]] == ["uncordon node n1"]
+
+
+async def test_a_given_up_mirror_is_made_anew() -> None:
+    bench = Bench(roomy("n1"), a_pod("big", cpu="8"))
+    before = await bench.get("pods/default/big")
+    bench.explaining._following.give_up()
+    bench.tell(NodeSeen(roomy("n2")))
+    after = await bench.get("pods/default/big")
+    assert (before["reasons"][0]["nodes"], after["reasons"][0]["nodes"]) == (1, 2)
+
+
+async def test_room_held_for_others_is_told_as_that_and_its_own_hold_is_none() -> None:
+    rival, pod = a_pod("rival", cpu="3"), a_pod("web", cpu="3")
+    bench = Bench(roomy("n1"), rival, pod)
+    rows = bench.world.nodes.live_rows()
+    bench.world.filter(pod, rows, NOW)
+    assert (await bench.get("pods/default/web"))["state"] == "schedulable"
+    answer = await bench.get("pods/default/rival")
+    assert [reason["code"] for reason in answer["reasons"]] == ["held_for_others"]
+
+
+async def test_a_missing_request_is_told_of_our_pods_alone() -> None:
+    ours = a_pod("ours", missing_request="app: memory")
+    other = a_pod("other", missing_request="app: memory")
+    other = replace(other, kind=replace(other.kind, scheduler_name="x"))
+    bench = Bench(roomy("n1"), ours, other)
+    answer = await bench.get("pods/default/ours")
+    assert answer["reasons"][0]["code"] == "missing_request"
+    assert "give pod default/ours a request for app: memory" in [remedy["change"] for remedy in answer["remedies"]]
+    assert (await bench.get("pods/default/other"))["state"] == "schedulable"
+
+
+async def test_a_group_at_its_maximum_is_named_with_the_number_that_helps() -> None:
+    bench = Bench(roomy("n1", cpu="1"), a_pod("web", cpu="3"), fleet=a_fleet())
+    answer = await bench.get("pods/default/web")
+    assert "raise max of group pool from 1 to 2" in [remedy["change"] for remedy in answer["remedies"]]
+    group = await bench.get("groups/pool")
+    assert [remedy["change"] for remedy in group["remedies"]] == ["raise max of group pool from 1 to 2"]
+    assert group["facts"]["target"] == 1
+
+
+async def test_a_node_names_the_budget_that_keeps_it() -> None:
+    nodes = [roomy(name, labels={"slackwater.dev/node-group": "pool"}) for name in ("n1", "n2")]
+    web = replace(a_pod("web", on="n1", labels={"app": "web"}), ties=OWNED)
+    bench = Bench(*nodes, web, fleet=a_fleet("n1", "n2", largest=5, size=2))
+    bench.tell(BudgetSeen(a_budget("web", allowed=0, app="web")))
+    answer = await bench.get("nodes/n1")
+    assert [reason["code"] for reason in answer["reasons"]] == ["NotEnoughPdb", "ScaleDownInCooldown"]
+    assert answer["reasons"][0]["objects"][0] == "PodDisruptionBudget default/web"
+    assert len(answer["remedies"]) == 1
+    assert answer["facts"]["utilization"] == {"resource": "cpu", "share": 0.125}
+
+
+async def test_without_an_autoscaler_nodes_belong_to_nobody_and_rules_about_volumes_are_not_judged() -> None:
+    bench = Bench(roomy("n1"))
+    assert (await bench.get("nodes/n1"))["reasons"][0]["code"] == "NotAutoscaled"
+
+
+async def test_what_is_not_there_is_named() -> None:
+    bench = Bench(roomy("n1"), a_pod("web", on="n1"))
+    for path, named in (
+        ("pods/default/none", "pod default/none"),
+        ("nodes/none", "node none"),
+        ("groups/none", "group none"),
+        ("permits/default/web", "permit default/web"),
+        ("migrations/default/none", "pod default/none"),
+        ("gates/default/web", "gate default/web"),
+    ):
+        answer = await bench.get(path, status=404)
+        assert named in answer["detail"]
+
+
+async def test_a_permit_that_was_denied_says_what_the_node_lacks() -> None:
+    vm = replace(a_pod("vm", on="n1", cpu="1", memory="4Gi"), vertical=a_vertical(using=amounts("1", "4Gi"), auto_migrate=True))
+    bench = Bench(roomy("n1"), roomy("n2", cpu="8"), vm, a_pod("other", on="n1", cpu="2"))
+    answer = await bench.get("permits/default/vm")
+    assert answer["object"] == "permit default/vm"
+    assert answer["facts"]["node"] == "n1"
+    migration = await bench.get("migrations/default/vm")
+    assert migration["facts"]["nodesWithRoom"] == ["n2"]

@@ -1,0 +1,55 @@
+"""What a person is told of a group that has not grown."""
+
+from dataclasses import replace
+
+from slackwater.decide.scaleup.groups import Bar
+from slackwater.decide.scaleup.limits import Quota
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.explain.growth import explain_group
+from slackwater.model.nodegroups import GroupName
+from tests.support.builders import a_node, a_pod
+from tests.support.explaining import Told
+from tests.support.scalingup import a_group, a_template
+
+POOL = GroupName("pool")
+NODE = replace(a_node("n1", cpu="1"), scalars=(("pods", 110),))
+
+
+def test_a_full_group_is_told_with_the_number_that_would_do() -> None:
+    told = Told(
+        nodes=(NODE,),
+        pending=(a_pod("web", cpu="3"),),
+        groups=(a_group("pool", a_template(cpu="4"), size=10, largest=10, bar=Bar(kind="limit", text="at its maximum size")),),
+    )
+    answer = explain_group(told.situation(), POOL, {"target": 10})
+    assert (answer.state, answer.reasons[0].code) == ("stuck", "limit")
+    assert [remedy.words for remedy in answer.remedies] == ["raise max of group pool from 10 to 11"]
+
+
+def test_a_quota_is_raised_by_what_one_node_needs() -> None:
+    told = Told(
+        nodes=(NODE,),
+        pending=(a_pod("web", cpu="3"),),
+        groups=(a_group("pool", a_template(cpu="4")),),
+        growth=ScaleUpPolicy(quotas=(Quota(name="all", limits={"cpu": 4000}),)),
+    )
+    answer = explain_group(told.situation(), POOL, {})
+    assert [remedy.words for remedy in answer.remedies] == ["raise quota all of cpu from 4000 to 5000"]
+
+
+def test_a_group_that_pods_do_not_fit_says_what_is_short() -> None:
+    told = Told(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="2")),))
+    answer = explain_group(told.situation(), POOL, {})
+    assert (answer.reasons[0].code, answer.reasons[0].short) == ("resources_above_node", {"milliCPU": 1000})
+    assert answer.remedies == ()
+
+
+def test_nobody_needs_a_group_without_pending_pods() -> None:
+    told = Told(nodes=(NODE,), groups=(a_group("pool"),))
+    answer = explain_group(told.situation(), POOL, {})
+    assert (answer.state, answer.reasons[0].code) == ("idle", "not_needed")
+
+
+def test_a_group_that_a_plan_would_grow_says_so() -> None:
+    told = Told(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="4")),))
+    assert explain_group(told.situation(), POOL, {}).reasons[0].code == "grows"

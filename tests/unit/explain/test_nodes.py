@@ -1,0 +1,89 @@
+"""What a person is told of a node that is still there."""
+
+from dataclasses import replace
+
+from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.explain.nodes import NodeWord, explain_node
+from slackwater.model.hindrances import Hindrance
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.model.ties import Owner, Ties
+from tests.support.builders import a_budget, a_node, a_pod
+from tests.support.explaining import Told
+from tests.support.scalingup import a_group
+
+OWNED = Ties(owner=Owner("apps", "ReplicaSet", "web"))
+N1 = NodeName("n1")
+POOL = GroupName("pool")
+
+
+def owned(name: str, on: str, **more: object) -> Pod:
+    return replace(a_pod(name, on=on, **more), ties=OWNED)  # type: ignore[arg-type]
+
+
+def a_pool(*standing: Pod, smallest: int = 0, **more: object) -> Told:
+    nodes = tuple(replace(a_node(f"n{number}"), scalars=(("pods", 110),)) for number in (1, 2, 3))
+    group = a_group(POOL, size=3, smallest=smallest)
+    return Told(nodes=nodes, standing=standing, groups=(group,), pool=POOL, **more)  # type: ignore[arg-type]
+
+
+def test_a_budget_without_slack_is_named_and_one_more_replica_helps() -> None:
+    told = a_pool(
+        owned("web-1", "n1", labels={"app": "web"}),
+        owned("web-2", "n1", labels={"app": "web"}),
+        budgets=(a_budget("web", allowed=0, app="web"),),
+    )
+    answer = explain_node(told.situation(), N1)
+    (reason,) = answer.reasons
+    assert reason.code == "NotEnoughPdb"
+    assert reason.objects == ("PodDisruptionBudget default/web", "pod default/web-1", "pod default/web-2")
+    words = "one more ready replica of ReplicaSet default/web, so that PodDisruptionBudget default/web allows a disruption"
+    assert [remedy.words for remedy in answer.remedies] == [words]
+
+
+def test_every_hindrance_is_in_the_minimal_set() -> None:
+    told = a_pool(a_pod("bare", on="n1", cpu="3"), smallest=3, shrink=ScaleDownPolicy(utilization_threshold=0.5))
+    answer = explain_node(told.situation(), N1)
+    assert [reason.code for reason in answer.reasons] == ["NotUnderutilized", "NodeGroupMinSizeReached", "NotReplicated"]
+    (found,) = answer.minimal
+    assert len(found.blockers) == 3
+    assert [change.words for change in found.changes] == [
+        "raise the utilization threshold of group pool from 0.5 to 0.75",
+        "lower min of group pool from 3 to 2",
+        "annotate pod default/bare with cluster-autoscaler.kubernetes.io/safe-to-evict: true",
+    ]
+    assert len(answer.remedies) == 1
+
+
+def test_a_pod_that_fits_nowhere_else_is_told_with_its_reason() -> None:
+    told = a_pool(
+        owned("big", "n1", cpu="1500m"), owned("x", "n2", cpu="3"), owned("y", "n3", cpu="2750m"),
+        shrink=ScaleDownPolicy(utilization_threshold=0.9),
+    )  # fmt: skip
+    answer = explain_node(told.situation(), N1)
+    (reason,) = answer.reasons
+    assert (reason.code, reason.objects, reason.short) == ("NoPlaceToMovePods", ("pod default/big",), {"milliCPU": 250})
+    assert [remedy.words for remedy in answer.remedies] == [
+        "lower the request of pod default/big for cpu by 250m, from 1500m to 1250m"
+    ]
+
+
+def test_a_node_that_can_go_says_what_it_waits_for() -> None:
+    word = NodeWord(unneeded_seconds=12.0, waits=[(Hindrance.NOT_UNNEEDED_LONG_ENOUGH, "12 s, more than 600 s")])
+    answer = explain_node(a_pool(owned("web", "n1")).situation(), N1, word)
+    assert answer.state == "removable"
+    assert [reason.code for reason in answer.reasons] == ["NotUnneededLongEnough", "removable"]
+    assert answer.facts["unneededSeconds"] == 12.0
+
+
+def test_a_node_of_no_group_has_no_remedy() -> None:
+    told = replace(a_pool(owned("web", "n1")), pool=None)
+    answer = explain_node(told.situation(), N1)
+    assert [reason.code for reason in answer.reasons] == ["NotAutoscaled"]
+    assert answer.remedies == ()
+
+
+def test_a_removal_under_way_is_told_as_that() -> None:
+    answer = explain_node(a_pool().situation(), N1, NodeWord(begun="evicting"))
+    assert (answer.state, answer.reasons[0].detail) == ("leaving", "evicting")

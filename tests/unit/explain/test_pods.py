@@ -1,0 +1,142 @@
+"""What a person is told of a pod that waits."""
+
+from dataclasses import replace
+
+from slackwater.decide.scaleup.groups import Bar
+from slackwater.explain.findings import document
+from slackwater.explain.pods import PodWord, explain_pod
+from slackwater.model.ids import NodeName
+from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.particulars import Particulars, PodTerm
+from slackwater.model.reasons import Reason
+from slackwater.model.selectors import Requirement
+from tests.support.builders import a_node, a_pod
+from tests.support.explaining import Told
+from tests.support.scalingup import a_group, a_template
+
+DEDICATED = Taint("dedicated", "batch", "NoSchedule")
+
+
+def roomy(name: str, **more: object) -> Node:
+    return replace(a_node(name, **more), scalars=(("pods", 110),))  # type: ignore[arg-type]
+
+
+def explained(told: Told, pod: Pod, **more: object) -> dict[str, object]:
+    return document(explain_pod(told.situation(), pod, **more))  # type: ignore[arg-type]
+
+
+def test_amounts_are_told_of_the_closest_node_and_the_smallest_step_is_offered() -> None:
+    pod = a_pod("big", cpu="3")
+    told = Told(
+        nodes=(roomy("n1"), roomy("n2")),
+        standing=(a_pod("a", on="n1", cpu="2"), a_pod("b", on="n2", cpu="1250m")),
+        pending=(pod,),
+    )
+    answer = explained(told, pod)
+    want_reason = {
+        "code": "resources_short",
+        "plugin": "NodeResourcesFit",
+        "text": "Insufficient resources",
+        "nodes": 2,
+        "resource": "cpu",
+        "short": {"milliCPU": 250},
+        "objects": [],
+        "detail": "Insufficient cpu",
+        "closest": "n2",
+    }
+    assert answer["object"] == "pod default/big"
+    assert answer["reasons"] == [want_reason]
+    words = "lower the request of pod default/big for cpu by 250m, from 3 to 2750m"
+    assert {"change": words, "checked": True, "changes": [words]} in answer["remedies"]  # type: ignore[operator]
+
+
+def test_all_obstacles_of_a_node_are_named_and_only_together_they_are_a_remedy() -> None:
+    pod = a_pod("big", cpu="3", node_selector={"disk": "fast"})
+    told = Told(nodes=(roomy("n1", taints=[DEDICATED], cpu="2"),), pending=(pod,))
+    answer = explain_pod(told.situation(), pod)
+    (found,) = answer.minimal
+    want = ["taint_not_tolerated", "node_affinity", "resources_above_node"]
+    assert [blocker.code for blocker in found.blockers] == want
+    assert [remedy.words for remedy in answer.remedies] == [
+        "remove taint dedicated=batch:NoSchedule from node n1; and label node n1 with disk=fast; and "
+        "lower the request of pod default/big for cpu by 1, from 3 to 2"
+    ]
+
+
+def test_each_group_says_why_it_does_not_help_and_what_would_let_it() -> None:
+    pod = a_pod("web", cpu="3")
+    full = a_group("full", a_template(cpu="4"), size=10, largest=10, bar=Bar(kind="limit", text="at its maximum size"))
+    small = a_group("small", a_template(cpu="2"))
+    waiting = a_group("waiting", a_template(cpu="4"), bar=Bar(kind="backoff", text="backing off after: quota"))
+    told = Told(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(full, small, waiting))
+    answer = explained(told, pod)
+    groups = {word["group"]: word for word in answer["groups"]}  # type: ignore[attr-defined]
+    assert groups["full"]["reasons"][0]["code"] == "limit"
+    assert groups["small"]["reasons"][0]["short"] == {"milliCPU": 1000}
+    assert groups["waiting"]["reasons"][0]["code"] == "backoff"
+    changes = [remedy["change"] for remedy in answer["remedies"]]  # type: ignore[attr-defined]
+    assert "raise max of group full from 10 to 11" in changes
+    assert not [change for change in changes if "small" in change or "waiting" in change]
+
+
+def test_a_group_that_may_grow_is_a_remedy() -> None:
+    pod = a_pod("web", cpu="3")
+    told = Told(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(a_group("pool", a_template(cpu="4")),))
+    changes = [remedy["change"] for remedy in explained(told, pod)["remedies"]]  # type: ignore[attr-defined]
+    assert "add a node of group pool" in changes
+
+
+def test_pods_in_the_way_are_named() -> None:
+    term = PodTerm(
+        topology_key="kubernetes.io/hostname", selector=(Requirement("app", "In", ("db",)),), namespaces=("default",)
+    )
+    pod = a_pod("db-2", labels={"app": "db"})
+    pod = replace(pod, kind=replace(pod.kind, particulars=Particulars(anti_affinity=(term,))))
+    node = roomy("n1", labels={"kubernetes.io/hostname": "n1"})
+    told = Told(nodes=(node,), standing=(a_pod("db-1", on="n1", labels={"app": "db"}),), pending=(pod,))
+    answer = explain_pod(told.situation(), pod)
+    assert answer.reasons[0].code == "pod_anti_affinity"
+    assert answer.reasons[0].objects == ("pod default/db-1",)
+    assert "move pod default/db-1 off node n1" in [remedy.words for remedy in answer.remedies]
+
+
+def test_a_pod_that_fits_waits_for_its_scheduler() -> None:
+    pod = a_pod("web")
+    answer = explained(Told(nodes=(roomy("n1"),), pending=(pod,)), pod)
+    assert (answer["state"], answer["remedies"]) == ("schedulable", [])
+    assert answer["reasons"][0]["code"] == "fits_already"  # type: ignore[index]
+
+
+def test_a_gate_is_told_before_anything_of_nodes() -> None:
+    pod = a_pod("vip")
+    word = PodWord(reason=Reason.GATED, waits_for=("default/victim",))
+    answer = explained(Told(nodes=(roomy("n1"),), pending=(pod,)), pod, word=word)
+    assert answer["state"] == "waiting"
+    assert answer["reasons"][0]["code"] == "gated"  # type: ignore[index]
+    assert answer["reasons"][0]["objects"] == ["pod default/victim"]  # type: ignore[index]
+
+
+def test_a_node_that_refused_the_bind_is_no_place() -> None:
+    pod = a_pod("web")
+    told = Told(nodes=(roomy("n1"),), pending=(pod,))
+    answer = explained(told, pod, word=PodWord(denied=frozenset({NodeName("n1")})))
+    assert answer["state"] == "pending"
+    assert answer["reasons"][0]["code"] == "bind_denied"  # type: ignore[index]
+
+
+def test_a_placed_pod_is_told_where() -> None:
+    pod = a_pod("web", on="n1")
+    answer = explained(Told(nodes=(roomy("n1"),), standing=(pod,)), pod)
+    assert (answer["state"], answer["reasons"][0]["objects"]) == ("placed", ["node n1"])  # type: ignore[index]
+
+
+def test_a_missing_claim_is_named_and_nothing_is_promised() -> None:
+    from slackwater.model.particulars import ClaimMount
+    from slackwater.model.storage import Storage
+
+    pod = a_pod("db")
+    pod = replace(pod, kind=replace(pod.kind, particulars=Particulars(claims=(ClaimMount("data"),))))
+    told = Told(nodes=(roomy("n1"),), pending=(pod,), storage=Storage(claims={}))
+    answer = explained(told, pod)
+    assert answer["reasons"][0]["objects"] == ["claim default/data"]  # type: ignore[index]
+    assert answer["remedies"] == []
