@@ -16,7 +16,8 @@ import numpy as np
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.placement import pending_pods, picture_of
 from slackwater.app.offline.skipped import skipped_rules
-from slackwater.app.policy import policy_of, slack_policy_of
+from slackwater.app.offline.slack import slack_inquiry
+from slackwater.app.policy import policy_of
 from slackwater.app.scaledown import scale_down_policy_of
 from slackwater.app.settings import Settings
 from slackwater.decide.scaledown.outcome import Removable, ScaleDownPlan
@@ -30,7 +31,7 @@ from slackwater.model.hindrances import TEXTS, Hindrance
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Pod
-from slackwater.run.loops.slack_planning import SlackInquiry, plan_with_slack
+from slackwater.run.loops.slack_planning import plan_with_slack
 from slackwater.run.loops.tenancy import PodsTenancy
 from slackwater.simulate.drainability import DrainPolicy, Facts, Fate, judge
 from slackwater.simulate.kindtable import KindId
@@ -70,7 +71,7 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     def stop() -> bool:
         return timeout > 0 and time.perf_counter() - began > timeout
 
-    scene = replace(scene, placeholders=_placeholders(scene, settings))
+    scene = replace(scene, placeholders=_placeholders(scene, cluster.pods, settings))
     plan = plan_scale_down(ScaleDownState(), scene, policy, now=now, stop=stop)
     took = time.perf_counter() - began
     waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
@@ -87,10 +88,10 @@ def _settle(picture: Picture, cluster: Cluster) -> frozenset[NodeName]:
     return frozenset(picture.facts.nodes[row].name for row in taken.tolist())
 
 
-def _placeholders(scene: Scene, settings: Settings) -> tuple[Pod, ...]:
+def _placeholders(scene: Scene, pods: Sequence[Pod], settings: Settings) -> tuple[Pod, ...]:
     """Slack as it would stand on the nodes of the file, beside all pods. Nobody says here what a new node would be like."""
-    slack = slack_policy_of(settings)
-    if slack is None or not any(rule.asks for rule in slack.rules):
+    slack = slack_inquiry(pods, settings)
+    if slack is None:
         return ()
     found = plan_with_slack(
         scene.picture,
@@ -98,7 +99,7 @@ def _placeholders(scene: Scene, settings: Settings) -> tuple[Pod, ...]:
         (),
         policy=ScaleUpPolicy(),
         clock=time.perf_counter,
-        slack=SlackInquiry(policy=slack, now=UnixTime(0.0)),
+        slack=slack,
         tenancy=PodsTenancy(scene.standing),
     )
     assert found.slack is not None

@@ -15,7 +15,8 @@ from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.knowngroups import labelled_groups
 from slackwater.app.offline.placement import picture_of
 from slackwater.app.offline.skipped import skipped_rules
-from slackwater.app.policy import policy_of, scale_up_policy_of, slack_policy_of
+from slackwater.app.offline.slack import slack_inquiry
+from slackwater.app.policy import policy_of, scale_up_policy_of
 from slackwater.app.settings import Settings
 from slackwater.decide.scaleup.existing import awaits_devices
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
@@ -26,11 +27,11 @@ from slackwater.decide.scaleup.plan import plan_scale_up
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.scaleup.template import template_of
 from slackwater.edge.kube.priorities import CONFIG_MAP
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import MEANINGS
-from slackwater.run.loops.slack_planning import Planned, SlackInquiry, plan_with_slack
+from slackwater.run.loops.slack_planning import Planned, plan_with_slack
 from slackwater.run.loops.tenancy import PodsTenancy
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
@@ -61,8 +62,8 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
     picture.missing_requests_refused = settings.vertical.missing_requests == "reject"
     pending = [pod for pod in cluster.pods if pod.node is None and not pod.ended]
     demand = which_count(pending, rules=policy.pending, now=None, reserved=cluster.promised)
-    slack = slack_policy_of(settings)
-    if slack is None or not any(rule.asks for rule in slack.rules):
+    slack = slack_inquiry(cluster.pods, settings)
+    if slack is None:
         found = Planned(plan=plan_scale_up(picture, demand, scene.groups, policy=policy, clock=time.perf_counter))
     else:
         found = plan_with_slack(
@@ -71,7 +72,7 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
             scene.groups,
             policy=policy,
             clock=time.perf_counter,
-            slack=SlackInquiry(policy=slack, now=UnixTime(0.0)),
+            slack=slack,
             tenancy=PodsTenancy(Tenants(picture, scene.cluster.pods)),
         )
     seconds = time.perf_counter() - began
