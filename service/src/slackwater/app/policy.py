@@ -1,13 +1,17 @@
 """Settings -> what the world and the dispatcher are told: the only translation between the file's words and the core's."""
 
+from collections.abc import Mapping
+
 from slackwater.app.settings import Settings
 from slackwater.app.settings.scaleup import Limits
+from slackwater.app.settings.slack import WHOLE_CLUSTER, ExtraCapacity
 from slackwater.decide.migration.policy import MigrationPolicy
 from slackwater.decide.placement.scores import ScoreCurve
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, Priorities
 from slackwater.decide.scaleup.limits import Quota
 from slackwater.decide.scaleup.pending import PendingRules
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.decide.slack.rule import SlackPolicy, SlackRule
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
@@ -88,6 +92,27 @@ def scale_up_policy_of(
         system=Amounts(settings.nodes.system.cpu, settings.nodes.system.memory),
         priorities=priorities,
         seed=seed,
+    )
+
+
+def slack_policy_of(settings: Settings) -> SlackPolicy | None:
+    """How much room is kept; None where it is switched off."""
+    slack = settings.autoscaler.slack
+    if not settings.feature_gates.resource_slack:
+        return None
+    rules = [_slack_rule(WHOLE_CLUSTER, slack.extra_capacity, {})]
+    rules += [_slack_rule(group.name, group.extra_capacity, group.node_labels) for group in slack.groups]
+    return SlackPolicy(rules=tuple(rules), max_nodes=slack.max_nodes, shrink_seconds=seconds(slack.shrink_delay))
+
+
+def _slack_rule(name: str, extra: ExtraCapacity, labels: Mapping[str, str]) -> SlackRule:
+    return SlackRule(
+        name=name,
+        rate_ppm=round(extra.min_rate * _PPM),
+        least=Amounts(extra.min.cpu, extra.min.memory),
+        granularity=extra.granularity,
+        sizing=extra.sizing,
+        node_labels=tuple(sorted(labels.items())),
     )
 
 

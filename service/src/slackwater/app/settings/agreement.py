@@ -12,6 +12,7 @@ from slackwater.app.settings.autoscaling import NodeGroup
 from slackwater.app.settings.model import Settings
 from slackwater.app.settings.problems import Problem, Steps, json_path, show
 from slackwater.app.settings.providers import KwokWeather, Providers
+from slackwater.app.settings.slack import WHOLE_CLUSTER
 from slackwater.app.settings.values import Address, quantity_text
 
 _GROUPS: Steps = ("autoscaler", "nodeGroups")
@@ -38,6 +39,7 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _expander_conflicts(settings)
     yield from _name_conflicts(settings)
     yield from _external_tls_conflicts(settings)
+    yield from _slack_name_conflicts(settings)
     for index, group in enumerate(settings.autoscaler.node_groups):
         yield from _size_conflicts(group, (*_GROUPS, index))
         yield from _provider_conflicts(settings.autoscaler.providers, group, (*_GROUPS, index))
@@ -109,6 +111,14 @@ def _name_conflicts(settings: Settings) -> Iterator[Conflict]:
                 seen=show(group.name),
                 wanted=f"another name than {json_path(earlier)}",
             )
+
+
+def _slack_name_conflicts(settings: Settings) -> Iterator[Conflict]:
+    at: Steps = ("autoscaler", "slack", "groups")
+    names = [WHOLE_CLUSTER, *(group.name for group in settings.autoscaler.slack.groups)]
+    for index, name in enumerate(names[1:]):
+        if name in names[: index + 1]:
+            yield Conflict(reads=((*at, index, "name"),), seen=show(name), wanted="a name that nothing else of slack has")
 
 
 def _size_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:

@@ -1,13 +1,10 @@
 """What a valid configuration asks for that will not happen: said by `config check`, refused by `serve` where it matters.
 
-Flows through: valid settings. Two kinds of note: what this build does not do yet (`_LATER`: an entry goes
-with the change that builds it), and combinations of keys where one takes the effect from another. Deliberately absent:
-anything that is wrong; that is an error of the file.
+Flows through: valid settings -> what `serve` refuses to start with, and combinations of keys where one takes the effect from
+another. Deliberately absent: anything that is wrong; that is an error of the file.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator
 
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.model import Settings
@@ -15,30 +12,8 @@ from slackwater.app.settings.problems import Problem
 from slackwater.app.settings.providers import Providers
 from slackwater.app.settings.scaledown import ScaleDown
 from slackwater.app.settings.serving import SchedulerTLS
+from slackwater.app.settings.slack import Slack
 from slackwater_protocol.durations import format_duration
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Later:
-    """A key without effect so far: `asked` says whether a file relies on it."""
-
-    path: str
-    missing: str
-    asked: Callable[[Settings], bool]
-
-
-_LATER: Final = (
-    _Later(
-        path="featureGates.ResourceSlack",
-        missing="no spare room is planned yet",
-        asked=lambda settings: "resource_slack" in settings.feature_gates.model_fields_set,
-    ),
-    _Later(
-        path="autoscaler.slack",
-        missing="no spare room is planned yet",
-        asked=lambda settings: "slack" in settings.autoscaler.model_fields_set,
-    ),
-)
 
 
 def unsupported(settings: Settings) -> tuple[Problem, ...]:
@@ -54,7 +29,6 @@ def notes(settings: Settings) -> list[str]:
     """One sentence for each thing that a file asks for and that will not happen; empty for the defaults."""
     return [
         *(f"{problem}; serve refuses to start with this" for problem in unsupported(settings)),
-        *(f"{later.path}: has no effect in this build: {later.missing}" for later in _LATER if later.asked(settings)),
         *_ineffective(settings),
     ]
 
@@ -62,6 +36,8 @@ def notes(settings: Settings) -> list[str]:
 def _ineffective(settings: Settings) -> Iterator[str]:
     if "autoscaler" in settings.model_fields_set and not settings.autoscaler.enabled and settings.autoscaler != Autoscaler():
         yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
+    if settings.autoscaler.slack != Slack() and not settings.feature_gates.resource_slack:
+        yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
     extender, migration = settings.extender, settings.migration
     if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
         yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"
