@@ -72,12 +72,14 @@ class Scaling:
         *,
         submit: Callable[[Iterable[Effect]], None],
         on_broken: OnBroken,
+        told: Callable[[LoopRecord], None] = lambda _: None,
         rng: Random,
         times: Times = Times(),
     ) -> None:
         self._settings = settings
         self._times = times
         self._client = client
+        self._told = told
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
         types = surroundings(kinds, on_broken)
         self.reflectors: dict[str, Reflector[Any]] = {
@@ -195,6 +197,7 @@ class Scaling:
         if record.number == 1:
             # The mirror is there to stay: the garbage collector need not look through it again and again.
             gc.freeze()
+        self._told(record)
         await self._config_map.write({"status": self._status.of(record)}, {_LAST_UPDATED: stamp(record.at)})
 
     async def _read_priorities(self) -> Sequence[str]:
