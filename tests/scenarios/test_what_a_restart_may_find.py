@@ -277,9 +277,9 @@ async def test_a_bind_into_room_that_is_not_on_record_as_free_is_refused() -> No
     other = a_pod("other", cpu="2")
     async with a_service(Policy()) as service:
         service.has(a_node("n", cpu="4", memory="40Gi"), vm, other)
-        standing = service.world.standings.get(vm.uid)
-        assert standing is not None
-        service.world.claims.recount(vm.uid, replace(service.world.claims.get(vm.uid).account, reserved=ONE))  # type: ignore[union-attr]
+        claim = service.world.claims.get(vm.uid)
+        assert claim is not None
+        service.world.claims.recount(vm.uid, replace(claim.account, reserved=ONE))
         service.world.ceilings.recorded(vm.uid)
         (answer,) = [await service.ask("bind", bind_args(other, "n"))]
         assert answer["Error"].startswith("Slackwater: room that others gave back is not on record as free yet")

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from slackwater import __version__
-from slackwater.app.commands import config, demo, dumpstate, explain, schedulerconfig, serve, simulate
+from slackwater.app.commands import config, demo, dumpstate, explain, replay, schedulerconfig, serve, simulate
 from slackwater.app.commands.failure import BAD_INPUT, INTERRUPTED, CommandFailed
 
 _HELP: Final = """\
-Slackwater is a companion of kube-scheduler: it places pods from one picture of the cluster and one definition of
-"fits". kube-scheduler asks it as an extender.
+Slackwater is a companion of kube-scheduler: it places, grows, migrates, preempts and drains the workloads of a cluster
+from one picture and one definition of "fits". kube-scheduler asks it as an extender, autoscaler agents ask it for permits,
+and it adds and removes nodes itself where it is told to.
 
 run:
   demo                a cluster with the service and a small workload, to look at
@@ -29,10 +30,13 @@ configure:
 
 ask what would happen:
   simulate placement  say from a file where each pending pod could go, and why not elsewhere
+  simulate scale-up   ... which nodes would be added for the pending pods
+  simulate scale-down ... which nodes could be removed together, and where their pods would go
 
 look inside:
   explain             say why a pod waits, a node stays, a group does not grow; and what would help
   dumpstate           print the state of a running service
+  replay              repeat recorded decisions: are they the same?
 """
 
 _EXAMPLES: Final = """\
@@ -44,6 +48,7 @@ examples:
   slackwater scheduler-config --check scheduler.yaml       find the known traps
   kubectl get nodes,pods -A -o json | slackwater simulate placement --cluster -
   slackwater explain pod shop/web-2                        why is it pending?
+  slackwater replay decisions.rec                          the same decisions in another process?
   slackwater dumpstate -o json | jq '.nodes[0]'
 
 exit codes: 0 done; 1 done, and the answer is no (problems found, service not reachable); 2 bad input.
@@ -93,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"slackwater {__version__}")
     commands = parser.add_subparsers(prog="slackwater", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
-    for command in (demo, serve, config, schedulerconfig, simulate, explain, dumpstate):
+    for command in (demo, serve, config, schedulerconfig, simulate, explain, dumpstate, replay):
         command.add_parser(commands)
     return parser
 

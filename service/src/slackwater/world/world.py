@@ -5,7 +5,7 @@ Facts from watches and ends of API calls come in through `apply`, kube-scheduler
 Effects come out as values; nothing here waits, logs or reads a clock.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import Effect, Touch
@@ -53,7 +53,9 @@ from slackwater.world.vertical_events import VerticalEvents
 class World:
     """The single writer."""
 
-    def __init__(self, policy: Policy, *, seed: int = 0) -> None:
+    def __init__(
+        self, policy: Policy, *, seed: int = 0, make_removals: Callable[[Books, Migrating], Removals] = Removals
+    ) -> None:
         self.policy = policy
         self.generation = Generation(0)
         self.synced = False
@@ -63,7 +65,7 @@ class World:
         self._lend(books)
         self.preemptions = Preemptions(books)
         self.migrating = Migrating(books)
-        self.removals = Removals(books, self.migrating)
+        self.removals = make_removals(books, self.migrating)
         self.ceilings = Ceilings(books, policy=policy)
         room_given = self.refusals.wake_recent
         self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
