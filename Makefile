@@ -25,7 +25,7 @@ demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTRO
 	$(BIN)/slackwater demo $(if $(filter real,$(CONTROL_PLANE)),--control-plane) $(DEMO_ARGS)
 
 .PHONY: test
-test: check cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
+test: check faults cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
 
 .PHONY: check
 check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a minute
@@ -47,6 +47,13 @@ KILLS ?= 6
 .PHONY: cluster-kills
 cluster-kills: controlplane ## Forty machines that grow and move while the service is killed again and again
 	SLACKWATER_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
+
+given = $(filter command environment,$(firstword $(origin $(1))))
+DURATION ?= 180s
+.PHONY: faults
+faults: $(STAMP) ## Deterministic simulation with faults, for DURATION; SEED=n plays that one; BREAK=<mechanism> (list: names them)
+	@$(BIN)/python -m tests.faults $(if $(call given,SEED),--seed $(SEED) $(if $(call given,DURATION),--duration $(DURATION)),--duration $(DURATION)) \
+	$(if $(BREAK),--break $(BREAK)) $(FAULTS_ARGS)
 
 NODES ?= 500
 PODS ?= 20000

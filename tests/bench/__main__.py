@@ -19,6 +19,7 @@ from slackwater.app.controlplane.progress import shown_on
 from tests.bench import (
     agents,
     autoscaler_loop,
+    explaining,
     filter_latency,
     first_sync,
     preemption_throughput,
@@ -36,6 +37,7 @@ BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     world_events.NAME: world_events.measure,
     simulation.NAME: simulation.measure,
     autoscaler_loop.NAME: autoscaler_loop.measure,
+    explaining.NAME: explaining.measure,
     filter_latency.NAME: filter_latency.measure,
     agents.NAME: agents.measure,
     first_sync.NAME: first_sync.measure,

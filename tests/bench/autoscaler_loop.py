@@ -61,15 +61,15 @@ async def measure(options: Options, tell: Tell) -> Report:
     pending = options.pods or (4000 if options.quick else 22_000)
     loops = options.rounds or (2 if options.quick else _LOOPS)
     async with a_service() as service:
-        await _fill(service, nodes, pending)
-        _spare_the_collector()
+        await fill(service, nodes, pending)
+        spare_the_collector()
         autoscaler = _autoscaler(service)
         first = await autoscaler.run_once()
-        _spare_the_collector()
+        spare_the_collector()
         tell(f"{NAME}: the first loop took {first.spent.whole:.1f} s, of it {1000 * first.spent.serving:.0f} ms of the loop")
-        async with _asking(service, nodes) as calm:
+        async with asking(service, nodes) as calm:
             await anyio.sleep(_QUIET_SECONDS)
-        async with _asking(service, nodes) as busy:
+        async with asking(service, nodes) as busy:
             planned = [await autoscaler.run_once() for _ in range(loops)]
         changed = []
         for number in range(loops):
@@ -81,8 +81,8 @@ async def measure(options: Options, tell: Tell) -> Report:
         quick=options.quick,
         parameters={"nodes": nodes, "running pods": nodes * _EACH, "pending pods": pending, "groups": _GROUPS, "loops": loops},
         measurements=(
-            *_latencies("filter, nobody plans", calm, None),
-            *_latencies("filter, while plans are made", busy, _P99),
+            *latencies("filter, nobody plans", calm, None),
+            *latencies("filter, while plans are made", busy, _P99),
             *_spent("first loop", [first], None),
             *_spent("loop, nothing changed", planned, _SERVING),
             *_spent("loop, 2,000 pods changed", changed, _SERVING),
@@ -98,7 +98,7 @@ def _check(first: LoopRecord, planned: Sequence[LoopRecord], pending: int) -> No
         raise BenchFailed(f"{helped} of {pending} pods were planned for, want all of them, in every loop")
 
 
-def _latencies(subject: str, seconds: Sequence[float], goal: Goal | None) -> Iterator[Measurement]:
+def latencies(subject: str, seconds: Sequence[float], goal: Goal | None) -> Iterator[Measurement]:
     for quantity, share, wanted in (("p50", 0.5, None), ("p99", 0.99, goal), ("max", 1.0, None)):
         value = 1000 * sorted(seconds)[max(math.ceil(share * len(seconds)) - 1, 0)]
         yield Measurement(subject=subject, quantity=quantity, unit="ms", samples=(value,), goal=wanted)
@@ -118,7 +118,7 @@ def _spent(subject: str, records: Sequence[LoopRecord], serving: Goal | None) ->
 
 
 @asynccontextmanager
-async def _asking(service: Service, nodes: int) -> AsyncIterator[list[float]]:
+async def asking(service: Service, nodes: int) -> AsyncIterator[list[float]]:
     """Asks filter until the block ends; the list is filled then."""
     port, found = service.http.base_url.port, list[float]()
     command = [sys.executable, "-m", "tests.bench.asking", str(port), str(nodes), str(_PAUSE_SECONDS)]
@@ -136,7 +136,7 @@ async def _asking(service: Service, nodes: int) -> AsyncIterator[list[float]]:
 # --- the stage ------------------------------------------------------------------------------------------------------------
 
 
-async def _fill(service: Service, nodes: int, pending: int) -> None:
+async def fill(service: Service, nodes: int, pending: int) -> None:
     """Nodes that are nearly full, and pods for which new ones are needed."""
     world, now = service.world, service.clock()
     for number in range(nodes):
@@ -148,7 +148,7 @@ async def _fill(service: Service, nodes: int, pending: int) -> None:
     await anyio.lowlevel.checkpoint()
 
 
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """As `serve` does once everything is listed, and after the first loop."""
     gc.collect()
     gc.freeze()

@@ -65,10 +65,12 @@ def test_basic_node_operations() -> None:
         cluster.places(name, on="n", vertical=a_vertical(using=using))
         for name, using in (("one", amounts("2", "8Gi")), ("other", amounts("1", "4Gi")))
     )
-    numbers = cluster.world.ledger.numbers(cluster.world.nodes.row_of[one.node])  # type: ignore[index]
+    assert one.node is not None
+    row = cluster.world.nodes.row_of[one.node]
+    numbers = cluster.world.ledger.numbers(row)
     assert (numbers.reserved, numbers.watermark) == (amounts("3", "12Gi"), amounts("8", "32Gi"))
     cluster.take(PodGone(other.uid, other.key))
-    assert cluster.world.ledger.numbers(cluster.world.nodes.row_of[one.node]).reserved == amounts("2", "8Gi")  # type: ignore[index]
+    assert cluster.world.ledger.numbers(row).reserved == amounts("2", "8Gi")
 
 
 CONTROLLED = {**VM, "controller": True}

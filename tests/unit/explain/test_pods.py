@@ -86,6 +86,15 @@ def test_a_group_that_may_grow_is_a_remedy() -> None:
     assert "add a node of group pool" in changes
 
 
+def test_a_pod_whose_node_is_on_its_way_waits_for_it_and_no_group_is_to_be_changed() -> None:
+    pod = a_pod("web", cpu="3")
+    coming = a_group("pool", a_template(cpu="4"), size=1, largest=1, upcoming=1)
+    told = Told(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(coming,))
+    answer = explain_pod(told.situation(), pod)
+    assert [reason.code for reason in answer.reasons] == ["resources_above_node", "node_coming"]
+    assert not [remedy for remedy in answer.remedies if "group" in remedy.words]
+
+
 def test_pods_in_the_way_are_named() -> None:
     term = PodTerm(
         topology_key="kubernetes.io/hostname", selector=(Requirement("app", "In", ("db",)),), namespaces=("default",)

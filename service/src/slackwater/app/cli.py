@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from slackwater import __version__
-from slackwater.app.commands import config, demo, dumpstate, explain, schedulerconfig, serve, simulate
+from slackwater.app.commands import config, demo, dumpstate, explain, replay, schedulerconfig, serve, simulate
 from slackwater.app.commands.failure import BAD_INPUT, INTERRUPTED, CommandFailed
 
 _HELP: Final = """\
@@ -36,6 +36,7 @@ ask what would happen:
 look inside:
   explain             say why a pod waits, a node stays, a group does not grow; and what would help
   dumpstate           print the state of a running service
+  replay              repeat recorded decisions: are they the same?
 """
 
 _EXAMPLES: Final = """\
@@ -47,6 +48,7 @@ examples:
   slackwater scheduler-config --check scheduler.yaml       find the known traps
   kubectl get nodes,pods -A -o json | slackwater simulate placement --cluster -
   slackwater explain pod shop/web-2                        why is it pending?
+  slackwater replay decisions.rec                          the same decisions in another process?
   slackwater dumpstate -o json | jq '.nodes[0]'
 
 exit codes: 0 done; 1 done, and the answer is no (problems found, service not reachable); 2 bad input.
@@ -96,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"slackwater {__version__}")
     commands = parser.add_subparsers(prog="slackwater", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
-    for command in (demo, serve, config, schedulerconfig, simulate, explain, dumpstate):
+    for command in (demo, serve, config, schedulerconfig, simulate, explain, dumpstate, replay):
         command.add_parser(commands)
     return parser
 

@@ -27,6 +27,8 @@ from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.web.node_metrics import node_families
 from slackwater.model.hindrances import TEXTS
 from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.standstills import TEXTS as STANDSTILLS
+from slackwater.model.standstills import Standstill
 
 Json = Mapping[str, Any]
 
@@ -115,6 +117,11 @@ def hindrances(_text: str = "") -> str:
 
 
 # --- configuration --------------------------------------------------------------------------------------------------------
+
+
+def standstills(_text: str = "") -> str:
+    """Every word that explanations have of their own."""
+    return _table(("code", "text"), *((f"`{each}`", STANDSTILLS[each]) for each in Standstill))
 
 
 def settings(_text: str = "") -> str:
@@ -216,6 +223,7 @@ _PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
     "operations.md": {"metrics": metrics},
     "reasons.md": {"reasons": reasons},
     "evacuation.md": {"hindrances": hindrances},
+    "explain.md": {"standstills": standstills},
     "configuration.md": {"settings": settings},
     "slackwater.yaml": {"scheduler-config": scheduler_config},
 }

@@ -59,8 +59,11 @@ from slackwater.run.clock import Times
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
+from slackwater.run.recording import Recording
 from slackwater.run.victims_deleted import VictimsDeleted
 from slackwater.world.drains.drains import CancelAnswer
+from slackwater.world.policy import Policy
+from slackwater.world.record.recorded import RecordedWorld
 from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
@@ -90,6 +93,7 @@ async def serve(
     """Runs the service until SIGTERM, SIGINT or cancellation. `api` stands in for the API server that the kubeconfig names.
 
     :raises KubeConfigError: no way to the API server is configured. :raises ListenError: an address is taken.
+    :raises RecordError: the file of `recording` cannot be written.
     """
     # Security: jitter only.
     rng = Random()
@@ -104,6 +108,8 @@ async def serve(
         async with anyio.create_task_group() as root:
             root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
             await root.start(serve_app, service.ops, *ops, name="ops listener")
+            if service.recording is not None:
+                root.start_soon(service.recording.run, name="recording")
             await root.start(service.dispatcher.run, name="dispatcher")
             root.start_soon(service.intake.run, name="intake")
             root.start_soon(service.explaining.run, name="explanations")
@@ -143,7 +149,9 @@ class Service:
                 migrations(_report_broken),
             )
         }
-        self.world = World(policy_of(settings), seed=rng.getrandbits(63))
+        file = settings.recording.file
+        self.recording = None if file is None else Recording(file, max_bytes=settings.recording.max_bytes)
+        self.world = _world(policy_of(settings), rng.getrandbits(63), self.recording)
         self.intake = Intake(self.world, times.monotonic, self._reflectors)
         decoder = PodDecoder(kinds)
         self._recorder = Recorder(client, instance=socket.gethostname(), now=self._now, clock=times.monotonic)
@@ -283,6 +291,10 @@ class Service:
     def _settings_refused(self, error: SettingsError) -> None:
         self._view.problem = str(error)
         _log.error("settings refused, the old ones stay", problem=str(error))
+
+
+def _world(policy: Policy, seed: int, recording: Recording | None) -> World:
+    return World(policy, seed=seed) if recording is None else RecordedWorld(policy, seed=seed, tell=recording.tell)
 
 
 def _most_writes(kube: Kube) -> int:

@@ -80,6 +80,16 @@ def on_new_node(situation: Situation, name: GroupName, pod: Pod) -> list[Finding
         return [replace(each, closest=None) for each in obstacles.of_rows(asked, obstacles.Verdict(reason, np.array([row])))]
 
 
+def on_its_way(situation: Situation, pod: Pod) -> list[Finding]:
+    """What a plan made now would do for the pod by itself: a node that is on its way takes it, or one would be added."""
+    if not situation.groups:
+        return []
+    plan = _planned(situation, Demand(counted=(pod,)))
+    coming = [of_standstill(Standstill.COMING, objects=(f"node {name}",)) for _, name in plan.schedulable]
+    grows = [of_standstill(Standstill.GROWS, objects=(f"group {growth.group}",)) for growth in plan.growths if growth.pods]
+    return [*coming, *grows]
+
+
 # --- what would let a group grow ------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ The reasons count nodes as kube-scheduler does: each node by the first rule that
 nearest nodes, those with the fewest obstacles, and name all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from slackwater.decide.scaleup.pending import which_count
 from slackwater.explain import obstacles
 from slackwater.explain.asked import Asked
 from slackwater.explain.findings import Explanation, Finding, MinimalSet, Remedy, of_reason, of_standstill
-from slackwater.explain.growth import group_words, growing_changes, grows_for
+from slackwater.explain.growth import group_words, growing_changes, grows_for, on_its_way
 from slackwater.explain.search import Goal, minimal_set, single_remedies
 from slackwater.explain.situation import Situation
 from slackwater.model.ids import NodeName, PodUid, Row
@@ -62,13 +62,14 @@ def explain_pod(situation: Situation, pod: Pod, word: PodWord = NO_WORD) -> Expl
         fits = of_standstill(Standstill.SCHEDULER_FREE, nodes=len(feasible(asked.picture, asked.kind).rows))
         state = "waiting" if reasons and reasons[0].nodes == 0 else "schedulable"
         return Explanation(object=name, state=state, reasons=tuple(reasons) or (fits,), facts=facts)
-    remedies, minimal = _helps(situation, pod, word)
     left_out = _not_counted(situation, pod)
+    coming = [] if left_out else on_its_way(situation, pod)
+    remedies, minimal = _helps(situation, pod, word, with_groups=not left_out and not _is_coming(coming))
     words = group_words(situation, pod) if not left_out else ()
     return Explanation(
         object=name,
         state="pending",
-        reasons=(*reasons, *left_out),
+        reasons=(*reasons, *left_out, *coming),
         remedies=tuple(remedies),
         minimal=tuple(minimal),
         groups=tuple(words),
@@ -133,11 +134,16 @@ def _fits(situation: Situation, uid: PodUid, word: PodWord) -> bool:
 # --- what would help ------------------------------------------------------------------------------------------------------
 
 
-def _helps(situation: Situation, pod: Pod, word: PodWord) -> tuple[list[Remedy], list[MinimalSet]]:
+def _is_coming(found: Sequence[Finding]) -> bool:
+    """Its node is on its way: no group has to be changed for it."""
+    return any(finding.code == Standstill.COMING for finding in found)
+
+
+def _helps(situation: Situation, pod: Pod, word: PodWord, *, with_groups: bool) -> tuple[list[Remedy], list[MinimalSet]]:
     goals = _goals(situation, pod, word)
     remedies = single_remedies(situation, goals)
     minimal = [found for goal in goals[:_MOST_SETS] if (found := minimal_set(situation, goal)) is not None]
-    if not _not_counted(situation, pod):
+    if with_groups:
         remedies += _through_groups(situation, pod)
     if not remedies:
         remedies = [Remedy(changes=found.changes) for found in minimal]

@@ -18,6 +18,7 @@ class Standstill(StrEnum):
     SCHEDULING_GATES = "scheduling_gates"
     NOT_COUNTED = "not_counted_for_growth"
     NO_NODES = "no_nodes"
+    COMING = "node_coming"
     # A node.
     REMOVABLE = "removable"
     # A group does not grow. The first six are as plans say them.
@@ -51,6 +52,7 @@ TEXTS: Final[dict[Standstill, str]] = {
     Standstill.SCHEDULING_GATES: "the pod has scheduling gates: no scheduler looks at it",
     Standstill.NOT_COUNTED: "no node is added for the pod",
     Standstill.NO_NODES: "there is no node",
+    Standstill.COMING: "a node that is on its way takes the pod",
     Standstill.REMOVABLE: "the node can be removed: its pods fit elsewhere",
     Standstill.SWITCHED_OFF: "the group is switched off",
     Standstill.NOT_READY: "the group is not well, or its provider does not answer",

@@ -1,6 +1,6 @@
 """Removals of nodes, connected with the rest of the world: what stands on a node, what budgets allow, who has to migrate."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from slackwater.model.effects import Effect
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
@@ -10,7 +10,7 @@ from slackwater.world.books import Books
 from slackwater.world.drain_migrations import DrainMigrations
 from slackwater.world.drains.drains import Drains
 from slackwater.world.drains.limits import DrainLimits
-from slackwater.world.drains.site import Site, seen
+from slackwater.world.drains.site import Site, Sites, seen
 from slackwater.world.migrating import Migrating
 from slackwater.world.policy import Policy
 
@@ -44,10 +44,10 @@ class _WorldSites:
 class Removals:
     """`drains` are the removals that have begun, `migrations` the machines that have to leave for them."""
 
-    def __init__(self, books: Books, migrating: Migrating) -> None:
+    def __init__(self, books: Books, migrating: Migrating, *, make_drains: Callable[[Sites], Drains] = Drains) -> None:
         self.migrations = DrainMigrations(migrating, books.pods)
         self._sites = _WorldSites(books, self.migrations)
-        self.drains = Drains(self._sites)
+        self.drains = make_drains(self._sites)
 
     def adopt(self, rules: DrainPolicy, limits: DrainLimits) -> None:
         """A changed configuration: for removals that begin from now on, and for what is in their way at once."""

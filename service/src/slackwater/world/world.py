@@ -5,7 +5,7 @@ Facts from watches and ends of API calls come in through `apply`, kube-scheduler
 Effects come out as values; nothing here waits, logs or reads a clock.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import Effect, Touch
@@ -36,6 +36,7 @@ from slackwater.world.books import Books, opened
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.claims import Claim
 from slackwater.world.conditions import Conditions
+from slackwater.world.contradictions import Contradictions
 from slackwater.world.gatekeeping import Gatekeeper
 from slackwater.world.migrating import Migrating
 from slackwater.world.nominating import Nominations
@@ -53,7 +54,9 @@ from slackwater.world.vertical_events import VerticalEvents
 class World:
     """The single writer."""
 
-    def __init__(self, policy: Policy, *, seed: int = 0) -> None:
+    def __init__(
+        self, policy: Policy, *, seed: int = 0, make_removals: Callable[[Books, Migrating], Removals] = Removals
+    ) -> None:
         self.policy = policy
         self.generation = Generation(0)
         self.synced = False
@@ -63,11 +66,12 @@ class World:
         self._lend(books)
         self.preemptions = Preemptions(books)
         self.migrating = Migrating(books)
-        self.removals = Removals(books, self.migrating)
+        self.removals = make_removals(books, self.migrating)
         self.ceilings = Ceilings(books, policy=policy)
         room_given = self.refusals.wake_recent
         self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
         self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
+        self._contradictions = Contradictions(books)
         self._binding = Binding(books)
         occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
         self._preemptors = Preemptors(books, occupants, self.preemptions)
@@ -136,6 +140,8 @@ class World:
                 return self._ticked(now)
             case Synced():
                 self.synced = True
+                self.standings.listed()
+                self._contradictions.settle()
                 self._preemptors.resume(self.policy.preemption, now)
             case _:
                 return self._vertical_events.apply(event, self.policy, now)

@@ -389,14 +389,3 @@ def test_values_of_another_type_end_the_start_and_are_reported_once() -> None:
 
 def test_null_counts_as_absent() -> None:
     assert found(changed(x_tlsConfig=None, percentageOfNodesToScore=None)) == []
-
-
-def test_a_duplicate_key_ends_the_start() -> None:
-    text = yaml.safe_dump(CLEAN) + "kind: KubeSchedulerConfiguration\n"
-    (finding,) = check(text, None)
-    assert (finding.path, finding.trap) == ("kind", "ambiguous-yaml")
-
-
-def test_on_is_true_as_kube_scheduler_reads_it() -> None:
-    text = generate(Settings(), kubeconfig=None, extender_url=None).replace("ignorable: false", "ignorable: on")
-    assert [finding.trap for finding in check(text, None)] == ["ignorable-with-bind"]

@@ -1,15 +1,16 @@
 """`slackwater simulate scale-down`: which nodes of a file could go together, and where would their pods live."""
 
 import argparse
-import gc
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.app.commands.columns import columns
-from slackwater.app.commands.failure import CommandFailed
-from slackwater.app.commands.sources import name_of, settings_from
+from slackwater.app.commands.simulating import Answers, add_options, not_judged, tell
+
+if TYPE_CHECKING:
+    from slackwater.app.offline import Cluster
+    from slackwater.app.settings import Settings
 
 _DESCRIPTION: Final = """\
 Finds nodes that could all be removed together now: each pod that has to move gets a place on a node that stays. Groups come
@@ -36,38 +37,17 @@ def add_scale_down(what: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--cluster", metavar="F", required=True, help="JSON or YAML; - for stdin")
-    parser.add_argument("--config", metavar="F", help="Slackwater's configuration file: groups, thresholds, rules")
-    parser.add_argument(
-        "--accounting", action="store_true", help="add our own rules: missing requests, system amounts, Reserved"
-    )
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")
+    add_options(parser, config=": groups, thresholds, rules")
     parser.set_defaults(run=run_scale_down)
 
 
 def run_scale_down(args: argparse.Namespace) -> int:
-    from slackwater.app.offline import ClusterError
-    from slackwater.app.offline.reading import load_cluster
     from slackwater.app.offline.scaledown import scale_down_answer
 
-    if args.cluster == args.config == "-":
-        raise CommandFailed(["--cluster and --config: got - twice, want at most one of them from stdin"])
-    settings = settings_from(args.config)
-    try:
-        cluster = load_cluster(args.cluster)
-        gc.freeze()  # what was read stays: no need to look through it again and again while planning
-        answer = scale_down_answer(cluster, settings, accounting=args.accounting)
-    except ClusterError as err:
-        raise CommandFailed([f"{name_of(args.cluster)}: {err}"]) from err
-    for line in _json(answer) if args.output == "json" else _table(answer):
-        sys.stdout.write(line + "\n")
-    return 0
+    def plan(cluster: "Cluster", settings: "Settings") -> Answers:
+        return [scale_down_answer(cluster, settings, accounting=args.accounting)]
 
-
-def _json(answer: Mapping[str, Any]) -> Iterator[str]:
-    import msgspec
-
-    yield msgspec.json.encode(answer).decode()
+    return tell(args, plan, lambda found: _table(*found))
 
 
 def _table(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -78,8 +58,7 @@ def _table(answer: Mapping[str, Any]) -> Iterator[str]:
     if answer["kept"]:
         yield ""
         yield from columns([("STAY", "REASON", "FOR EXAMPLE"), *_why(answer)])
-    for note in answer.get("skipped", ()):
-        yield f"not judged: {note}"
+    yield from not_judged([answer])
 
 
 def _why(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

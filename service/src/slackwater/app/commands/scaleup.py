@@ -1,15 +1,16 @@
 """`slackwater simulate scale-up`: which nodes would be added for the pending pods of a file."""
 
 import argparse
-import gc
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.app.commands.columns import columns
-from slackwater.app.commands.failure import CommandFailed
-from slackwater.app.commands.sources import name_of, settings_from
+from slackwater.app.commands.simulating import Answers, add_options, not_judged, tell
+
+if TYPE_CHECKING:
+    from slackwater.app.offline import Cluster
+    from slackwater.app.settings import Settings
 
 _DESCRIPTION: Final = """\
 Plans nodes for every pod that has no node and has not ended, whatever its scheduler. Pods that fit nodes of the file need
@@ -36,38 +37,17 @@ def add_scale_up(what: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--cluster", metavar="F", required=True, help="JSON or YAML; - for stdin")
-    parser.add_argument("--config", metavar="F", help="Slackwater's configuration file: groups, limits, expanders")
-    parser.add_argument(
-        "--accounting", action="store_true", help="add our own rules: missing requests, system amounts, Reserved"
-    )
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")
+    add_options(parser, config=": groups, limits, expanders")
     parser.set_defaults(run=run_scale_up)
 
 
 def run_scale_up(args: argparse.Namespace) -> int:
-    from slackwater.app.offline import ClusterError
-    from slackwater.app.offline.reading import load_cluster
     from slackwater.app.offline.scaleup import scale_up_answer
 
-    if args.cluster == args.config == "-":
-        raise CommandFailed(["--cluster and --config: got - twice, want at most one of them from stdin"])
-    settings = settings_from(args.config)
-    try:
-        cluster = load_cluster(args.cluster)
-        gc.freeze()  # as in the service: nothing of the cluster will ever be garbage
-        answer = scale_up_answer(cluster, settings, accounting=args.accounting)
-    except ClusterError as err:
-        raise CommandFailed([f"{name_of(args.cluster)}: {err}"]) from err
-    for line in _json(answer) if args.output == "json" else _table(answer):
-        sys.stdout.write(line + "\n")
-    return 0
+    def plan(cluster: "Cluster", settings: "Settings") -> Answers:
+        return [scale_up_answer(cluster, settings, accounting=args.accounting)]
 
-
-def _json(answer: Mapping[str, Any]) -> Iterator[str]:
-    import msgspec
-
-    yield msgspec.json.encode(answer).decode()
+    return tell(args, plan, lambda found: _table(*found))
 
 
 def _table(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -83,8 +63,7 @@ def _table(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"not counted: {count} pods: {why}"
     if "notLookedAt" in answer:
         yield f"not looked at: {len(answer['notLookedAt'])} pods beyond autoscaler.scaleUp.maxPods"
-    for note in answer.get("skipped", ()):
-        yield f"not judged: {note}"
+    yield from not_judged([answer])
 
 
 def _in_short(reason: str) -> str:

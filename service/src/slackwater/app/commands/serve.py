@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.app.wiring import serve
     from slackwater.edge.kube.errors import KubeConfigError
     from slackwater.edge.web.serving import ListenError
+    from slackwater.run.recording import RecordError
 
     set_up_logs(args.log_format or ("console" if sys.stderr.isatty() else "json"))
     refused: list[str] = []
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             partial(serve, settings, config_path=args.config, kubeconfig=args.kubeconfig),
             backend_options={"use_uvloop": True},
         )
-    except* (KubeConfigError, ListenError) as group:
+    except* (KubeConfigError, ListenError, RecordError) as group:
         refused = messages(group)
     if refused:
         raise CommandFailed(refused)

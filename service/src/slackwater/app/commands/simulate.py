@@ -1,16 +1,18 @@
 """`slackwater simulate`: what would happen, told from a file and without a control plane."""
 
 import argparse
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.app.commands.columns import columns
-from slackwater.app.commands.failure import CommandFailed
 from slackwater.app.commands.scaledown import add_scale_down
 from slackwater.app.commands.scaleup import add_scale_up
-from slackwater.app.commands.sources import name_of, settings_from
+from slackwater.app.commands.simulating import Answers, add_options, not_judged, tell
+
+if TYPE_CHECKING:
+    from slackwater.app.offline import Cluster
+    from slackwater.app.settings import Settings
 
 _PLACEMENT: Final = """\
 Judges every pod that has no node and has not ended, whatever its scheduler, by kube-scheduler's own rules. A rule that
@@ -43,73 +45,50 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    placement.add_argument("--cluster", metavar="F", required=True, help="JSON or YAML; - for stdin")
-    placement.add_argument("--config", metavar="F", help="Slackwater's configuration file, for --accounting")
+    add_options(placement, config=", for --accounting")
     placement.add_argument(
         "--sequential",
         action="store_true",
         help="put each pod on the first feasible node, in the order of the file, before the next is judged",
     )
-    placement.add_argument(
-        "--accounting", action="store_true", help="add our own rules: missing requests, system amounts, Reserved"
-    )
-    placement.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")
     placement.set_defaults(run=run_placement)
     add_scale_up(what)
     add_scale_down(what)
 
 
 def run_placement(args: argparse.Namespace) -> int:
-    from slackwater.app.offline import ClusterError, placement_lines
-    from slackwater.app.offline.reading import load_cluster
+    from slackwater.app.offline import placement_lines
     from slackwater.app.policy import policy_of
 
-    if args.cluster == args.config == "-":
-        raise CommandFailed(["--cluster and --config: got - twice, want at most one of them from stdin"])
-    policy = policy_of(settings_from(args.config))
-    try:
-        lines = placement_lines(
-            load_cluster(args.cluster),
+    def lines(cluster: "Cluster", settings: "Settings") -> Answers:
+        policy = policy_of(settings)
+        return placement_lines(
+            cluster,
             sequential=args.sequential,
             accounting=args.accounting,
             policy=policy.nodes,
             missing_requests=policy.missing_requests,
         )
-        write = _json if args.output == "json" else _sequential_table if args.sequential else _table
-        for text in write(lines):
-            sys.stdout.write(text + "\n")
-    except ClusterError as err:
-        raise CommandFailed([f"{name_of(args.cluster)}: {err}"]) from err
-    return 0
+
+    return tell(args, lines, _sequential_table if args.sequential else _table)
 
 
-def _json(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    import msgspec
-
-    return (msgspec.json.encode(line).decode() for line in lines)
-
-
-def _sequential_table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _sequential_table(lines: Answers) -> Iterator[str]:
     found = list(lines)
     rows = [(line["pod"], line["node"] or "-") for line in found]
     yield from columns([("POD", "NODE"), *rows])
     placed = sum(node != "-" for _, node in rows)
     yield f"{placed} of {len(rows)} pods placed"
-    yield from _notes(found)
+    yield from not_judged(found)
 
 
-def _table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _table(lines: Answers) -> Iterator[str]:
     found = list(lines)
     rows = [(line["pod"], _count(line), _why_not(line)) for line in found]
     yield from columns([("POD", "NODES", "WHY NOT THE OTHERS"), *rows])
     feasible = sum(bool(line["feasible"]) for line in found)
     yield f"{feasible} of {len(found)} pods fit somewhere"
-    yield from _notes(found)
-
-
-def _notes(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for note in dict.fromkeys(note for line in lines for note in line.get("skipped", ())):
-        yield f"not judged: {note}"
+    yield from not_judged(found)
 
 
 def _count(line: Mapping[str, Any]) -> str:

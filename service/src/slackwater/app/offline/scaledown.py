@@ -107,7 +107,10 @@ def _placeholders(scene: Scene, pods: Sequence[Pod], settings: Settings) -> tupl
 
 
 def _groups(cluster: Cluster, settings: Settings) -> list[NodeGroup]:
-    """Those of the configuration; without any, those that labels name; without any label, all nodes are one."""
+    """A running service's; else those of the configuration; without any, those that labels name; without any label, all nodes
+    are one."""
+    if cluster.groups is not None:
+        return [known.group for known in cluster.groups]
     labels = [node.labels.get(NODE_GROUP, "") for node in cluster.nodes]
     configured = settings.autoscaler.node_groups
     if configured:

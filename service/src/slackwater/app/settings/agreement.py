@@ -118,13 +118,13 @@ def _name_conflicts(settings: Settings) -> Iterator[Conflict]:
 def _slack_name_conflicts(settings: Settings) -> Iterator[Conflict]:
     at: Steps = ("autoscaler", "slack")
     slack = settings.autoscaler.slack
-    places: list[Steps] = [(*at, "groups", index) for index in range(len(slack.groups))]
-    places += [(*at, "schedules", index) for index in range(len(slack.schedules))]
+    named: list[tuple[Steps, str]] = [((*at, "groups", index), group.name) for index, group in enumerate(slack.groups)]
+    named += [((*at, "schedules", index), schedule.name) for index, schedule in enumerate(slack.schedules)]
     known = {WHOLE_CLUSTER}
-    for place, one in zip(places, (*slack.groups, *slack.schedules), strict=True):
-        if one.name in known:
-            yield Conflict(reads=((*place, "name"),), seen=show(one.name), wanted="a name that nothing else of slack has")
-        known.add(one.name)
+    for place, name in named:
+        if name in known:
+            yield Conflict(reads=((*place, "name"),), seen=show(name), wanted="a name that nothing else of slack has")
+        known.add(name)
 
 
 def _zone_conflicts(settings: Settings) -> Iterator[Conflict]:

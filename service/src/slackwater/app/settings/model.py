@@ -5,6 +5,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from slackwater.app.settings.autoscaling import Autoscaler
+from slackwater.app.settings.recording import Recording
 from slackwater.app.settings.section import Section
 from slackwater.app.settings.serving import Extender, Kube, Listeners, Migration, Nodes, Preemption, Vertical
 from slackwater.app.settings.values import SchedulerName, Switch
@@ -53,3 +54,5 @@ class Settings(Section):
     """When nodes are added and removed."""
     kube: Kube = Kube()
     """How much is asked of the API server."""
+    recording: Recording = Recording()
+    """Whether decisions are written down, to be repeated."""

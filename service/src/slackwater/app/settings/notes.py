@@ -10,6 +10,7 @@ from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.model import Settings
 from slackwater.app.settings.problems import Problem
 from slackwater.app.settings.providers import Providers
+from slackwater.app.settings.scaledown import ScaleDown
 from slackwater.app.settings.serving import SchedulerTLS
 from slackwater.app.settings.slack import Slack
 from slackwater_protocol.durations import format_duration
@@ -37,7 +38,7 @@ def _ineffective(settings: Settings) -> Iterator[str]:
         yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
     if settings.autoscaler.slack != Slack() and not settings.feature_gates.resource_slack:
         yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
-    extender, scale_down, migration = settings.extender, settings.autoscaler.scale_down, settings.migration
+    extender, migration = settings.extender, settings.migration
     if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
         yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"
     if not extender.bind:
@@ -51,15 +52,23 @@ def _ineffective(settings: Settings) -> Iterator[str]:
             f"({format_duration(extender.http_timeout)}): room promised to a pod may go to another one while "
             "kube-scheduler still waits for its bind"
         )
-    if scale_down.max_drain_parallelism > scale_down.max_scale_down_parallelism:
-        yield (
-            f"autoscaler.scaleDown.maxDrainParallelism: {scale_down.max_drain_parallelism} is more than "
-            f"maxScaleDownParallelism ({scale_down.max_scale_down_parallelism}), which limits drains too"
-        )
+    yield from _scale_down_notes(settings.autoscaler.scale_down)
     for key, value in (("maxPerSource", migration.max_per_source), ("maxPerTarget", migration.max_per_target)):
         if value > migration.max_concurrent:
             yield f"migration.{key}: {value} is more than maxConcurrent ({migration.max_concurrent}), which limits it"
     yield from _listener_notes(settings)
+
+
+def _scale_down_notes(scale_down: ScaleDown) -> Iterator[str]:
+    old, new = scale_down.max_empty_bulk_delete, scale_down.max_scale_down_parallelism
+    if old is not None:
+        instead = f"maxScaleDownParallelism ({new}) counts" if scale_down.parallelism != old else "want maxScaleDownParallelism"
+        yield f"autoscaler.scaleDown.maxEmptyBulkDelete: is deprecated: {instead}"
+    if scale_down.max_drain_parallelism > scale_down.parallelism:
+        yield (
+            f"autoscaler.scaleDown.maxDrainParallelism: {scale_down.max_drain_parallelism} is more than "
+            f"maxScaleDownParallelism ({scale_down.parallelism}), which limits drains too"
+        )
 
 
 def _listener_notes(settings: Settings) -> Iterator[str]:

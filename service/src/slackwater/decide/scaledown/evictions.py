@@ -7,7 +7,7 @@ pending already is not missed: it has its room in the picture, or has asked for 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from slackwater.decide.scaledown.scene import Scene
@@ -32,7 +32,7 @@ def missing(evictions: Sequence[Eviction], scene: Scene) -> list[Pod]:
     """
     if not evictions:
         return []
-    alive = [pod for pod in _everyone(scene) if not pod.deleting]
+    alive = [pod for pod in _related(evictions, scene) if not pod.deleting]
     here = {pod.uid for pod in alive}
     gone = [eviction for eviction in evictions if eviction.pod.uid not in here]
     left = _missing_of(gone, alive, scene.replicas or {})
@@ -47,6 +47,19 @@ def missing(evictions: Sequence[Eviction], scene: Scene) -> list[Pod]:
     return found
 
 
+def _related(evictions: Sequence[Eviction], scene: Scene) -> Iterator[Pod]:
+    """The evicted pods themselves where they still stand, and those of their controllers, and of others named like them.
+
+    By name alone, as there may be 150,000 pods, and few are of these controllers.
+    """
+    uids = {eviction.pod.uid for eviction in evictions}
+    names = {eviction.pod.ties.owner.name for eviction in evictions if eviction.pod.ties.owner is not None}
+    for pod in _everyone(scene):
+        owner = pod.ties.owner
+        if pod.uid in uids or (owner is not None and owner.name in names):
+            yield pod
+
+
 def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets) -> Counter[ControllerKey]:
     """How many pods each controller still has to make."""
     evicted: dict[ControllerKey, list[float]] = defaultdict(list)
@@ -54,15 +67,14 @@ def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets
         controller = _controller(eviction.pod)
         if controller is not None:
             evicted[controller].append(eviction.at)
-    of_these = [(controller, pod) for pod in alive if (controller := _controller(pod)) in evicted and controller is not None]
+    of_these = [(controller, pod) for pod in alive if (controller := _controller(pod)) is not None and controller in evicted]
     current = Counter(controller for controller, _ in of_these)
     made = Counter(controller for controller, pod in of_these if _born(pod) >= min(evicted[controller]) - _RESOLUTION_SECONDS)
-    return Counter(
-        {
-            controller: targets[controller] - current[controller] if controller in targets else len(times) - made[controller]
-            for controller, times in evicted.items()
-        }
-    )
+    missing = Counter[ControllerKey]()
+    for controller, times in evicted.items():
+        target = targets.get(controller)
+        missing[controller] = len(times) - made[controller] if target is None else target - current[controller]
+    return missing
 
 
 def _everyone(scene: Scene) -> Iterable[Pod]:

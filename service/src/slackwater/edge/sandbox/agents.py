@@ -34,7 +34,7 @@ _SLOTS: Final = 5
 
 @dataclass(slots=True)
 class Agent:
-    """One machine's agent, on one Pod. Amounts are compute units; `permit` and `asked` are None before the first answer."""
+    """One machine's agent, on one Pod. Amounts are compute units; a permit has one for CPU and one for memory."""
 
     namespace: str
     machine: str
@@ -43,7 +43,7 @@ class Agent:
     in_use: int
     low: int
     high: int
-    permit: int | None = None
+    permit: tuple[int, int] | None = None
     asked: int | None = None
     denied: int = 0
     failed: int = 0
@@ -128,29 +128,27 @@ class Agents:
         body = {
             "protoVersion": agent.version,
             "pod": {"namespace": agent.namespace, "name": agent.pod},
-            "computeUnit": self._amounts(agent, 1),
-            "resources": self._amounts(agent, units),
+            "computeUnit": _amounts(agent, (1, 1)),
+            "resources": _amounts(agent, (units, units)),
             "metrics": {"loadAvg1M": units / 4, "loadAvg5M": units / 4, "memoryUsageBytes": 1e9},
         }
         if agent.version == _VERSIONS[0]:
             body["metrics"] = {"loadAvg1M": units / 4}
         if agent.permit is not None:
-            body["lastPermit"] = self._amounts(agent, agent.permit)
+            body["lastPermit"] = _amounts(agent, agent.permit)
         return msgspec.json.encode(body)
-
-    def _amounts(self, agent: Agent, units: int) -> Json:
-        return {"vCPUs": f"{units * UNIT_CPU}m", "mem": units if agent.version == _SLOTS else units * UNIT_MEMORY}
 
     def _follow(self, agent: Agent, asked: int, permit: Json) -> None:
         cpu, memory = milli_cpu(permit["vCPUs"]), byte_count(permit["mem"]) * (UNIT_MEMORY if agent.version == _SLOTS else 1)
-        units = cpu // UNIT_CPU
-        if (cpu, memory) != (units * UNIT_CPU, units * UNIT_MEMORY) or not agent.in_use <= units <= asked:
+        units = (cpu // UNIT_CPU, memory // UNIT_MEMORY)
+        within = agent.in_use <= min(units) and max(units) <= asked
+        if (cpu, memory) != (units[0] * UNIT_CPU, units[1] * UNIT_MEMORY) or not within:
             self.broken.append(f"pod {agent.pod}: permit {permit}, want whole units from {agent.in_use} to {asked}")
             return
         agent.permit = units
-        agent.denied += units < asked
-        if units > agent.in_use:
-            self._become(agent, units)
+        agent.denied += min(units) < asked
+        if min(units) > agent.in_use:
+            self._become(agent, min(units))
 
     def _become(self, agent: Agent, units: int) -> None:
         agent.in_use = units
@@ -158,6 +156,10 @@ class Agents:
         path = f"{MACHINES.prefix}/namespaces/{agent.namespace}/{MACHINES.plural}/{agent.machine}"
         body = msgspec.json.encode({"spec": {"guest": guest}})
         self.api.request("PATCH", path, body=body, content_type=MERGE)
+
+
+def _amounts(agent: Agent, units: tuple[int, int]) -> Json:
+    return {"vCPUs": f"{units[0] * UNIT_CPU}m", "mem": units[1] if agent.version == _SLOTS else units[1] * UNIT_MEMORY}
 
 
 def a_machine(name: str, *, low: int, high: int, use: int, scheduler: str = "slackwater", movable: bool = True) -> Json:

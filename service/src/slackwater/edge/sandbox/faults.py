@@ -49,11 +49,13 @@ class Fault(Exception):
 
     def answer(self) -> Answer:
         headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
-        return Answer(self.code, msgspec.json.encode(self.status()), headers)
+        body = msgspec.json.encode(self.status()) if self.reason else self.message.encode()
+        return Answer(self.code, body, headers)
 
 
 def no_such_path() -> Fault:
-    return Fault(404, "NotFound", "the server could not find the requested resource")
+    """Refused in plain text, before the API proper."""
+    return Fault(404, "", "404 page not found\n")
 
 
 def not_found(plural: str, name: str) -> Fault:
@@ -80,8 +82,14 @@ def other_uid(plural: str, name: str, wanted: str, found: str) -> Fault:
 def invalid(kind: str, name: str, causes: Sequence[tuple[str, str]]) -> Fault:
     """`causes`: (field, what is wrong) each."""
     said = "; ".join(f"{field}: {wrong}" for field, wrong in causes)
-    found = [{"reason": "FieldValueInvalid", "message": wrong, "field": field} for field, wrong in causes]
+    found = [{"reason": f"FieldValue{_cause(wrong)}", "message": wrong, "field": field} for field, wrong in causes]
     return Fault(422, "Invalid", f'{kind} "{name}" is invalid: {said}', details={"name": name, "kind": kind, "causes": found})
+
+
+def _cause(wrong: str) -> str:
+    """By the word that each cause begins with."""
+    first = wrong.partition(" ")[0].rstrip(":")
+    return first if first in {"Required", "Forbidden"} else "Invalid"
 
 
 def bad_request(message: str) -> Fault:

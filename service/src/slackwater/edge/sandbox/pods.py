@@ -47,7 +47,17 @@ class PodActions:
         options = eviction.get("deleteOptions") or {}
         if not _spares(pod.body):
             self._spend(pod.body)
+        check_preconditions("pods", key[1], options.get("preconditions") or {}, pod.body["metadata"])
+        self._tell_of_eviction(key, pod.body)
         self.delete(key, options)
+
+    def _tell_of_eviction(self, key: Key, pod: Json) -> None:
+        others = [c for c in pod["status"].get("conditions") or () if c["type"] != "DisruptionTarget"]
+        said = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        told = [c.get("reason") for c in pod["status"].get("conditions") or () if c["type"] == "DisruptionTarget"]
+        if told != [said["reason"]]:
+            said["message"], said["lastTransitionTime"] = "Eviction API: evicting", rfc3339(self._wall())
+            self._store.put(PODS, key, {**pod, "status": {**pod["status"], "conditions": [*others, said]}})
 
     def _spend(self, pod: Json) -> None:
         """One disruption of the budget that covers the pod, if there is one."""
@@ -86,10 +96,8 @@ class PodActions:
         pod, meta = stored.body, stored.body["metadata"]
         check_preconditions("pods", key[1], options.get("preconditions") or {}, meta)
         grace = self._grace(pod, options.get("gracePeriodSeconds"))
-        if grace == 0 and not meta.get("finalizers"):
-            return self._store.remove(PODS, key)
         left = meta.get("deletionGracePeriodSeconds")
-        if left is not None and left <= grace:
+        if left is not None and left <= grace and grace:
             return stored
         generation = meta.get("generation", 1) + 1
         ending = {
@@ -97,7 +105,8 @@ class PodActions:
             "deletionGracePeriodSeconds": grace,
             "generation": generation,
         }
-        return self._store.put(PODS, key, {**pod, "metadata": {**meta, **ending}})
+        marked = self._store.put(PODS, key, {**pod, "metadata": {**meta, **ending}})
+        return marked if grace or meta.get("finalizers") else self._store.remove(PODS, key)
 
     def _grace(self, pod: Json, asked: int | None) -> int:
         if not pod["spec"].get("nodeName") or pod["status"].get("phase") in _TERMINAL:

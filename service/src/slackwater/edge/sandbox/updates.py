@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from slackwater.edge.sandbox.admission import qos_class
-from slackwater.edge.sandbox.faults import Json, invalid, modified
+from slackwater.edge.sandbox.faults import Fault, Json, invalid, modified
 from slackwater.edge.sandbox.kinds import NODES, PODS, Target
 
 #: Of `metadata`: kept from before, whatever a change says.
@@ -51,7 +51,11 @@ def _halves(target: Target, before: Json, after: Json) -> Json:
         kept = _meta_of_status(target, before, after)
         return {**before, "metadata": kept, **({"status": after["status"]} if "status" in after else {})}
     if target.subresource == "resize":
-        return {**before, "metadata": dict(before["metadata"]), "spec": _resized(target, before["spec"], after["spec"])}
+        spec = _resized(target, before["spec"], after["spec"])
+        if spec != before["spec"] and not _tells_resources(before):
+            why = "Pod running on node without support for resize"
+            raise Fault(403, "Forbidden", f'pods "{target.name}" is forbidden: {why}')
+        return {**before, "metadata": dict(before["metadata"]), "spec": spec}
     return {**after, **({"status": before["status"]} if "status" in before else {})}
 
 
@@ -62,11 +66,19 @@ def _meta_of_status(target: Target, before: Json, after: Json) -> Json:
     return dict(before["metadata"])
 
 
+def _tells_resources(pod: Json) -> bool:
+    """Whether the pod's kubelet says what containers have: only then it can change that."""
+    statuses = pod["status"].get("containerStatuses") or ()
+    return bool(statuses) and all("resources" in status for status in statuses)
+
+
 def _resized(target: Target, before: Json, after: Json) -> Json:
     """The containers' amounts alone, within the class that the pod has."""
     wanted = {c["name"]: c.get("resources") or {} for c in after["containers"]}
     if wanted.keys() != {c["name"] for c in before["containers"]}:
-        raise invalid("Pod", target.name, [("spec", "Forbidden: pod resize may not add or remove containers")])
+        wrong = "pod resize may not add or remove containers"
+        causes = [("spec.containers", f"Forbidden: {wrong}"), ("spec.containers", f"Invalid value: {wrong}")]
+        raise invalid("Pod", target.name, causes)
     spec = {**before, "containers": [{**c, "resources": wanted[c["name"]]} for c in before["containers"]]}
     if qos_class(spec) != qos_class(before):
         wrong = f'Invalid value: "{qos_class(spec)}": Pod QOS Class may not change as a result of resizing'

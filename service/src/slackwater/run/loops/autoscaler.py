@@ -5,8 +5,9 @@
     act     what the limits leave of the plan is asked of the providers; people are told
 
 It runs each `interval_seconds`, and earlier when pods have become unschedulable or nodes that others wait behind have become
-ready, a moment after the last of them. One log line and one record for each loop. A loop that fails is logged, and the next
-one comes later. Nothing it remembers has to outlive the process: see `world.fleet`.
+ready, a moment after the last of them, or when pods that were too young have come of age. One log line and one record for each
+loop. A loop that fails is logged, and the next one comes later. Nothing it remembers has to outlive the process: see
+`world.fleet`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -101,6 +102,8 @@ class Autoscaler:
         self.last: LoopRecord | None = None
         self._loops = 0
         self._failures_in_a_row = 0
+        #: When pods that were passed over for their age begin to count.
+        self._again_at: UnixTime | None = None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -134,9 +137,15 @@ class Autoscaler:
         if self._failures_in_a_row:
             await anyio.sleep(self._config.interval_seconds * min(2**self._failures_in_a_row, _LONGEST_BACKOFF))
             return
-        with anyio.move_on_after(self._config.interval_seconds):
+        with anyio.move_on_after(self._pause()):
             await self._woken.wait()
             await self._settled()
+
+    def _pause(self) -> float:
+        interval = self._config.interval_seconds
+        if self._again_at is None:
+            return interval
+        return min(interval, max(self._again_at - self._clocks.wall(), self._config.settle_seconds))
 
     async def _settled(self) -> None:
         """A burst is planned for as a whole."""
@@ -161,6 +170,7 @@ class Autoscaler:
         inquiry = await self._sense(turn)
         marks.append(self._clocks.clock())
         plans = await self._plan(inquiry)
+        self._again_at = plans.scale_up.again_at
         marks.append(self._clocks.clock())
         turn.events_left_out = await self._act(plans, turn)
         marks.append(self._clocks.clock())

@@ -1,0 +1,17 @@
+"""Whether what the service decides is written down, so that it can be repeated."""
+
+from pydantic import Field
+
+from slackwater.app.settings.section import Section
+from slackwater.app.settings.values import FilePath, SomeMemory
+from slackwater_protocol.units import Bytes
+
+
+class Recording(Section):
+    """A record for `slackwater replay`."""
+
+    file: FilePath | None = Field(default=None, examples=["/var/log/slackwater/decisions.rec"])
+    """Path of the file that every decision's inputs are written to, compressed; it is made anew at each start. Unset by
+    default: nothing is recorded."""
+    max_bytes: SomeMemory = Field(default=Bytes(256 << 20), examples=["256Mi"])
+    """The most that the file may hold; there the record ends. 256Mi by default: some hours of a busy cluster."""

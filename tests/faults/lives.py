@@ -1,0 +1,140 @@
+"""The service's lives: each begins with what the cluster holds and nothing else, and ends by a kill, in good order, or not.
+
+The objects are those that `slackwater serve` builds; only the listeners are left out, and whoever would call them calls here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from slackwater.app.embedded import answered
+from slackwater.app.settings import Settings
+from slackwater.app.wiring import Service
+from slackwater.edge.sandbox.extending import NoWord
+from slackwater.edge.web.direct import Answer, Request
+from slackwater.model.ids import Instant
+from slackwater.run.clock import Times
+from tests.faults.wire import Wire
+
+_EXTENDER: Final = "/scheduler/"
+#: Between the end of one life and the next one's first request.
+_START_SECONDS: Final = 0.3
+
+
+@dataclass(slots=True)
+class Life:
+    """One process. `ready`: everything was listed once."""
+
+    number: int
+    wire: Wire
+    service: Service
+    group: TaskGroup | None = None
+    ready: bool = False
+    ended: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Lives:
+    """`now` is the one of this moment, None between two. `born` is told of each before it begins."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        rng: Random,
+        *,
+        new_wire: Callable[[], Wire],
+        wall: Callable[[], float],
+        born: Callable[[Life], None],
+    ) -> None:
+        self.now: Life | None = None
+        self.count = 0
+        self._settings = settings
+        self._rng = rng
+        self._new_wire = new_wire
+        self._wall = wall
+        self._born = born
+
+    async def begin(self, group: TaskGroup) -> None:
+        """Starts a life as a task of the group."""
+        wire = self._new_wire()
+        self.count += 1
+        offset = self._rng.uniform(0.0, 1e6)  # a monotonic clock starts anywhere
+        times = Times(monotonic=lambda: Instant(anyio.current_time() + offset), wall=self._wall)
+        life = Life(self.count, wire, Service(self._settings, wire, Random(self._rng.getrandbits(64)), times))
+        self._born(life)
+        self.now = life
+        group.start_soon(self._live, life)
+
+    async def _live(self, life: Life) -> None:
+        async with anyio.create_task_group() as group:
+            life.group = group
+            await group.start(life.service.dispatcher.run)
+            group.start_soon(life.service.intake.run)
+            await life.service.intake.synced()
+            life.ready = True
+            if life.service.scaling is not None:
+                group.start_soon(life.service.scaling.run)
+        life.ended.set()
+
+    async def kill(self, group: TaskGroup) -> None:
+        """As kill -9: nothing of it passes any more."""
+        life, self.now = self.now, None
+        if life is None:
+            return
+        life.wire.dead = True
+        self._cancel(life)
+        await anyio.sleep(_START_SECONDS)
+        await self.begin(group)
+
+    async def stop(self, group: TaskGroup) -> None:
+        """As SIGTERM: what is under way is finished, then the next one begins."""
+        life, self.now = self.now, None
+        if life is None:
+            return
+        self._cancel(life)
+        await life.ended.wait()
+        await anyio.sleep(_START_SECONDS)
+        await self.begin(group)
+
+    def end(self) -> None:
+        if self.now is not None:
+            self._cancel(self.now)
+
+    def _cancel(self, life: Life) -> None:
+        if life.group is not None:
+            life.group.cancel_scope.cancel()
+
+    # --- who calls --------------------------------------------------------------------------------------------------------
+
+    async def extender(self, verb: str, body: bytes) -> tuple[int, bytes]:
+        """Goes on when its caller hangs up, as behind the real listener. Raises `NoWord`."""
+        life = self.now
+        if life is None or life.group is None or life.wire.dead:
+            raise NoWord("connection refused")
+        found: list[Answer] = []
+        done = anyio.Event()
+
+        async def handle(life: Life) -> None:
+            try:
+                found.append(await answered(life.service.extender, Request("POST", _EXTENDER + verb, body)))
+            finally:
+                done.set()
+
+        life.group.start_soon(handle, life)
+        await done.wait()
+        if not found:
+            raise NoWord("broken off")
+        return found[0].status, found[0].body
+
+    async def permits(self, body: bytes) -> tuple[int, bytes]:
+        """Ends when its caller hangs up. Raises `NoWord`."""
+        life = self.now
+        if life is None or life.wire.dead:
+            raise NoWord("connection refused")
+        answer = await answered(life.service.agents, Request("POST", "/", body))
+        if life.wire.dead:
+            raise NoWord("broken off")
+        return answer.status, answer.body

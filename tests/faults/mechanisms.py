@@ -1,0 +1,223 @@
+"""Mechanisms of the service that can be broken on purpose, from outside: what the simulation is worth is that it notices.
+
+Each is taken out by replacing one method while a run lasts. Deliberately absent: switches in the service.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+import msgspec
+import numpy as np
+
+from slackwater.edge.kube.drain_writer import DrainWriter
+from slackwater.edge.kube.given import Given
+from slackwater.ledger.account import Account
+from slackwater.ledger.growth import Question
+from slackwater.model.columns import Rows
+from slackwater.model.effects import Effect, Evict
+from slackwater.model.events import BindEnded
+from slackwater.model.ids import Instant
+from slackwater.model.objects import Pod
+from slackwater.model.permits import PermitAnswer
+from slackwater.model.reasons import Reason
+from slackwater.model.resources import Amounts
+from slackwater.run.ports import Outcome
+from slackwater.world import permits, placing
+from slackwater.world.binding import Binding
+from slackwater.world.ceilings import Ceilings
+from slackwater.world.holds import Holds
+from slackwater.world.permits import Decided, Permits
+from slackwater.world.policy import Policy
+from slackwater.world.preempting import Preemptions
+from slackwater.world.restore import _Restoring
+from slackwater.world.standings import Standings
+from slackwater.world.world import World
+from slackwater_protocol.units import Bytes, MilliCpu
+from tests.faults.wire import Wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism:
+    """`law` is the one that notices, as a rule. `patches`: class or module, function, and what takes its place, given it."""
+
+    name: str
+    law: str
+    what: str
+    patches: tuple[tuple[Any, str, Callable[[Any], Any]], ...]
+
+
+def _answers(value: Callable[[], Any]) -> Callable[[Any], Any]:
+    """A method that answers this, whatever it is asked."""
+    return lambda _original: lambda *_args, **_kwargs: value()
+
+
+def _by_force(original: Any) -> Any:
+    async def evict(self: DrainWriter, effect: Evict, deadline: float) -> Outcome:
+        return cast("Outcome", await original(self, replace(effect, force=True), deadline))
+
+    return evict
+
+
+def _without_conditions(_original: Any) -> Any:
+    def sent(_wire: Wire, body: bytes | None) -> bytes | None:
+        if body is None:
+            return None
+        found = msgspec.json.decode(body)
+        if isinstance(found, list):
+            return msgspec.json.encode([step for step in found if step["op"] != "test"])
+        for part in (found.get("metadata"), found.get("deleteOptions", {}).get("preconditions"), found.get("preconditions")):
+            for name in ("uid", "resourceVersion"):
+                if isinstance(part, dict):
+                    part.pop(name, None)
+        return msgspec.json.encode(found)
+
+    return sent
+
+
+def _unknown_is_no(original: Any) -> Any:
+    def ended(self: Binding, event: BindEnded, policy: Policy, now: Instant) -> list[Effect]:
+        no = replace(event, outcome="refused") if event.outcome == "unknown" else event
+        return cast("list[Effect]", original(self, no, policy, now))
+
+    return ended
+
+
+def _more_than_asked(original: Any) -> Any:
+    def answer(self: Permits, decided: Decided) -> Any:
+        found = original(self, decided)
+        return replace(found, permit=found.permit.plus(found.permit)) if isinstance(found, PermitAnswer) else found
+
+    return answer
+
+
+def _as_used(_original: Any) -> Any:
+    def after_restart(_self: Standings, pod: Pod, *, scheduler_name: str) -> Account:
+        vertical = pod.vertical
+        assert vertical is not None
+        return Account(reserved=vertical.using, min=vertical.min, max=vertical.max)
+
+    return after_restart
+
+
+def _endless_room(original: Any) -> Any:
+    def settle(account: Account, _free: Amounts, question: Question, **more: Any) -> Account:
+        return cast("Account", original(account, account.max, question, **more))
+
+    return settle
+
+
+def _mechanisms() -> Iterator[Mechanism]:
+    yield Mechanism(
+        name="room-at-bind",
+        law="S1",
+        what="a bind looks whether there is still room",
+        patches=((Binding, "_lacking", _answers(lambda: Reason.OK)), (placing, "judge_ledger", _all_pass)),
+    )
+    yield Mechanism(
+        name="gate",
+        law="L2",
+        what="a preemptor's gate opens when its victims are gone, or when that fails",
+        patches=((Preemptions, "_open", _answers(lambda: None)), (Preemptions, "_fail", _answers(lambda: None))),
+    )
+    yield Mechanism(
+        name="hold-expiry",
+        law="L5",
+        what="a hold that nobody used ends",
+        patches=((Holds, "expire", _answers(list)),),
+    )
+    yield Mechanism(
+        name="budget",
+        law="S5",
+        what="a node's pods leave by the Eviction API, which counts their budgets",
+        patches=((DrainWriter, "_evict", _by_force),),
+    )
+    yield Mechanism(
+        name="preconditions",
+        law="S8",
+        what="every write names the object that it is meant for",
+        patches=((Wire, "sent", _without_conditions),),
+    )
+    yield Mechanism(
+        name="write-ahead",
+        law="S1",
+        what="a permit is answered when its ceiling is on record",
+        patches=((Ceilings, "safe", _answers(lambda: _PLENTY)),),
+    )
+    yield Mechanism(
+        name="restart",
+        law="S1",
+        what="a restart counts what is on record, not what is used",
+        patches=((Standings, "after_restart", _as_used),),
+    )
+    yield Mechanism(
+        name="growth",
+        law="S2",
+        what="growth ends at what is left of the node",
+        patches=((permits, "settled", _endless_room),),
+    )
+    yield Mechanism(
+        name="unknown-outcome",
+        law="S1",
+        what="a bind without an answer may have happened",
+        patches=((Binding, "ended", _unknown_is_no),),
+    )
+    yield Mechanism(
+        name="doubt",
+        law="L5",
+        what="a bind whose end nobody tells is asked about",
+        patches=((Binding, "overdue", _answers(list)),),
+    )
+    yield Mechanism(
+        name="relist",
+        law="L5",
+        what="a new list tells what went while nobody watched",
+        patches=((Given, "end_list", _answers(lambda: iter(()))),),
+    )
+    yield Mechanism(
+        name="foreign-binds",
+        law="S1",
+        what="pods that others bound count like our own",
+        patches=((World, "_adopt", _answers(lambda: None)),),
+    )
+    yield Mechanism(
+        name="permit-bounds",
+        law="S3",
+        what="a permit is never more than was asked",
+        patches=((Permits, "answer", _more_than_asked),),
+    )
+    yield Mechanism(
+        name="dump",
+        law="S9",
+        what="a dump holds the holds",
+        patches=((_Restoring, "_hold", _answers(lambda: None)),),
+    )
+
+
+_PLENTY: Final = Amounts(MilliCpu(2**40), Bytes(2**60))
+
+
+def _all_pass(_original: Any) -> Any:
+    def judge(_need: Amounts, _columns: object, rows: Rows) -> Any:
+        return np.zeros(len(rows), np.uint8)
+
+    return judge
+
+
+MECHANISMS: Final = {mechanism.name: mechanism for mechanism in _mechanisms()}
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """Breaks the mechanism of this name, none where it is empty."""
+    undo: list[tuple[Any, str, Any]] = []
+    try:
+        for class_, method, replacement in MECHANISMS[name].patches if name else ():
+            original = getattr(class_, method)
+            undo.append((class_, method, original))
+            setattr(class_, method, replacement(original))
+        yield
+    finally:
+        for class_, method, original in undo:
+            setattr(class_, method, original)

@@ -1,0 +1,347 @@
+"""One run: a cluster, its story, the service's lives, and the storm; laws after every step, and when it is calm again."""
+
+import gc
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from slackwater.app.settings import Settings, loads
+from slackwater.edge.sandbox.agents import Agents, Habits
+from slackwater.edge.sandbox.cluster import Sandbox
+from slackwater.edge.sandbox.extending import NoWord
+from slackwater.edge.sandbox.kubelets import Paces
+from slackwater.edge.sandbox.machines import Moves
+from slackwater.edge.sandbox.scheduler import Scheduler
+from slackwater.model.events import Ticked
+from slackwater.model.ids import Instant
+from tests.faults import deeds, laws
+from tests.faults.laws import Broken
+from tests.faults.lives import Life, Lives
+from tests.faults.story import Story
+from tests.faults.truth import Truth
+from tests.faults.virtualloop import run_virtually
+from tests.faults.weather import Sky, weather_of
+from tests.faults.wire import Wire
+
+_EPOCH: Final = 1.8e9
+#: After the storm everything has to be well within so long. A drained backoff, a lost watch and an unsure bind add up.
+_CALM_SECONDS: Final = 45.0
+#: Every so many steps what is expensive is checked too.
+_SUMS_EVERY: Final = 7
+_DUMP_EVERY: Final = 997
+#: Of all runs, so many have an autoscaler.
+_AUTOSCALED: Final = 0.4
+_SETTINGS: Final = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+_AUTOSCALER: Final = """
+autoscaler:
+  enabled: true
+  scanInterval: 2s
+  nodeGroups:
+  - name: {pool}
+    provider: kwok
+    maxSize: {most}
+    template: {{status: {{capacity: {{cpu: "4", memory: 16Gi, pods: "20"}}}}}}
+    kwok: {{appearAfter: 1s, appearSpread: 2s, bootAfter: 1s, failing: {failing}, silent: {failing}, stock: {stock}}}
+  creation: {{timeout: 20s, callTimeout: 5s, backoff: {{initial: 5s, max: 10s}}}}
+  scaleDown:
+    unneededTime: 3s
+    delayAfterAdd: 2s
+    delayAfterFailure: 5s
+    unremovableRecheckTime: 5s
+    drain: {{settleTime: 1s, retryInterval: 1s}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What makes a run what it is. `without`: faults of `weather.FAULTS` that are left out."""
+
+    seed: int
+    seconds: float = 30.0
+    without: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Result:
+    """`digest` is the same for the same script."""
+
+    steps: int = 0
+    broken: Broken | None = None
+    digest: str = ""
+    at: float = 0.0
+    trace: list[str] = field(default_factory=list)
+
+
+def play(script: Script, *, keep_trace: bool = False) -> Result:
+    """Plays one run to its end, or to the first law that does not hold."""
+    result = Result()
+    found = _Play(script, result, keep_trace=keep_trace)
+    gc.disable()  # when objects are finalized must not depend on anything but the run
+    try:
+        run_virtually(Random(f"{script.seed}/loop"), found.main)
+    except* Broken as group:
+        result.broken = _first(group)
+    finally:
+        gc.enable()
+        gc.collect()
+    result.digest = found.digest.hexdigest()
+    return result
+
+
+def _first(group: BaseExceptionGroup[Broken]) -> Broken:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, Broken)
+    return error
+
+
+def silence_logs() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+class _Play:
+    def __init__(self, script: Script, result: Result, *, keep_trace: bool) -> None:
+        self.script = script
+        self.result = result
+        self.digest = hashlib.sha256()
+        self._keep = keep_trace
+        self._sky = Sky(weather_of(self._rng("weather"), script.without))
+        self._outage = False
+        self._settings: Settings = loads(_SETTINGS + self._autoscaler(self._rng("autoscaler")))
+        self._wall_error = self._rng("skew").uniform(-1, 1) * self._sky.stormy.skew
+        self._faults = self._rng("faults")
+        self._dirty = True
+
+    def _rng(self, what: str) -> Random:
+        return Random(f"{self.script.seed}/{what}")
+
+    def _autoscaler(self, rng: Random) -> str:
+        if rng.random() >= _AUTOSCALED:
+            return ""
+        most = rng.randrange(1, 5)
+        failing = rng.choice((0.0, 0.0, 0.2))
+        return _AUTOSCALER.format(pool=laws.POOL, most=most, failing=failing, stock=rng.randrange(1, 6))
+
+    async def main(self) -> None:
+        rng = self._rng("cluster")
+        paces = Paces(start=rng.uniform(0.05, 1), stop=rng.uniform(0.05, 3), boot=rng.uniform(0.1, 2))
+        moves = Moves(seconds=rng.uniform(0.5, 5), fails=rng.choice((0.0, 0.0, 0.3)))
+        self._box = Sandbox(rng=rng, wall=lambda: _EPOCH + anyio.current_time(), paces=paces, moves=moves)
+        self._truth = Truth(self._box.api)
+        self._box.api.store.on_change.append(lambda _kind, _change: self._touch())
+        self._story = Story(self._box.api, self._rng("story"), self._truth.meddle)
+        self._lives = Lives(
+            self._settings,
+            self._rng("lives"),
+            new_wire=self._new_wire,
+            wall=lambda: _EPOCH + anyio.current_time() + self._wall_error,
+            born=self._watch_over,
+        )
+        habits = Habits(wants=self._story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0)
+        self._agents = Agents(self._box.api, self._to_agents, self._rng("agents"), habits)
+        self._truth.agents = self._agents
+        self._story.begin()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._box.run)
+            await self._lives.begin(group)
+            group.start_soon(self._agents.run)
+            scheduler = await group.start(self._schedule)
+            with anyio.move_on_after(self.script.seconds):
+                async with anyio.create_task_group() as storm:
+                    storm.start_soon(self._story.tell)
+                    storm.start_soon(self._nemesis, group, storm)
+            await self._calm(group)
+            del scheduler
+            self._lives.end()
+            group.cancel_scope.cancel()
+        self.result.at = 0.0
+
+    # --- the storm --------------------------------------------------------------------------------------------------------
+
+    async def _nemesis(self, group: TaskGroup, storm: TaskGroup) -> None:
+        weather, chance = self._sky.stormy, self._faults.random
+        while True:
+            await anyio.sleep(0.5)
+            if chance() < weather.kill / 2:
+                self._note("kill")
+                await self._lives.kill(group)
+            if chance() < weather.stop / 2:
+                self._note("stop")
+                await self._lives.stop(group)
+            if chance() < weather.outage / 2 and not self._outage:
+                storm.start_soon(self._go_dark, self._faults.uniform(0.2, 8.0))
+            if chance() < weather.scheduler_restart / 2:
+                self._note("scheduler restarts")
+                self._scheduling.cancel()
+
+    async def _go_dark(self, seconds: float) -> None:
+        self._note(f"outage of {seconds:.1f} s")
+        self._outage = True
+        self._spread_outage()
+        try:
+            await anyio.sleep(seconds)
+        finally:
+            self._outage = False
+            self._spread_outage()
+
+    def _spread_outage(self) -> None:
+        if self._lives.now is not None:
+            self._lives.now.wire.outage = self._outage
+
+    def _new_wire(self) -> Wire:
+        rng = Random(self._faults.getrandbits(64))
+        wire = Wire(self._box.api, self._box.agenda, self._sky, rng, about=self._about)
+        wire.outage = self._outage
+        return wire
+
+    async def _schedule(self, *, task_status: Any) -> None:
+        """kube-scheduler, again and again."""
+        rng = self._rng("scheduler")
+        while True:
+            lag = self._faults.random() * self._sky.now.watch_lag
+            scheduler = Scheduler(
+                self._box.api,
+                self._box.agenda,
+                self._to_extender,
+                rng=rng,
+                lag=lambda lag=lag: 0.0 if self._sky.calm else lag * rng.random(),  # type: ignore[misc]
+            )
+            scheduler.attach()
+            with anyio.CancelScope() as self._scheduling:
+                if task_status is not None:
+                    task_status.started(scheduler)
+                    task_status = None
+                await scheduler.run()
+            scheduler.detach()
+            await anyio.sleep(0.5)
+
+    # --- what passes ------------------------------------------------------------------------------------------------------
+
+    async def _to_extender(self, verb: str, body: bytes) -> tuple[int, bytes]:
+        found = await self._lossy(lambda: self._lives.extender(verb, body), self._sky.now.extender_lost)
+        self._note(f"{verb} {found[0]} {found[1][:300]!r}" if self._keep else f"{verb} {found[0]} {len(found[1])}")
+        return found
+
+    async def _to_agents(self, body: bytes) -> tuple[int, bytes]:
+        found = await self._lossy(lambda: self._lives.permits(body), self._sky.now.agent_lost)
+        self._note(f"agent {found[0]} {body!r} {found[1]!r}" if self._keep else f"agent {found[0]} {found[1]!r}")
+        self._touch()
+        return found
+
+    async def _lossy(self, ask: Callable[[], Awaitable[tuple[int, bytes]]], loss: float) -> tuple[int, bytes]:
+        await anyio.sleep(0.0005 + self._sky.now.slow * self._faults.random() ** 4)
+        if self._faults.random() < loss / 2:
+            raise NoWord("lost on its way")
+        found = await ask()
+        await anyio.sleep(0.0005 + self._sky.now.slow * self._faults.random() ** 4)
+        if self._faults.random() < loss / 2:
+            raise NoWord("lost on its way back")
+        return found
+
+    def _about(self, method: str, path: str, body: bytes | None) -> Callable[[int], None]:
+        """A request of the service is carried out: what must not come of it, and then a step."""
+        check = deeds.judge(self._box.api, self._truth, method, path, body) if method != "GET" else None
+
+        def told(status: int) -> None:
+            what = f"{method} {path} {status}"
+            self._note(f"{what} {body!r}" if self._keep and body else what)
+            if check is not None and status < 300:
+                check()
+            self._step(None)
+
+        return told
+
+    # --- the laws ---------------------------------------------------------------------------------------------------------
+
+    def _touch(self) -> None:
+        self._dirty = True
+
+    def _note(self, what: str) -> None:
+        line = f"{anyio.current_time():.6f} {what}"
+        self.digest.update(line.encode())
+        if self._keep:
+            self.result.trace.append(line)
+
+    def _watch_over(self, life: Life) -> None:
+        """Every event and every question of this life's world is a step."""
+        world: Any = life.service.world
+        apply, filter_, bind, preempt, ask_permit = world.apply, world.filter, world.bind, world.preempt, world.ask_permit
+
+        def applied(event: Any, now: Instant) -> Any:
+            effects = apply(event, now)
+            if not isinstance(event, Ticked):
+                self._note(f"{life.number} {event}"[:300] if self._keep else type(event).__name__)
+                self._step(life)
+            elif effects:
+                self._step(life)
+            if self._keep:
+                for effect in effects:
+                    self._note(f"{life.number}   -> {effect}")
+            return effects
+
+        def asked(question: Callable[..., Any]) -> Callable[..., Any]:
+            def ask(*args: Any) -> Any:
+                found = question(*args)
+                self._step(life)
+                return found
+
+            return ask
+
+        world.apply = applied
+        world.filter, world.bind, world.preempt, world.ask_permit = map(asked, (filter_, bind, preempt, ask_permit))
+
+    def _step(self, life: Life | None) -> None:
+        result = self.result
+        result.steps += 1
+        result.at = anyio.current_time()
+        if self._agents.broken:
+            raise Broken("S3", self._agents.broken[0])
+        if self._dirty:
+            self._dirty = False
+            laws.check_truth(self._truth)
+            laws.check_group(self._box.api, self._settings)
+        if life is None or life.wire.dead:
+            return
+        world = life.service.world
+        laws.check_world(world, self._truth.meddled)
+        if result.steps % _SUMS_EVERY == 0:
+            laws.check_sums(world)
+        if result.steps % _DUMP_EVERY == 0:
+            laws.check_dump(world, life.service.intake._clock())
+
+    # --- the calm ---------------------------------------------------------------------------------------------------------
+
+    async def _calm(self, group: TaskGroup) -> None:
+        self._note("calm")
+        self._sky.calm = True
+        self._outage = False
+        self._spread_outage()
+        self._story.settle()
+        if self._lives.now is None:
+            await anyio.sleep(1.0)
+        if self._lives.now is None:
+            await self._lives.begin(group)
+        await anyio.sleep(_CALM_SECONDS)
+        life = self._lives.now
+        if life is None or not life.ready:
+            raise Broken("L5", "the service is not ready again")
+        world = life.service.world
+        laws.check_sums(world)
+        laws.check_healed(world, self._box.api)
+        laws.check_holds(world, life.service.intake._clock())
+        gated = [str(pod) for pod in world.preemptions.gated_pods()]
+        if gated:
+            raise Broken("L2", f"gates of {gated} are shut, and nobody leaves")
+        for vain in laws.waiting_in_vain(self._box.api, self._truth, world):
+            raise Broken("L1", vain)
+        denied = [a for a in self._agents.living.values() if a.permit != (a.asked, a.asked)]
+        if denied:
+            raise Broken("L3", f"machine {denied[0].machine} has {denied[0].permit}, asks for {denied[0].asked}")

@@ -1,0 +1,73 @@
+"""How bad things are at the moment: chances of each fault, for every request and every read of a watch."""
+
+from dataclasses import dataclass, field, fields
+from random import Random
+from typing import Final
+
+
+@dataclass(slots=True)
+class Weather:
+    """Chances from 0 to 1, and seconds. All zero: everything arrives, and at once."""
+
+    lost_before: float = 0.0  #: a request that never arrives
+    lost_after: float = 0.0  #: an answer that never arrives
+    ghost: float = 0.0  #: a write that arrives when its caller has long given it up
+    doubled: float = 0.0  #: a write that arrives twice
+    refused: float = 0.0  #: 429, 500, 503, or 409 for a write
+    slow: float = 0.0  #: seconds, of every request, times a lot
+    watch_breaks: float = 0.0  #: of each read
+    watch_expires: float = 0.0  #: 410 instead
+    watch_lag: float = 0.0  #: seconds
+    extender_lost: float = 0.0  #: a question of the scheduler, or its answer
+    agent_lost: float = 0.0  #: a request of an agent, or its answer
+    kill: float = 0.0  #: of each second: the service is killed
+    stop: float = 0.0  #: of each second: it is told to stop, and started again
+    outage: float = 0.0  #: of each second: the API server is gone for a while
+    scheduler_restart: float = 0.0  #: of each second
+    skew: float = 0.0  #: seconds by which the clock on the wall is wrong
+    silent: float = 0.0  #: of each second: an agent falls silent for a while
+
+
+_WORST: Final = Weather(
+    lost_before=0.10,
+    lost_after=0.10,
+    ghost=0.06,
+    doubled=0.08,
+    refused=0.15,
+    slow=0.15,
+    watch_breaks=0.05,
+    watch_expires=0.02,
+    watch_lag=0.4,
+    extender_lost=0.08,
+    agent_lost=0.10,
+    kill=0.08,
+    stop=0.04,
+    outage=0.05,
+    scheduler_restart=0.03,
+    skew=30.0,
+    silent=0.1,
+)
+FAULTS: Final = tuple(fault.name for fault in fields(Weather))
+
+
+def weather_of(rng: Random, without: frozenset[str] = frozenset()) -> Weather:
+    """Some kinds of faults, each of some strength; a run in which everything breaks shows little of anything."""
+    found = Weather()
+    for name in FAULTS:
+        chosen, strength = rng.random() < 0.5, rng.random() ** 2
+        if chosen and name not in without:
+            setattr(found, name, getattr(_WORST, name) * strength)
+    return found
+
+
+@dataclass(slots=True)
+class Sky:
+    """The weather now: as the seed has it, or calm."""
+
+    stormy: Weather
+    calm: bool = False
+    _none: Weather = field(default_factory=Weather)
+
+    @property
+    def now(self) -> Weather:
+        return self._none if self.calm else self.stormy

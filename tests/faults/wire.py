@@ -1,0 +1,139 @@
+"""What lies between the service and the API server: every request may be lost, late, doubled or refused, every watch may break.
+
+One `Wire` for each life of the service. When that is killed its wire is `dead`: nothing of it passes any more, and whatever
+still runs of it waits in vain.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from random import Random
+from typing import Final
+
+import anyio
+
+from slackwater.app.embedded import EmbeddedApi
+from slackwater.edge.kube.client import Params, Pool, Response
+from slackwater.edge.kube.errors import NoAnswer, Refused, Unreachable
+from slackwater.edge.sandbox.agenda import Agenda
+from slackwater.edge.sandbox.faults import Fault
+from slackwater.edge.sandbox.server import ApiServer
+from tests.faults.weather import Sky
+
+_NO_PARAMS: Final[Params] = {}
+#: A write that was on its way when its connection broke is over by then: what the service relies on for binds (10 s).
+_LATEST_SECONDS: Final = 9.0
+_REFUSALS: Final = ((429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable"), (504, "Timeout"))
+
+
+#: Method, path and body of a request; what it returns takes the status of the answer.
+About = Callable[[str, str, bytes | None], Callable[[int], None]]
+
+
+class Wire:
+    """Implements `edge.kube.client.ApiPort`. `about` is told of each request before the server carries it
+    out, and of its status after that."""
+
+    def __init__(self, server: ApiServer, agenda: Agenda, sky: Sky, rng: Random, *, about: About) -> None:
+        self._server = server
+        self._api = EmbeddedApi(server)
+        self._agenda = agenda
+        self._sky = sky
+        self._rng = rng
+        self._about = about
+        self.dead = False
+        self.outage = False
+
+    def sent(self, body: bytes | None) -> bytes | None:
+        """The body as it leaves the service."""
+        return body
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout_seconds: float | None,
+        params: Params = _NO_PARAMS,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        pool: Pool = "calls",
+    ) -> Response:
+        def carry_out() -> Response:
+            told = self._about(method, path, body)
+            answer = self._server.request(method, path, params=params, body=self.sent(body), content_type=content_type)
+            told(answer.status)
+            return Response(answer.status, answer.body, answer.headers)
+
+        if timeout_seconds is None:
+            return await self._pass(method, carry_out)
+        try:
+            with anyio.fail_after(timeout_seconds):
+                return await self._pass(method, carry_out)
+        except TimeoutError as error:
+            raise NoAnswer(f"{method} {path}: no answer in time", timed_out=True) from error
+
+    async def _pass(self, method: str, carry_out: Callable[[], Response]) -> Response:
+        weather, chance = self._sky.now, self._rng.random
+        await self._travel()
+        if self._dark() or chance() < weather.lost_before / 2:
+            raise Unreachable(f"{method}: connection refused")
+        if chance() < weather.lost_before / 2:
+            raise NoAnswer(f"{method}: broken off", timed_out=False)
+        if chance() < weather.refused:
+            return self._refusal(method)
+        if method != "GET" and chance() < weather.ghost:
+
+            def late() -> None:
+                carry_out()
+
+            self._agenda.after(self._rng.uniform(0.05, _LATEST_SECONDS), late)
+            raise NoAnswer(f"{method}: broken off on its way", timed_out=False)
+        answer = carry_out()
+        if method != "GET" and chance() < weather.doubled:
+            answer = carry_out()
+        await self._travel()
+        if self._dark() or chance() < weather.lost_after:
+            raise NoAnswer(f"{method}: broken off on the way back", timed_out=False)
+        return answer
+
+    def _refusal(self, method: str) -> Response:
+        found = [*_REFUSALS, *([] if method == "GET" else [(409, "Conflict")])]
+        code, reason = self._rng.choice(found)
+        fault = Fault(code, reason, "as the simulation has it", retry_after=1 if code == 429 else None).answer()
+        return Response(fault.status, fault.body, fault.headers)
+
+    def _dark(self) -> bool:
+        """It changes while one waits."""
+        return self.outage
+
+    async def _travel(self) -> None:
+        slow = self._sky.now.slow
+        await anyio.sleep(0.001 + slow * self._rng.random() ** 4 * 20)
+        if self.dead:
+            await anyio.sleep_forever()
+
+    async def stream(
+        self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float
+    ) -> AsyncGenerator[list[bytes], None]:
+        await self._travel()
+        if self._dark() or self._rng.random() < self._sky.now.lost_before:
+            raise Unreachable(f"watch {path}: connection refused")
+        async with aclosing(self._api.stream(path, params=params, silence_seconds=silence_seconds)) as arriving:
+            async for lines in arriving:
+                weather = self._sky.now
+                await anyio.sleep(weather.watch_lag * self._rng.random() ** 2 * 3)
+                if self.dead:
+                    await anyio.sleep_forever()
+                if self._rng.random() < weather.watch_expires:
+                    raise self._expired(path)
+                if self._dark() or self._rng.random() < weather.watch_breaks:
+                    # What one read completed arrived; the rest of the lines did not.
+                    if some := lines[: self._rng.randrange(len(lines) + 1)]:
+                        yield some
+                    raise NoAnswer(f"watch {path}: broken off", timed_out=False)
+                yield lines
+
+    def _expired(self, path: str) -> Refused:
+        self._server.store.compact()
+        self._server.forget_lists()
+        return Refused(f"watch {path}", code=410, reason="Expired", message="too old", after_seconds=None)

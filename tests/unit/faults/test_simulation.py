@@ -1,0 +1,46 @@
+"""The simulation itself: a run is the same each time, and what is broken on purpose is noticed."""
+
+import pytest
+
+from tests.faults.mechanisms import MECHANISMS, broken
+from tests.faults.play import Script, play
+from tests.faults.shrink import shrunk
+from tests.faults.weather import FAULTS
+
+
+def test_a_run_is_the_same_each_time() -> None:
+    first, again = (play(Script(seed=11, seconds=10)) for _ in range(2))
+    assert first.broken is None
+    assert first.steps > 100
+    assert (again.digest, again.steps) == (first.digest, first.steps)
+    assert play(Script(seed=12, seconds=10)).digest != first.digest
+
+
+@pytest.mark.parametrize("seed", range(21, 23))
+def test_laws_hold_in_a_storm(seed: int) -> None:
+    found = play(Script(seed=seed))
+    assert found.broken is None, f"{found.broken}: python -m tests.faults --seed {seed}"
+
+
+def test_a_permit_beyond_what_was_asked_is_noticed_and_the_run_shrunk() -> None:
+    script = next(s for s in (Script(seed=seed, seconds=10) for seed in range(1, 50)) if _broken(s) == "S3")
+
+    def run(smaller: Script) -> object:
+        with broken("permit-bounds"):
+            return play(smaller)
+
+    small = shrunk(script, "S3", run)  # type: ignore[arg-type]
+    assert _broken(small) == "S3"
+    assert small.seconds <= script.seconds
+    assert small.without == frozenset(FAULTS), "no fault is needed for it"
+    assert play(script).broken is None, "and nothing stays broken"
+
+
+def test_there_are_mechanisms_to_break() -> None:
+    assert len(MECHANISMS) >= 10
+
+
+def _broken(script: Script) -> str | None:
+    with broken("permit-bounds"):
+        found = play(script).broken
+    return None if found is None else found.law

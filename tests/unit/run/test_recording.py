@@ -1,0 +1,153 @@
+"""The file of a record: what is told is read back, its bound holds, and a cut or a change shows."""
+
+import gzip
+import os
+import sys
+from pathlib import Path
+
+import anyio
+import msgspec
+import numpy as np
+import pytest
+
+from slackwater.app.cli import main
+from slackwater.model.columns import Rows
+from slackwater.model.events import BindEnded, NodeSeen, PodSeen, Synced, Ticked
+from slackwater.model.ids import Instant, NodeName
+from slackwater.run.recording import RecordError, Recording, frames_of
+from slackwater.world.policy import Policy
+from slackwater.world.record.recorded import RecordedWorld
+from slackwater.world.record.replayed import Replay
+from tests.support.builders import a_node, a_pod
+
+pytestmark = pytest.mark.anyio
+
+
+def lives(recording: Recording, pods: int) -> RecordedWorld:
+    """Some nodes, and pods that are filtered, scored and bound, with randomised scores."""
+    world = RecordedWorld(Policy(randomize_scores=True), seed=7, tell=recording.tell)
+    for number in range(5):
+        world.apply(NodeSeen(a_node(f"n{number}")), Instant(0.0))
+    world.apply(Synced(), Instant(0.0))
+    rows: Rows = np.arange(5)
+    for number in range(pods):
+        now = Instant(1.0 + number / 7)
+        pod = a_pod(f"p{number}", cpu="100m")
+        world.apply(PodSeen(pod), now)
+        codes = world.filter(pod, rows, now)
+        world.prioritize(pod, rows[codes == 0])
+        node = NodeName(f"n{number % 5}")
+        world.bind(pod.uid, pod.key, node, now)
+        world.apply(BindEnded(pod.uid, node, "bound", ""), now)
+        world.apply(Ticked(), now)
+    return world
+
+
+async def recorded(path: Path, *, pods: int = 20, max_bytes: int = 1 << 20) -> Recording:
+    recording = Recording(str(path), max_bytes=max_bytes)
+    async with anyio.create_task_group() as group:
+        group.start_soon(recording.run)
+        lives(recording, pods)
+        await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+    return recording
+
+
+async def test_what_was_told_is_read_back_and_replays(tmp_path: Path) -> None:
+    path = tmp_path / "r.rec"
+    recording = await recorded(path)
+    replay = Replay(frames_of(str(path)))
+    assert list(replay.differences()) == []
+    assert (replay.ended, replay.decisions) == ("the service ended", 60)
+    assert replay.frames == recording.frames  # the start is not counted, the end is
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+async def test_another_process_with_another_hash_seed_decides_the_same(tmp_path: Path, seed: str) -> None:
+    path = tmp_path / "r.rec"
+    await recorded(path)
+    done = await anyio.run_process(
+        [sys.executable, "-m", "slackwater", "replay", str(path)], env={**os.environ, "PYTHONHASHSEED": seed}, check=False
+    )
+    assert (done.returncode, done.stdout.decode().splitlines()[-1]) == (0, "decisions=60 differences=0"), done.stderr
+
+
+async def test_the_bound_holds_and_what_was_recorded_by_then_replays(tmp_path: Path) -> None:
+    path = tmp_path / "r.rec"
+    recording = await recorded(path, pods=3000, max_bytes=40_000)
+    assert path.stat().st_size <= 40_000
+    replay = Replay(frames_of(str(path)))
+    assert list(replay.differences()) == []
+    assert replay.ended == recording.ended == "the file has reached 40000 bytes"
+    assert replay.decisions > 0
+
+
+async def test_a_file_that_a_killed_process_left_replays_up_to_there(tmp_path: Path) -> None:
+    path = tmp_path / "r.rec"
+    await recorded(path, pods=200)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    replay = Replay(frames_of(str(path)))
+    assert list(replay.differences()) == []
+    assert replay.ended == ""
+    assert 0 < replay.decisions < 600
+
+
+def tampered(path: Path, what: str) -> int:
+    """Turns the answer of the first call of that name into another; its number."""
+    frames = list(frames_of(str(path)))
+    for number, raw in enumerate(frames):
+        called, now, given, answer = msgspec.msgpack.decode(raw)
+        if called != what:
+            continue
+        changed = ["uint8", [5], b"\x02" * 5] if what == "filter" else [2, None, False]
+        assert answer != changed
+        frames[number] = msgspec.msgpack.encode((called, now, given, changed))
+        with gzip.open(path, "wb") as file:
+            for each in frames:
+                file.write(len(each).to_bytes(4, "big") + each)
+        return number
+    raise AssertionError(what)
+
+
+@pytest.mark.parametrize("what", ["filter", "bind"])
+async def test_a_changed_answer_is_the_first_difference(tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "r.rec"
+    await recorded(path)
+    number = tampered(path, what)
+    assert main(["replay", str(path)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith(f"first difference: frame {number}, {what} at ")
+    assert said[-1] == "decisions=60 differences=1"
+
+
+async def test_what_is_no_record_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    none, text, empty, other = (tmp_path / name for name in ("none", "text", "empty", "other"))
+    text.write_text("not a record")
+    with gzip.open(empty, "wb"):
+        pass
+    body = msgspec.msgpack.encode(("apply", 0.0, None, None))
+    with gzip.open(other, "wb") as file:
+        file.write(len(body).to_bytes(4, "big") + body)
+    for path, want in ((none, "is not there"), (text, "is no record"), (empty, "no frame"), (other, "want 'start'")):
+        assert main(["replay", str(path)]) == 2
+        assert want in capsys.readouterr().err
+
+
+async def test_events_that_are_none_are_refused_and_nothing_of_them_is_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.rec"
+    await recorded(path, pods=1)
+    frames = list(frames_of(str(path)))
+    frames[1] = msgspec.msgpack.encode(("apply", 0.0, ["os.system", ["true"]], []))
+    with gzip.open(path, "wb") as file:
+        for each in frames:
+            file.write(len(each).to_bytes(4, "big") + each)
+    assert main(["replay", str(path)]) == 2
+    assert "frame 1: KeyError: 'os.system'" in capsys.readouterr().err
+
+
+async def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="cannot be written"):
+        Recording(str(tmp_path / "no" / "r.rec"), max_bytes=1)
