@@ -45,6 +45,7 @@ def _all(found: Cut) -> list[Amounts]:
     return [*found.largest, *found.pieces.sizes()]
 
 
+@settings(deadline=None)
 @given(rule=rules, ground=grounds())
 def test_slack_is_at_least_what_was_asked_for(rule: SlackRule, ground: Ground) -> None:
     found = cut(rule, ground)
@@ -55,6 +56,7 @@ def test_slack_is_at_least_what_was_asked_for(rule: SlackRule, ground: Ground) -
         assert Fraction(have) >= max(Fraction(rule.rate_ppm, PPM) * capacity, Fraction(least))
 
 
+@settings(deadline=None)
 @given(rule=rules, ground=grounds())
 def test_every_placeholder_fits_a_node_and_none_is_larger_than_the_largest_pod(rule: SlackRule, ground: Ground) -> None:
     found = cut(rule, ground)
@@ -67,12 +69,14 @@ def test_every_placeholder_fits_a_node_and_none_is_larger_than_the_largest_pod(r
         assert all(size.within(room) for size in found.pieces.sizes())
 
 
+@settings(deadline=None)
 @given(rule=rules, ground=grounds())
 def test_pieces_of_v1_are_exactly_what_was_asked_for(rule: SlackRule, ground: Ground) -> None:
     found = cut(SlackRule(name="v1", rate_ppm=rule.rate_ppm, granularity=rule.granularity, sizing="v1"), ground)
     assert found.short or _sum(_all(found)) == found.asked
 
 
+@settings(deadline=None)
 @given(rule=rules, steps=st.lists(grounds(), min_size=1, max_size=8), shrink=st.sampled_from([0.0, 25.0, 1000.0]))
 def test_hysteresis_never_makes_it_less_than_asked_for(rule: SlackRule, steps: list[Ground], shrink: float) -> None:
     held: Held | None = None

@@ -193,7 +193,7 @@ class Scaling:
         return scale_up_policy_of(self._settings, priorities=self._priorities, seed=self._seed)
 
     def _slack(self) -> SlackPolicy | None:
-        return slack_policy_of(self._settings)
+        return slack_policy_of(self._settings, at=self._wall())
 
     def _refuses(self, pod: Pod) -> str | None:
         """Our filter lets no pod pass that lacks a request, where it is told so."""

@@ -4,7 +4,7 @@ Under each key: its unit, why its default is what it is. docs/slack.md says what
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from slackwater.app.settings.values import (
     GroupName,
     LabelText,
     Memory,
+    Name,
     QualifiedName,
     Switch,
     Weight,
@@ -26,6 +27,14 @@ from slackwater_protocol.units import Bytes, MilliCpu
 
 #: What the room for the whole cluster is called where it is reported.
 WHOLE_CLUSTER: Final = "cluster"
+
+
+Day = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+DAYS: Final[tuple[Day, ...]] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+TimeOfDay = Annotated[
+    str, Name(pattern=r"([01][0-9]|2[0-3]):[0-5][0-9]", longest=5, words="a time of the day such as 07:30 (text: quote it)")
+]
+ZoneName = Annotated[str, Name(pattern=r"[A-Za-z0-9_+/-]+", longest=64, words="a time zone such as Europe/Berlin")]
 
 
 class ExtraAmounts(Section):
@@ -63,6 +72,25 @@ class SlackGroup(Section):
     """How much."""
 
 
+class SlackSchedule(Section):
+    """Spare room at certain times, beside what there is at all times."""
+
+    name: GroupName = Field(examples=["mornings"])
+    """What the room is called where it is reported, unique. No default."""
+    days: tuple[Day, ...] = Field(default=DAYS, examples=[["Mon", "Tue", "Wed", "Thu", "Fri"]], min_length=1)
+    """On which days the time begins. All seven by default."""
+    start: TimeOfDay = Field(examples=["07:30"])
+    """When it begins, hours and minutes. No default."""
+    end: TimeOfDay = Field(examples=["19:00"])
+    """When it ends; on the next day where that is not later than `start`. No default."""
+    time_zone: ZoneName = Field(default="UTC", examples=["Europe/Berlin"])
+    """By which clock, a name of the tz database. UTC by default."""
+    node_labels: Mapping[QualifiedName, LabelText] = Field(default={}, examples=[{"pool": "batch"}])
+    """The room is on nodes that carry all these labels. Empty by default: every node."""
+    extra_capacity: ExtraCapacity = ExtraCapacity()
+    """How much."""
+
+
 class Slack(Section):
     """Room for pods to come."""
 
@@ -70,6 +98,10 @@ class Slack(Section):
     """For the whole cluster."""
     groups: tuple[SlackGroup, ...] = Field(default=(), examples=[[{"name": "batch", "nodeLabels": {"pool": "batch"}}]])
     """For some of the nodes each. Empty by default."""
+    schedules: tuple[SlackSchedule, ...] = Field(
+        default=(), examples=[[{"name": "mornings", "start": "07:30", "end": "10:00", "extraCapacity": {"minRate": 0.2}}]]
+    )
+    """At certain times each. Nodes take a while to start: begin early. Empty by default."""
     max_nodes: Count = Field(default=0, examples=[0, 20])
     """Nodes above their groups' minimum that may be there for slack alone; 0: no limit. 0 by default: the rate limits it."""
     shrink_delay: Delay = Field(default=Duration(600 * SECOND), examples=["10m"])
