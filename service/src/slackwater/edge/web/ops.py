@@ -56,8 +56,9 @@ def ops_app(
     _add_dump(app, world, told, clock)
     add_status(app, status)
     add_pages(app)
-    frames = Frames(world, about=partial(_about, status, told), clock=clock, timeline=timeline or Timeline(unix_time))
-    add_stream(app, frames, listeners or Listeners(), ready=lambda: readiness.ready)
+    decided = Timeline(unix_time) if timeline is None else timeline
+    frames = Frames(world, about=partial(_about, status, told), clock=clock, timeline=decided)
+    add_stream(app, frames, Listeners() if listeners is None else listeners, ready=lambda: readiness.ready)
     add_drains(app, cancel_drain, certified=certified)
     add_explain(app, explain, ready=lambda: readiness.ready)
     add_what_if(app, what_if, ready=lambda: readiness.ready, certified=certified)
