@@ -1,6 +1,6 @@
 """The judge of the tests of removals: it sees what may not be, at the one moment at which it was."""
 
-from typing import Any
+from typing import Any, Final
 
 from tests.cluster.support.judgement import Judgement, judged
 from tests.cluster.support.removals import TAINT, History
@@ -36,7 +36,7 @@ class Told:
         return judged(self.history, since=since)
 
 
-LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+LEAVING: Final[dict[str, Any]] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
 def test_a_budget_that_was_below_its_minimum_for_one_change_is_told() -> None:

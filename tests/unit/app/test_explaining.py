@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.settings import Settings, as_file
 from slackwater.app.whatif.live import FleetView
-from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.edge.web.ops import ops_app
+from slackwater.edge.web.status import SettingsView
 from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Instant, NodeName, UnixTime

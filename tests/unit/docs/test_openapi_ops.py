@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry
 from slackwater.app.openapi import ops_document
 from slackwater.app.settings import Settings, as_file
 from slackwater.decide.preemption.victims import Occupant, Sacrifice
-from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.edge.web.ops import ops_app
+from slackwater.edge.web.status import SettingsView
 from slackwater.model.events import PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.vertical import MigrationRef

@@ -8,7 +8,8 @@ from prometheus_client import CollectorRegistry
 
 from slackwater.app.settings import Settings, as_file
 from slackwater.edge.web.drains import Answer
-from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.edge.web.ops import ops_app
+from slackwater.edge.web.status import SettingsView
 from slackwater.model.ids import Instant, NodeName
 from slackwater.world.policy import Policy
 from slackwater.world.world import World

@@ -6,7 +6,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from slackwater.app.settings import Settings, as_file
-from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.edge.web.ops import ops_app
+from slackwater.edge.web.status import SettingsView
 from slackwater.model.ids import Instant
 from slackwater.world.world import World
 from tests.support.builders import a_node, a_vertical, amounts

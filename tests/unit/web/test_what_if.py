@@ -7,7 +7,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from slackwater.app.settings import Settings, as_file
-from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.edge.web.ops import ops_app
+from slackwater.edge.web.status import SettingsView
 from slackwater.edge.web.whatif import LARGEST_BODY
 from slackwater.model.ids import Instant
 from slackwater.run.ports import Question, Supposed, WhatIfRefused

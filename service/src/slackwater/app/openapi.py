@@ -25,7 +25,8 @@ from slackwater import __version__
 from slackwater.app.agentapi import agent_document
 from slackwater.app.settings import Settings, as_file
 from slackwater.app.stateapi import STATE
-from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.edge.web.ops import ops_app
+from slackwater.edge.web.status import SettingsView
 from slackwater.edge.web.wire import ErrorAnswer
 from slackwater.run.clock import monotonic
 from slackwater.world.policy import Policy
@@ -313,7 +314,6 @@ def ops_document() -> Json:
         waiting = {"text/plain": {"schema": {"type": "string"}}}
         answers[path]["503"] = {"description": "What has not been listed once.", "content": waiting}
     answers["/dumpstate"]["200"]["content"] = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}State"}}}
-    answers["/dashboard.js"]["200"]["content"] = {"text/javascript": {"schema": {"type": "string"}}}
     # FastAPI says of every model that it is JSON; this is a line of it for each pod.
     placed = document["paths"]["/simulate/placement"]["post"]["responses"]["200"]
     placed["content"] = {"application/x-ndjson": placed["content"][_JSON]}

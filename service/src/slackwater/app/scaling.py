@@ -76,12 +76,14 @@ class Scaling:
         *,
         submit: Callable[[Iterable[Effect]], None],
         on_broken: OnBroken,
+        told: Callable[[LoopRecord], None] = lambda _: None,
         rng: Random,
         times: Times = Times(),
     ) -> None:
         self._settings = settings
         self._times = times
         self._client = client
+        self._told = told
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
         mirrors = settings.feature_gates.resource_slack and settings.autoscaler.slack.mirrors
         more = askers(kinds, on_broken) if mirrors else ()
@@ -207,6 +209,7 @@ class Scaling:
             gc.freeze()
         if record.slack is not None:
             await self._buffers.write((each.buffer, each.status) for each in record.slack.asking.buffers)
+        self._told(record)
         await self._config_map.write({"status": self._status.of(record)}, {_LAST_UPDATED: stamp(record.at)})
 
     async def _read_priorities(self) -> Sequence[str]:

@@ -37,6 +37,7 @@ from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import FleetView, Taken, take
 from slackwater.edge.kube.client import ApiPort, open_client
 from slackwater.edge.kube.decode import PodDecoder
+from slackwater.edge.kube.feedstats import ReflectorStats
 from slackwater.edge.kube.neon import machines, migrations
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
@@ -44,11 +45,13 @@ from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
 from slackwater.edge.web.agents import Agents
 from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
+from slackwater.edge.web.dashboard import Listeners
 from slackwater.edge.web.direct import Terms
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
-from slackwater.edge.web.ops import SettingsView, ops_app
+from slackwater.edge.web.ops import ops_app
 from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app, serve_direct
+from slackwater.edge.web.status import FeedStatus, SettingsView
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.events import Ticked
 from slackwater.model.hindrances import Hindrance
@@ -60,6 +63,7 @@ from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
 from slackwater.run.recording import Recording
+from slackwater.run.timeline import Telling, Timeline
 from slackwater.run.victims_deleted import VictimsDeleted
 from slackwater.world.drains.drains import CancelAnswer
 from slackwater.world.policy import Policy
@@ -107,7 +111,7 @@ async def serve(
         service = Service(settings, client, rng)
         async with anyio.create_task_group() as root:
             root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
-            await root.start(serve_app, service.ops, *ops, name="ops listener")
+            await root.start(serve_app, service.ops, *ops, service.dashboards.close, name="ops listener")
             if service.recording is not None:
                 root.start_soon(service.recording.run, name="recording")
             await root.start(service.dispatcher.run, name="dispatcher")
@@ -156,7 +160,9 @@ class Service:
         decoder = PodDecoder(kinds)
         self._recorder = Recorder(client, instance=socket.gethostname(), now=self._now, clock=times.monotonic)
         writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: self._now().isoformat())
-        self.dispatcher = Dispatcher(writer, self.intake.take, dispatcher_config_of(settings), rng=rng)
+        self.timeline = Timeline(times.wall)
+        self.dashboards = Listeners()
+        self.dispatcher = Dispatcher(Telling(writer, self.timeline), self.intake.take, dispatcher_config_of(settings), rng=rng)
         self.desk = Desk(self.world, self.dispatcher.submit_all, times.monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
@@ -195,6 +201,9 @@ class Service:
             settings=self._view,
             clock=times.monotonic,
             autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
+            feeds=self._feed_statuses,
+            timeline=self.timeline,
+            listeners=self.dashboards,
             cancel_drain=self._cancel_drain,
             what_if=Answering(self._taken, lambda: self._settings),
             explain=self.explaining,
@@ -225,6 +234,7 @@ class Service:
             kinds,
             submit=self.dispatcher.submit_all,
             on_broken=_report_broken,
+            told=self.timeline.loop,
             rng=rng,
             times=self._times,
         )
@@ -262,8 +272,7 @@ class Service:
         alive = GaugeMetricFamily(
             "slackwater_feed_alive", "1 from an answer of the API server until a break.", labels=["resource"]
         )
-        more = {} if self.scaling is None else self.scaling.reflectors
-        for name, reflector in {**self._reflectors, **more}.items():
+        for name, reflector in self._every_reflector().items():
             stats = reflector.stats()
             events.add_metric([name], stats.events)
             lists.add_metric([name], stats.lists)
@@ -273,6 +282,12 @@ class Service:
             for cause, count in stats.breaks.items():
                 breaks.add_metric([name, cause], count)
         yield from (events, lists, watches, breaks, broken, alive)
+
+    def _every_reflector(self) -> dict[str, Reflector[Any]]:
+        return {**self._reflectors, **({} if self.scaling is None else self.scaling.reflectors)}
+
+    def _feed_statuses(self) -> dict[str, FeedStatus]:
+        return {name: _feed_status(reflector.stats()) for name, reflector in self._every_reflector().items()}
 
     async def watch_settings(self, path: Path) -> None:
         await watch_settings(path, self._settings_changed, self._settings_refused, current=self._settings)
@@ -291,6 +306,16 @@ class Service:
     def _settings_refused(self, error: SettingsError) -> None:
         self._view.problem = str(error)
         _log.error("settings refused, the old ones stay", problem=str(error))
+
+
+def _feed_status(stats: ReflectorStats) -> FeedStatus:
+    return FeedStatus(
+        alive=stats.alive,
+        events=stats.events,
+        lists=stats.lists,
+        watches=stats.watches,
+        brokenObjects=stats.broken_objects,
+    )
 
 
 def _world(policy: Policy, seed: int, recording: Recording | None) -> World:

@@ -120,7 +120,7 @@ class SurroundingsIntake:
         """All there is, in copies; what `changes` will tell next stays what it is."""
         namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
         labels = {key.name: found.labels for key, found in namespaces.items()}
-        return Surroundings(namespaces=labels, storage=self._storage(), daemons=self._daemons())
+        return Surroundings(namespaces=labels, storage=self._storage(), daemons=self._daemons(), replicas=dict(self._replicas))
 
     def _askers(self) -> Askers:
         """Buffers with what they refer to, and marked workloads."""

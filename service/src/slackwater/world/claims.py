@@ -133,6 +133,9 @@ class Claims:
     def on_node(self, name: NodeName) -> list[PodUid]:
         return list(self._by_node.get(name, ()))
 
+    def count_on(self, name: NodeName) -> int:
+        return len(self._by_node.get(name, ()))
+
     def unconfirmed(self) -> int:
         return len(self._waiting)
 

@@ -83,11 +83,13 @@ async def serve_app(
     app: Callable[..., Any],
     sock: socket.socket,
     tls: Tls | None,
+    on_stop: Callable[[], None] = lambda: None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """An ASGI application, until cancelled; what is being answered then ends, within a bound."""
-    await _serve(_config(app, "httptools", tls, None), sock, task_status)
+    """An ASGI application, until cancelled; what is being answered then ends, within a bound. `on_stop` is called as that
+    begins: answers that would never end by themselves end then."""
+    await _serve(_config(app, "httptools", tls, None), sock, task_status, on_stop)
 
 
 async def serve_direct(
@@ -129,7 +131,12 @@ def _config(
     )
 
 
-async def _serve(config: uvicorn.Config, sock: socket.socket, task_status: TaskStatus[None]) -> None:
+async def _serve(
+    config: uvicorn.Config,
+    sock: socket.socket,
+    task_status: TaskStatus[None],
+    on_stop: Callable[[], None] = lambda: None,
+) -> None:
     server = _Server(config, task_status.started)
     async with anyio.create_task_group() as group:
         group.start_soon(_until_stopped, server, sock)
@@ -137,6 +144,7 @@ async def _serve(config: uvicorn.Config, sock: socket.socket, task_status: TaskS
             await anyio.sleep_forever()
         finally:
             server.should_exit = True
+            on_stop()
 
 
 def _certificates_asked(tls: Tls | None) -> ssl.VerifyMode:

@@ -76,6 +76,7 @@ def _shrink(shrink: ShrinkRecord) -> dict[str, Any]:
         "removals": [{"node": node, "phase": phase} for node, phase in shrink.removals],
         "underWay": shrink.under_way[0],
         "draining": shrink.under_way[1],
+        "cooling": dict(shrink.cooling),
         "homeless": shrink.homeless,
         "evaluated": shrink.evaluated,
         "cut": shrink.cut,

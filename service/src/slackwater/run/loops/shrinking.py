@@ -24,6 +24,7 @@ from slackwater.model.hindrances import TEXTS, Hindrance
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Taint
+from slackwater.model.placeholders import is_placeholder
 from slackwater.run.loops.shrink_planning import ShrinkInquiry, ShrinkPlan, without_candidates
 from slackwater.world.drains.drain import DrainEnd, DrainOrder, Phase
 from slackwater.world.fleet.census import Census
@@ -57,6 +58,8 @@ class ShrinkRecord:
     under_way: tuple[int, int] = (0, 0)
     #: Nodes that are being removed, and how far each has come.
     removals: tuple[tuple[NodeName, Phase], ...] = ()
+    #: Groups that may not shrink yet, and why.
+    cooling: Mapping[GroupName, str] = field(default_factory=dict)
     homeless: str = ""
     evaluated: int = 0
     cut: bool = False
@@ -201,6 +204,7 @@ class Shrinking:
             given_up=given_up,
             ended=self._ended,
             under_way=self._drains.under_way(),
+            cooling=self._cooling(census, now),
             removals=tuple((drain.order.node, drain.phase) for drain in self._drains.active),
             homeless="" if plan.homeless is None else f"{plan.homeless.hindrance}: {plan.homeless.detail}",
             evaluated=plan.evaluated,
@@ -214,22 +218,9 @@ class Shrinking:
         return answer == "cancelled"
 
     def _begin(self, found: ShrinkPlan, census: Mapping[GroupName, Census]) -> Batch:
-        now, wall, delays = self._clock(), self._wall(), self._delays
+        now, wall = self._clock(), self._wall()
         removals, drains = self._drains.under_way()
-        cooling = {
-            name: why
-            for name in census
-            if (
-                why := self._fleet.cooling(
-                    name,
-                    now,
-                    after_add=delays.after_add,
-                    after_delete=delays.after_delete,
-                    after_failure=delays.after_failure,
-                )
-            )
-            is not None
-        }
+        cooling = self._cooling(census, now)
         batch = choose_batch(
             found.plan,
             {name: each.group for name, each in census.items()},
@@ -246,6 +237,24 @@ class Shrinking:
             self.state = self.state.begun([order.node for order in orders], wall)
         return batch
 
+    def _cooling(self, names: Iterable[GroupName], now: Instant) -> dict[GroupName, str]:
+        """The groups that may not shrink yet, and why."""
+        delays = self._delays
+        found = (
+            (
+                name,
+                self._fleet.cooling(
+                    name,
+                    now,
+                    after_add=delays.after_add,
+                    after_delete=delays.after_delete,
+                    after_failure=delays.after_failure,
+                ),
+            )
+            for name in names
+        )
+        return {name: why for name, why in found if why is not None}
+
     def _order(self, found: Removable, wall: UnixTime) -> DrainOrder | None:
         """None where the node has gone since the plan was made."""
         node = self._node(found.node)
@@ -261,6 +270,7 @@ class Shrinking:
             stamp=wall,
             ready=found.ready,
             gpu=any(name in GPUS and amount for name, amount in node.scalars),
+            destinations=tuple((pod.key, target) for pod, target in found.moves if not is_placeholder(pod)),
         )
 
     def _mark(self) -> None:

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import DrainEvent, EvictionEnded, NodeMarked, NodeRemoved, NodeUnmarked
 from slackwater.model.hindrances import Hindrance
-from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Taint
 from slackwater.simulate.disruptions import Disruptions
@@ -34,7 +34,7 @@ _MOST_ATTEMPTS: Final = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainOrder:
     """What is to be removed. `empty`: as a node without pods, and only so. `stamp` is the taint's time. `ready` and `gpu`: what
-    the node was, for those who count."""
+    the node was, for those who count. `destinations`: where the plan sees each pod go, for people; none after a restart."""
 
     node: NodeName
     uid: str
@@ -43,6 +43,7 @@ class DrainOrder:
     stamp: UnixTime
     ready: bool = True
     gpu: bool = False
+    destinations: tuple[tuple[PodKey, NodeName], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

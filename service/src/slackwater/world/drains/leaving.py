@@ -13,7 +13,7 @@ from typing import Literal
 from slackwater.model.effects import Effect, Evict
 from slackwater.model.events import EvictionEnded
 from slackwater.model.hindrances import Hindrance
-from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.simulate.disruptions import Disruptions
 from slackwater.world.drains.limits import DrainLimits
@@ -120,6 +120,10 @@ class LeavingPods:
     def _blocked(self, pods: list[Pod]) -> bool:
         """Is some eviction still being asked? Its own time is bounded, and only then its pod's time to end begins."""
         return any((leaver := self.leavers.get(pod.uid)) is not None and leaver.step in {"asked", "waiting"} for pod in pods)
+
+    def standing(self) -> list[tuple[PodKey, str, str]]:
+        """Each pod that was looked at and is still there: how far it is, and what was last said of it."""
+        return [(leaver.pod.key, leaver.step, leaver.detail) for leaver in self.leavers.values()]
 
     def ended(self, event: EvictionEnded, now: Instant) -> None:
         """The call about a pod ended."""

@@ -1,0 +1,52 @@
+"""The page's files, each under its own fixed path: nothing is looked up by what a request says.
+
+What flows through: package data, read once -> responses. The page loads nothing from elsewhere and runs only its own scripts.
+"""
+
+from collections.abc import Iterator
+from importlib import resources
+from typing import Final
+
+from fastapi import FastAPI, Response
+from fastapi.responses import HTMLResponse
+
+_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    # Another version of the service may answer next: its page and its stream belong together.
+    "cache-control": "no-cache",
+}
+_MEDIA: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+def add_pages(app: FastAPI) -> None:
+    """`/` and each of its files under `/dashboard/`."""
+    page = resources.files(__package__).joinpath("static", "index.html").read_text("utf-8")
+
+    @app.get("/", response_class=HTMLResponse, summary="The dashboard")
+    async def dashboard() -> HTMLResponse:
+        return HTMLResponse(page, headers=_HEADERS)
+
+    for name, media, content in _files():
+        _add_file(app, name, media, content)
+
+
+def _files() -> Iterator[tuple[str, str, bytes]]:
+    """(name, media type, content) of each file but the page itself."""
+    for entry in sorted(resources.files(__package__).joinpath("static").iterdir(), key=lambda entry: entry.name):
+        media = _MEDIA.get(entry.name.rpartition(".")[2])
+        if media is not None:
+            yield entry.name, media, entry.read_bytes()
+
+
+def _add_file(app: FastAPI, name: str, media: str, content: bytes) -> None:
+    async def file() -> Response:
+        return Response(content, media_type=media, headers=_HEADERS)
+
+    app.add_api_route(f"/dashboard/{name}", file, methods=["GET"], include_in_schema=False)

@@ -1,0 +1,50 @@
+// One resource of one node as a bar, with the same in words. See bars.css for what it looks like.
+import { el, setAttribute, setText } from "./dom.js";
+import { amount, percent } from "./units.js";
+
+const TITLES = { cpu: "CPU", memory: "Memory" };
+
+export function legend() {
+  const bar = (...inside) => el("span", { class: "bar", "aria-hidden": "true" }, ...inside);
+  const entry = (sign, text) => el("li", {}, sign, text);
+  return el("ul", { class: "legend", "aria-label": "What the bars show" },
+    entry(bar(el("span", { class: "reserved" })), "Reserved"),
+    entry(bar(el("span", { class: "buffer" })), "of it Buffer: not yet claimed by an agent"),
+    entry(bar(el("span", { class: "held" })), "held for pods about to be bound"),
+    entry(bar(el("i")), "Watermark"),
+    entry(bar(el("b")), "CapacityPressure: growth asked for and denied"),
+    entry(Object.assign(bar(el("span", { class: "reserved" })), { className: "bar over" }), "Reserved is over Total"));
+}
+
+export class ResourceBar {
+  constructor(resource) {
+    this.resource = resource;
+    this.parts = { reserved: el("span", { class: "reserved" }), buffer: el("span", { class: "buffer" }), held: el("span", { class: "held" }) };
+    this.mark = el("i");
+    this.pressure = el("b");
+    this.bar = el("div", { role: "img" }, ...Object.values(this.parts), this.mark, this.pressure);
+    this.amount = el("span", { class: "amount" });
+    this.element = el("div", { class: "resource" }, this.bar, this.amount);
+  }
+
+  fill({ total, watermark, reserved, buffer, capacityPressure, held }) {
+    const share = (part) => `${Math.max(0, Math.min(100, (100 * part) / Math.max(total, 1)))}%`;
+    const told = amount[this.resource];
+    this.bar.className = reserved > total ? "bar over" : "bar";
+    this.parts.reserved.style.width = share(reserved - buffer);
+    this.parts.buffer.style.width = share(buffer);
+    this.parts.held.style.width = share(held);
+    this.mark.style.left = share(watermark);
+    this.pressure.style.width = share(capacityPressure);
+    const words = [`${TITLES[this.resource]}: ${told(reserved)} of ${told(total)} reserved, ${percent(reserved, total)}`];
+    if (buffer) words.push(`buffer ${told(buffer)}`);
+    if (held) words.push(`held ${told(held)}`);
+    words.push(`watermark ${told(watermark)}`);
+    if (capacityPressure) words.push(`pressure ${told(capacityPressure)}`);
+    if (reserved > total) words.push("over Total");
+    const text = words.join(", ");
+    setAttribute(this.bar, "aria-label", text);
+    setAttribute(this.element, "title", text);
+    setText(this.amount, `${told(reserved)} / ${told(total)}`);
+  }
+}

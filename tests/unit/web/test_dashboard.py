@@ -1,0 +1,195 @@
+"""The dashboard's page, its frames, and its stream, without a browser."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from anyio.abc import TaskGroup
+from prometheus_client import CollectorRegistry
+
+from slackwater.app.settings import Settings, as_file
+from slackwater.edge.web.dashboard import Frames, Listeners
+from slackwater.edge.web.ops import ops_app
+from slackwater.edge.web.serving import listen, serve_app
+from slackwater.edge.web.status import SettingsView
+from slackwater.model.events import NodeGone, NodeSeen, PodSeen
+from slackwater.model.ids import Instant, NodeName
+from slackwater.run.timeline import Timeline
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from tests.support.builders import a_node, a_pod
+
+pytestmark = pytest.mark.anyio
+
+NOW = Instant(100.0)
+
+
+class Ready:
+    def __init__(self, *unlisted: str) -> None:
+        self.unlisted = unlisted
+
+    @property
+    def ready(self) -> bool:
+        return not self.unlisted
+
+
+def a_world(n_nodes: int = 3) -> World:
+    world = World(Policy())
+    for number in range(n_nodes):
+        world.apply(NodeSeen(a_node(f"n{number}", cpu="4")), NOW)
+    return world
+
+
+def an_app(world: World, *, listeners: Listeners | None = None, readiness: Ready | None = None) -> Any:
+    return ops_app(
+        world=world,
+        readiness=readiness or Ready(),
+        registry=CollectorRegistry(),
+        settings=SettingsView(as_file(Settings())),
+        clock=lambda: NOW,
+        listeners=listeners,
+    )
+
+
+class Watching:
+    """Frames with a clock that a test moves: each look finds the last frame old."""
+
+    def __init__(self, world: World) -> None:
+        self.now = 0.0
+        timeline = Timeline(lambda: 0.0)
+        self.frames = Frames(world, about=lambda: {"status": {}}, clock=lambda: Instant(self.now), timeline=timeline)
+
+    async def after(self, seen: int) -> list[tuple[int, str, dict[str, Any]]]:
+        self.now += 10
+        return [(seq, event, json.loads(data)) for seq, event, data in await self.frames.after(seen)]
+
+
+async def test_who_has_seen_nothing_gets_everything_and_then_what_changed() -> None:
+    world = a_world()
+    watching = Watching(world)
+    [(seq, event, board)] = await watching.after(0)
+    assert (event, board["nodes"]["names"]) == ("board", ["n0", "n1", "n2"])
+    world.apply(PodSeen(a_pod("p", on="n1", cpu="3")), NOW)
+    [(next_seq, event, change)] = await watching.after(seq)
+    assert (next_seq, event, change["nodes"]["rows"]) == (seq + 1, "change", [1])
+    reserved = board["nodes"]["lines"].index("cpu.reserved")
+    assert change["nodes"]["numbers"][reserved] == [3000]
+    assert "drains" not in change, "a section that is as before is not told again"
+
+
+async def test_pending_pods_come_with_their_reason_the_most_important_first() -> None:
+    world = a_world()
+    for name, priority in (("low", 0), ("high", 9)):
+        world.apply(PodSeen(a_pod(name, priority=priority)), NOW)
+    [(_, _, board)] = await Watching(world).after(0)
+    assert [pod["name"] for pod in board["pending"]["entries"]] == ["high", "low"]
+    assert board["pending"]["total"] == 2
+
+
+async def test_other_nodes_mean_everything_anew() -> None:
+    world = a_world()
+    watching = Watching(world)
+    [(seq, _, _)] = await watching.after(0)
+    world.apply(NodeGone(NodeName("n1")), NOW)
+    [(_, event, board)] = await watching.after(seq)
+    assert (event, board["nodes"]["names"]) == ("board", ["n0", "n2"])
+
+
+async def test_a_cordon_is_told_though_no_amount_changed() -> None:
+    world = a_world()
+    watching = Watching(world)
+    [(seq, _, _)] = await watching.after(0)
+    world.apply(NodeSeen(a_node("n2", cpu="4", unschedulable=True)), NOW)
+    [(_, event, change)] = await watching.after(seq)
+    assert (event, change["nodes"]["rows"], change["nodes"]["numbers"][-1]) == ("change", [2], [2])
+
+
+async def test_who_is_far_behind_gets_everything() -> None:
+    watching = Watching(a_world())
+    [(first, _, _)] = await watching.after(0)
+    seen = first
+    for _ in range(10):
+        [(seen, event, _)] = await watching.after(seen)
+        assert event == "change"
+    assert [event for _, event, _ in await watching.after(first)] == ["board"]
+
+
+async def test_the_page_loads_only_what_this_service_has() -> None:
+    transport = httpx.ASGITransport(app=an_app(a_world()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
+        page = await http.get("/")
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        wanted = {*re.findall(r'(?:src|href)="(/dashboard/[^"]+)"', page.text)}
+        assert not re.findall(r'(?:src|href)="(?!/|#)', page.text)
+        seen: set[str] = set()
+        while wanted - seen:
+            path = (wanted - seen).pop()
+            seen.add(path)
+            answer = await http.get(path)
+            assert answer.status_code == 200, path
+            assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", ""), path
+            wanted |= {f"/dashboard/{name}" for name in re.findall(r'from "\./([^"]+)"', answer.text)}
+        assert "/dashboard/nodes.js" in seen
+
+
+@asynccontextmanager
+async def served(app: Any, listeners: Listeners) -> AsyncIterator[tuple[str, TaskGroup]]:
+    sock = listen("ops", "127.0.0.1", 0)
+    port = sock.getsockname()[1]
+    async with anyio.create_task_group() as group:
+        await group.start(serve_app, app, sock, None, listeners.close)
+        yield f"http://127.0.0.1:{port}", group
+        group.cancel_scope.cancel()
+
+
+async def test_the_stream_begins_with_a_board_and_its_listener_leaves_with_the_browser() -> None:
+    listeners = Listeners()
+    async with served(an_app(a_world(), listeners=listeners), listeners) as (url, _), httpx.AsyncClient(base_url=url) as http:
+        async with http.stream("GET", "/dashboard/events") as answer:
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            lines = answer.aiter_lines()
+            assert await anext(lines) == "event: board"
+            assert json.loads((await anext(lines)).removeprefix("data: "))["seq"] == 1
+            assert len(listeners) == 1
+        with anyio.fail_after(10):
+            while len(listeners):  # noqa: ASYNC110  # nobody signals it
+                await anyio.sleep(0.01)
+
+
+async def test_one_listener_too_many_is_refused_and_told_when_to_come_back() -> None:
+    listeners = Listeners(most=1)
+    async with (
+        served(an_app(a_world(), listeners=listeners), listeners) as (url, _),
+        httpx.AsyncClient(base_url=url) as http,
+        http.stream("GET", "/dashboard/events") as first,
+    ):
+        await anext(first.aiter_lines())
+        second = await http.get("/dashboard/events")
+        assert (second.status_code, second.headers["retry-after"]) == (503, "5")
+
+
+async def test_a_service_that_stops_ends_its_streams_at_once() -> None:
+    listeners = Listeners()
+    async with (
+        served(an_app(a_world(), listeners=listeners), listeners) as (url, group),
+        httpx.AsyncClient(base_url=url) as http,
+    ):
+        async with http.stream("GET", "/dashboard/events") as answer:
+            lines = answer.aiter_lines()
+            await anext(lines)
+            group.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True), anyio.fail_after(3):
+                assert [line async for line in lines][-1] == ""
+        assert listeners.full, "nobody is let in any more"
+
+
+async def test_before_the_picture_is_complete_there_is_no_stream() -> None:
+    transport = httpx.ASGITransport(app=an_app(a_world(), readiness=Ready("pods")))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
+        assert (await http.get("/dashboard/events")).status_code == 503
+        assert (await http.get("/statusz")).json()["waitingFor"] == ["pods"]
