@@ -108,16 +108,16 @@ class _Campaign:
             return
         self._violations += 1
         print(f"seed {script.seed}: after {result.steps} steps, at {result.at:.3f} s: {result.broken}", flush=True)
-        if self._violations == 1:
+        if self._violations == 1 and not self._args.mechanism:
             self._shrink(script, result)
 
     def _shrink(self, script: Script, result: Result) -> None:
         """The first failure is made smaller; how to play both again."""
         assert result.broken is not None
         law = result.broken.law
-        small = shrunk(script, law, lambda smaller: _played(smaller, self._args.mechanism, False))
-        print(f"replay: {_command(script, self._args.mechanism)}")
-        print(f"shrunk: {_command(small, self._args.mechanism)} --trace", flush=True)
+        small = shrunk(script, law, lambda smaller: _played(smaller, "", False))
+        print(f"replay: {_command(script)}")
+        print(f"shrunk: {_command(small)} --trace", flush=True)
 
 
 def _played(script: Script, mechanism: str, keep_trace: bool) -> Result:
@@ -125,12 +125,10 @@ def _played(script: Script, mechanism: str, keep_trace: bool) -> Result:
         return play(script, keep_trace=keep_trace)
 
 
-def _command(script: Script, mechanism: str) -> str:
+def _command(script: Script) -> str:
     words = [f"python -m tests.faults --seed {script.seed} --storm {script.seconds:g}"]
     if script.without:
         words.append(f"--without {','.join(sorted(script.without))}")
-    if mechanism:
-        words.append(f"--break {mechanism}")
     return " ".join(words)
 
 

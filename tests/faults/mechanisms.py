@@ -111,7 +111,7 @@ def _endless_room(original: Any) -> Any:
 def _mechanisms() -> Iterator[Mechanism]:
     yield Mechanism(
         name="room-at-bind",
-        law="S1",
+        law="S2",
         what="a bind looks whether there is still room",
         patches=((Binding, "_lacking", _answers(lambda: Reason.OK)), (placing, "judge_ledger", _all_pass)),
     )

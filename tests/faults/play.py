@@ -38,7 +38,11 @@ _SUMS_EVERY: Final = 7
 _DUMP_EVERY: Final = 997
 #: Of all runs, so many have an autoscaler.
 _AUTOSCALED: Final = 0.4
-_SETTINGS: Final = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+_SETTINGS: Final = """
+apiVersion: config.slackwater.dev/v1alpha1
+kind: SlackwaterConfiguration
+extender: {{holdTimeout: {hold}s}}
+"""
 _AUTOSCALER: Final = """
 autoscaler:
   enabled: true
@@ -115,7 +119,9 @@ class _Play:
         self._keep = keep_trace
         self._sky = Sky(weather_of(self._rng("weather"), script.without))
         self._outage = False
-        self._settings: Settings = loads(_SETTINGS + self._autoscaler(self._rng("autoscaler")))
+        self._settings: Settings = loads(
+            _SETTINGS.format(hold=self._rng("hold").choice((1, 3, 10))) + self._autoscaler(self._rng("autoscaler"))
+        )
         self._wall_error = self._rng("skew").uniform(-1, 1) * self._sky.stormy.skew
         self._faults = self._rng("faults")
         self._dirty = True
@@ -312,6 +318,8 @@ class _Play:
             return
         world = life.service.world
         laws.check_world(world, self._truth.meddled)
+        if life is self._lives.now and life.ready:
+            laws.check_times(world, life.service.intake._clock())
         if result.steps % _SUMS_EVERY == 0:
             laws.check_sums(world)
         if result.steps % _DUMP_EVERY == 0:
@@ -336,7 +344,6 @@ class _Play:
         world = life.service.world
         laws.check_sums(world)
         laws.check_healed(world, self._box.api)
-        laws.check_holds(world, life.service.intake._clock())
         gated = [str(pod) for pod in world.preemptions.gated_pods()]
         if gated:
             raise Broken("L2", f"gates of {gated} are shut, and nobody leaves")

@@ -6,6 +6,8 @@ Kept up to date by each change. Deliberately absent: anything of the service.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import anyio
+
 from slackwater.edge.sandbox.agents import UNIT_CPU, UNIT_MEMORY, Agents
 from slackwater.edge.sandbox.kinds import MACHINES, NODES, PODS, ResourceKind
 from slackwater.edge.sandbox.server import ApiServer
@@ -13,6 +15,8 @@ from slackwater.edge.sandbox.sights import node_sight, pod_sight
 from slackwater.edge.sandbox.store import Change
 
 _NAME_LABEL = "vm.neon.tech/name"
+#: The service has heard by then of what others did.
+_NEWS_SECONDS = 20.0
 Amounts = tuple[int, int]
 
 
@@ -36,7 +40,7 @@ class Truth:
         self._server = server
         self.placed: dict[str, Placed] = {}
         self.totals: dict[str, Amounts] = {}
-        self.excused: set[str] = set()
+        self.excused: dict[str, float] = {}  #: until when, at least
         self.meddled: set[str] = set()  #: all that ever were
         self.agents: Agents | None = None
         server.store.on_change.append(self._heard)
@@ -63,7 +67,7 @@ class Truth:
                 )
 
     def meddle(self, node: str) -> None:
-        self.excused.add(node)
+        self.excused[node] = anyio.current_time() + _NEWS_SECONDS
         self.meddled.add(node)
 
     def used(self) -> Mapping[str, Amounts]:
@@ -103,7 +107,8 @@ class Truth:
             if total is None:
                 continue
             if cpu <= total[0] and memory <= total[1]:
-                self.excused.discard(node)
+                if self.excused.get(node, 0.0) < anyio.current_time():
+                    self.excused.pop(node, None)
             elif node not in self.excused:
                 there = sorted(f"{p.name} {self.of(p)}" for p in self.placed.values() if p.node == node)
                 found.append(f"node {node}: {cpu}m, {memory} bytes promised of {total}: {', '.join(there)}")

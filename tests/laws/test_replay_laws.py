@@ -13,7 +13,7 @@ from tests.laws import test_growth_laws, test_preemption_laws, test_world_laws
 from tests.support import draining, growing, preempting
 
 FEW = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=False
+    max_examples=12, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=False
 )
 #: Where the machines make their worlds.
 MAKERS = (test_world_laws, growing, preempting, draining)

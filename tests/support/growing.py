@@ -180,6 +180,16 @@ class Growing:
             case Resize() | _:
                 pass
 
+    def tells(self, late: WritePermit) -> None:
+        """A write of a service that has died arrives, and the watch tells of it."""
+        self.annotate(late)
+        self.take(*(MachineSeen(machine) for machine in self.machines.values()))
+
+    def has_room(self, node: str) -> bool:
+        """May a small pod go there?"""
+        pod = self.has_pod("small-enough", on="", vertical=None)
+        return not self.world.filter(pod, self.world.nodes.rows_of([node]), Instant(self.now)).any()
+
     def annotate(self, effect: WritePermit) -> tuple[str | None, int]:
         """The text that stands there afterwards: another one than was written where the condition does not hold."""
         if effect.on == "machine":

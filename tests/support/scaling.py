@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from slackwater.decide.scaleup.pending import PendingRules
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.decide.slack.rule import SlackPolicy
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName, UnixTime
@@ -71,6 +72,7 @@ class Scene:
         self.cloud = self.clouds[0]
         self.fleet_policy = fleet or FleetPolicy()
         self.policy = policy or ScaleUpPolicy(pending=PendingRules(after_scheduler=False))
+        self.slack: SlackPolicy | None = None
         self.pods: dict[str, Pod] = {}
         self.effects: list[Effect] = []
         self.records: list[LoopRecord] = []
@@ -90,7 +92,7 @@ class Scene:
                 providers=self.providers(),
             ),
             fleet=self.fleet,
-            planning=Planning(GrowthPlanner(lambda: self.policy, refuses=lambda _: None)),
+            planning=Planning(GrowthPlanner(lambda: self.policy, refuses=lambda _: None, slack=lambda: self.slack)),
             submit=self.effects.extend,
             write_status=_write_nothing,
             clocks=Clocks(clock=self.time.clock, wall=self.time.wall),

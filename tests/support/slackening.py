@@ -12,6 +12,7 @@ from slackwater.decide.slack.state import Placeholder, SlackState
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import NOTHING, Amounts
+from slackwater.run.loops.asking import Asking
 from slackwater.run.loops.slack_planning import Planned, SlackInquiry, plan_with_slack
 from slackwater.run.loops.tenancy import PodsTenancy
 from slackwater.simulate.picture import Picture
@@ -69,7 +70,7 @@ class Cluster:
             self.groups,
             policy=self.policy,
             clock=lambda: 0.0,
-            slack=SlackInquiry(policy=policy, now=UnixTime(self.now), mirrored=self.mirrored, state=self.state),
+            slack=SlackInquiry(policy=policy, now=UnixTime(self.now), asking=Asking(mirrored=self.mirrored), state=self.state),
             tenancy=PodsTenancy(Tenants(picture, self.pods)),
         )
         assert found.slack is not None

@@ -28,6 +28,8 @@ BOUNDS_CONTAINER: Final = "slackwater.dev/bounds-container"
 LANDING: Final = "slackwater.dev/landing"
 #: Label on a Node: the node group that it belongs to.
 NODE_GROUP: Final = "slackwater.dev/node-group"
+#: Annotation on a Pod or on what makes pods, "2" or "10%": room is kept for so many more like it.
+SLACK: Final = "slackwater.dev/slack"
 #: Annotation on a Node, "true": unschedulable because its removal has begun, not by a person's hand.
 CORDONED: Final = "slackwater.dev/cordoned"
 #: Annotation on a pending Pod: any new value wakes it, since kube-scheduler retries a rejected pod that changes.

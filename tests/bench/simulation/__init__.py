@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from tests.bench.options import Options, Tell
 from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
-from tests.bench.simulation import evacuation, existing, packing, scaleup
+from tests.bench.simulation import evacuation, existing, packing, scaleup, slack
 from tests.bench.simulation.case import Case
 from tests.bench.simulation.inputs import Pending
 
@@ -61,6 +61,7 @@ def _cases(options: Options, nodes: int) -> Iterator[Case]:
     yield from scaleup.cases(2000 if options.quick else None, nodes)
     yield from existing.cases(nodes, 2 * nodes, compared=compared)
     yield from evacuation.cases(nodes // 5, nodes, compared=compared)
+    yield from slack.cases(nodes)
 
 
 def _round(cases: list[Case]) -> None:

@@ -3,12 +3,11 @@
 Deliberately absent: what should become of it.
 """
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-
-import anyio
 
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
@@ -124,7 +123,7 @@ def fresh_drains(history: History) -> list[str]:
                 begun.pop(change.name, None)
             else:
                 begun.setdefault(change.name, change.at)
-    now = anyio.current_time()
+    now = time.monotonic()
     return [name for name, at in begun.items() if now - at < _FRESH_SECONDS and on.get(name)]
 
 

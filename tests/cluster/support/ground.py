@@ -4,6 +4,7 @@ Makes and removes many objects at once, and waits for them to be bound. Delibera
 what is seen here is what the API server says.
 """
 
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -21,6 +22,8 @@ _METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=m
 _ASK_EVERY_SECONDS: Final = 0.1
 _GONE_WITHIN_SECONDS: Final = 60.0
 _GONE_A_SECOND: Final = 50
+_LATER: Final = frozenset({429, 500, 503, 504})
+_TRIES: Final = 5
 MERGE_PATCH: Final = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -161,9 +164,17 @@ class Ground:
         return await self._send("GET", path)
 
     async def _send(self, method: str, path: str, **more: Any) -> Json:
-        async with self.api.request(method, path, **more) as answer:
-            assert answer.status in {200, 201}, f"{method} {path}: {answer.status} {await answer.text()}"
-            return dict(await answer.json())
+        """An API server that has more to do than it can is asked again; what it has done of it meanwhile counts."""
+        done = {200, 201}
+        for _ in range(_TRIES):
+            async with self.api.request(method, path, **more) as answer:
+                status, text = answer.status, await answer.text()
+            if status not in _LATER:
+                break
+            await anyio.sleep(1)
+            done |= {409} if method == "POST" else set()
+        assert status in done, f"{method} {path}: {status} {text}"
+        return dict(json.loads(text))
 
     async def _items(self, path: str) -> list[Json]:
         return list((await self.read(path))["items"])

@@ -78,7 +78,7 @@ async def watched(ground: Ground, count: Count) -> AsyncIterator[Growth]:
     async def keep(looking: Callable[[], Awaitable[None]]) -> None:
         while True:
             at = anyio.current_time()
-            with suppress(TimeoutError):  # the API server has more to do than to be looked at
+            with suppress(TimeoutError, AssertionError):  # the API server has more to do than to be looked at
                 await looking()
             await anyio.sleep(max(_LOOK_EVERY_SECONDS, _REST * (anyio.current_time() - at)))
 

@@ -5,6 +5,7 @@ asked of the service. Deliberately absent: what should be true (`judgement`).
 """
 
 import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -61,7 +62,7 @@ class History:
             return
         else:
             there[name] = now
-        version, at = int(meta["resourceVersion"]), anyio.current_time()
+        version, at = int(meta["resourceVersion"]), time.monotonic()
         self.changes.append(Change(version=version, at=at, kind=kind, name=name, now=now))
 
 

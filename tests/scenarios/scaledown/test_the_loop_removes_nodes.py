@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.model.effects import Announce
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.particulars import Particulars, PodTerm
@@ -38,6 +39,9 @@ async def test_under_used_nodes_are_packed_onto_the_fewest() -> None:
     assert scene.sizes()["a"] in (3, 4)  # a node that is three quarters full is left alone
     assert (scene.unhappy(), scene.cordoned & set(scene._shown)) == ([], set())
     assert 2 <= scene.watched.most_drains <= 5
+    told = [effect for effect in scene.said_effects if isinstance(effect, Announce) and effect.reason == "ScaleDown"]
+    assert len(told) == 12 - scene.sizes()["a"]
+    assert all(effect.about == "Node" and "worth" in effect.note for effect in told)
 
 
 async def test_nothing_goes_before_its_time_and_the_time_is_kept_in_taints() -> None:
@@ -139,7 +143,8 @@ async def test_a_provider_that_fails_gives_the_node_back_and_the_group_cools_dow
     await scene.pass_time(100)
     assert (scene.sizes(), scene.cordoned) == ({"a": 1}, set())
     assert [end.hindrance for end in scene.watched.ended] == [Hindrance.DELETION_FAILED]
-    assert any("removal given up" in effect.note for effect in scene.said_effects if hasattr(effect, "note"))
+    [told] = [effect for effect in scene.said_effects if isinstance(effect, Announce) and effect.type == "Warning"]
+    assert (told.reason, told.note.partition(":")[0]) == ("ScaleDownFailed", "removal given up")
     await scene.pass_time(300)
     assert scene.sizes() == {"a": 0}
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from slackwater.edge.kube.askers import askers
 from slackwater.edge.kube.surroundings import surroundings
 from slackwater.edge.sandbox.kinds import target_of
 from slackwater.model.kinds import KindInterner
@@ -11,7 +12,8 @@ def broken(resource: str, name: str, error: Exception) -> None:
     raise AssertionError(f"{resource} {name}: {error}")
 
 
-PATHS = {resource.name: resource.path for resource in surroundings(KindInterner(), broken)}
+TYPES = (*surroundings(KindInterner(), broken), *askers(KindInterner(), broken))
+PATHS = {resource.name: resource.path for resource in TYPES if not resource.may_be_absent}
 
 
 @pytest.mark.parametrize("name", PATHS)

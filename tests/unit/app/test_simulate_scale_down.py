@@ -162,3 +162,31 @@ def test_a_file_that_cannot_be_read_ends_with_2(tmp_path: Path, capsys: pytest.C
     file.write_text(json.dumps({"kind": "List", "items": [{"kind": "Node", "metadata": {}}]}))
     assert main(["simulate", "scale-down", "--cluster", str(file)]) == 2
     assert "metadata.name" in capsys.readouterr().err
+
+
+def ready(name: str) -> Obj:
+    node = a_node(name)
+    node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    return node
+
+
+def slack_of(cpu: str) -> Obj:
+    return {"extraCapacity": {"min": {"cpu": cpu, "memory": "3Gi"}, "sizing": "v1", "granularity": 4}}
+
+
+def test_slack_keeps_its_room(run: Any) -> None:
+    config = {"slack": slack_of("3"), "scaleDown": {"utilizationThreshold": 0.4}}
+    answer = run(ready("n1"), ready("n2"), ready("n3"), a_pod("a", "n1", "2"), config=config)
+    # Two of three placeholders stand beside the pod; the third needs one of the empty nodes, whichever.
+    assert sorted(kept(answer).values()) == ["DestinationOfOtherPods", "NotUnderutilized"]
+    assert len(removable(answer)) == 1
+
+
+def test_it_is_shown_where_placeholders_would_go(run: Any) -> None:
+    answer = run(ready("n1"), ready("n2"), a_pod("a", "n1", "3500m"), config={"slack": slack_of("2")})
+    assert kept(answer)["n2"] == "RoomKeptAsSlack"
+    answer = run(ready("n1"), ready("n2"), a_pod("a", "n1", "1"), a_pod("b", "n2", "1"), config={"slack": slack_of("2")})
+    (moves,) = removable(answer).values()
+    assert (sorted(moves), set(moves.values())) == (["shop/a", "slack/0", "slack/1"], {"n2"})
+    bare = run(ready("n1"), ready("n2"), config={"slack": slack_of("2")})
+    assert [one["empty"] for one in bare["removable"]] == [True]

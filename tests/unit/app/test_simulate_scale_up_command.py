@@ -233,3 +233,32 @@ def test_a_file_may_come_from_stdin(files: Files, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(a_pod("p")).encode())))
     assert main(["simulate", "scale-up", "--cluster", "-", "-o", "json"]) == 0
     assert json.loads(files.capsys.readouterr().out)["unhelpable"] == [{"pod": "shop/p", "groups": {}}]
+
+
+SLACK: Obj = {"extraCapacity": {"minRate": 0.5, "sizing": "v1", "granularity": 2}}
+
+
+def test_placeholders_are_shown_as_pods_where_they_stand_and_where_nodes_would_be_added(files: Files) -> None:
+    nodes = [a_node("n0"), a_node("n1")]
+    pods = [a_pod("p0", "3", nodeName="n0"), a_pod("p1", "1", nodeName="n1")]
+    answer = files.answer(*nodes, *pods, groups=[a_group("pool-a")], slack=SLACK)
+    assert answer["schedulable"] == [{"pod": "slack/0", "node": "n1"}]
+    assert [(group["name"], group["newNodes"], group["pods"]) for group in answer["groups"]] == [("pool-a", 1, ["slack/1"])]
+
+
+def test_a_marked_pod_of_the_file_gets_placeholders_like_it(files: Files) -> None:
+    marked = a_pod("p0", "3", nodeName="n0")
+    marked["metadata"]["annotations"] = {"slackwater.dev/slack": "2"}
+    answer = files.answer(a_node("n0"), marked, groups=[a_group("pool-a")])
+    assert answer["groups"] == [{"name": "pool-a", "newNodes": 2, "pods": ["slack/0", "slack/1"]}]
+
+
+def test_pods_come_before_placeholders_and_without_the_gate_there_are_none(files: Files) -> None:
+    group = a_group("pool-a", maxSize=2)
+    answer = files.answer(a_node("n0"), a_pod("p0", "4"), a_pod("p1", "4"), groups=[group], slack=SLACK)
+    assert [entry["pod"] for entry in answer["schedulable"]] == ["shop/p0"]
+    assert (answer["groups"][0]["newNodes"], answer["groups"][0]["pods"]) == (1, ["shop/p1"])
+    assert [entry["pod"] for entry in answer["unhelpable"]] == ["slack/0"]
+    config = yaml.safe_load(files.config.read_text())
+    files.config.write_text(yaml.safe_dump({**config, "featureGates": {"ResourceSlack": False}}))
+    assert "slack/" not in files.run("-o", "json")[0]

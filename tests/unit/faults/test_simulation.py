@@ -16,7 +16,7 @@ def test_a_run_is_the_same_each_time() -> None:
     assert play(Script(seed=12, seconds=10)).digest != first.digest
 
 
-@pytest.mark.parametrize("seed", range(21, 25))
+@pytest.mark.parametrize("seed", range(21, 23))
 def test_laws_hold_in_a_storm(seed: int) -> None:
     found = play(Script(seed=seed))
     assert found.broken is None, f"{found.broken}: python -m tests.faults --seed {seed}"

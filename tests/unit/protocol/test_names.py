@@ -31,4 +31,5 @@ def test_everything_of_ours_stands_under_our_own_group() -> None:
         "slackwater.dev/node-group",
         "slackwater.dev/cordoned",
         "slackwater.dev/touched",
+        "slackwater.dev/slack",
     }

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
@@ -103,6 +104,17 @@ async def test_a_pod_that_fits_nowhere_is_not_kept_waiting_for_the_clock() -> No
         found.take(PodSeen(a_pod("stuck", message="0/0 nodes are available")))
         await found.until(2)
     assert len(found.records) == 2
+
+
+async def test_a_pod_that_was_too_young_is_not_kept_waiting_for_the_clock_either() -> None:
+    """It counts two seconds after it was made; the wall clock of this test is half a second before that."""
+    stuck = a_pod("young", message="0/0 nodes are available")
+    young = replace(stuck, created_at=datetime.fromtimestamp(2e9 - 1.5, UTC).isoformat())
+    async with running(interval=NEVER) as found:
+        await found.until(1)
+        found.take(PodSeen(young))
+        await found.until(3)
+    assert [record.pending.passed_over for record in found.records[:3]] == [0, 1, 1]
 
 
 async def test_a_node_that_gets_ready_wakes_only_where_others_wait_behind_it() -> None:

@@ -1,13 +1,19 @@
 """What dashboards of Cluster Autoscaler read, from the records of loops."""
 
+from dataclasses import replace
+from typing import Any, Literal
+
 from prometheus_client import CollectorRegistry, generate_latest
 
 from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
+from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent
+from slackwater.run.loops.shrinking import ShrinkRecord
 from slackwater.run.ports import ProviderError
+from slackwater.world.drains.drain import DrainEnd, DrainOrder
 from slackwater.world.fleet.backoff import Backoff
 from slackwater.world.fleet.census import Census, Grow, Queued
 from tests.support.fleets import a_group
@@ -53,6 +59,7 @@ def a_record() -> LoopRecord:
 def scraped(record: LoopRecord | None) -> dict[str, float]:
     counts = LoopCounts()
     if record is not None:
+        counts.begun(record.at)
         counts.ended(record)
     registry = CollectorRegistry()
     registry.register(AutoscalerCollector(lambda: record, counts))
@@ -94,3 +101,48 @@ def test_before_the_first_loop_there_is_nothing_wrong_to_read() -> None:
     seen = scraped(None)
     assert seen["slackwater_autoscaler_loops_total"] == 0
     assert not any(name.startswith("cluster_autoscaler_nodes_count") for name in seen)
+
+
+def an_end(name: str, outcome: Literal["removed", "gone", "rolled-back"], *, evicted: int = 0, **order: Any) -> DrainEnd:
+    return DrainEnd(
+        order=DrainOrder(node=NodeName(name), uid=name, group=A, stamp=UnixTime(900.0), **order),
+        outcome=outcome,
+        hindrance=Hindrance.EVICTION_TIMEOUT if outcome == "rolled-back" else None,
+        detail="",
+        seconds=10.0,
+        evicted=evicted,
+    )
+
+
+def test_removals_are_told_by_cluster_autoscalers_names_empty_and_drained_nodes_apart() -> None:
+    shrink = ShrinkRecord(
+        status="throttled",
+        unneeded={A: 3, B: 1},
+        reasons={Hindrance.NO_PLACE: 2, Hindrance.NOT_UNDERUTILIZED: 9},
+        ended=(
+            an_end("n1", "removed", empty=True),
+            an_end("n2", "removed", empty=False, evicted=4, gpu=True),
+            an_end("n3", "removed", empty=False, evicted=1, ready=False),
+            an_end("n4", "rolled-back", empty=False, evicted=2),
+        ),
+        under_way=(5, 3),
+        seconds=0.5,
+    )
+    seen = scraped(replace(a_record(), shrink=shrink))
+    want = {
+        'cluster_autoscaler_scaled_down_nodes_total{reason="empty"}': 1,
+        'cluster_autoscaler_scaled_down_nodes_total{reason="underutilized"}': 1,
+        'cluster_autoscaler_scaled_down_nodes_total{reason="unready"}': 1,
+        'cluster_autoscaler_scaled_down_gpu_nodes_total{reason="underutilized"}': 1,
+        'cluster_autoscaler_scaled_down_gpu_nodes_total{reason="empty"}': 0,
+        'cluster_autoscaler_function_duration_seconds_count{function="scaleDown:empty"}': 1,
+        'cluster_autoscaler_function_duration_seconds_sum{function="scaleDown:drain"}': 20,
+        'cluster_autoscaler_function_duration_seconds_sum{function="findUnneeded"}': 0.5,
+        "cluster_autoscaler_evicted_pods_total": 7,
+        'cluster_autoscaler_failed_scale_downs_total{reason="EvictionTimeout"}': 1,
+        "cluster_autoscaler_unneeded_nodes_count": 4,
+        'cluster_autoscaler_unremovable_nodes_count{reason="NoPlaceToMovePods"}': 2,
+        'cluster_autoscaler_unremovable_nodes_count{reason="NotEnoughPdb"}': 0,
+        "cluster_autoscaler_pending_node_deletions": 5,
+    }
+    assert {name: seen.get(name) for name in want} == want

@@ -23,15 +23,15 @@ from slackwater.app.wiring import Running, serve
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 
 
-async def run_real_demo(*, nodes: int, pods: int, duration_seconds: float | None) -> None:
-    """Until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up."""
+async def run_real_demo(*, nodes: int, pods: int, duration_seconds: float | None, record: str | None = None) -> None:
+    """Until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up. `record`: a file for decisions."""
     console = Console(file=sys.stderr)
     console.print("Building the control plane (some minutes the first time, then cached)")
     with shown_on(sys.stderr) as progress:
         binaries = await anyio.to_thread.run_sync(partial(build, progress), abandon_on_cancel=True)
     console.print("Starting etcd, kube-apiserver and KWOK")
     async with ControlPlane(binaries) as cp, cp.session() as api, anyio.create_task_group() as group:
-        settings = demo_settings(FreePorts(Random()).take)
+        settings = demo_settings(FreePorts(Random()).take, record)
         await _grant(api, settings)
 
         async def present(running: Running) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import anyio
 
 from slackwater.app.settings import Settings, loads
+from slackwater.app.settings.recording import Recording
 
 #: Carries out a request of the API server with this method, path and body; raises where it is refused.
 Send = Callable[[str, str, Any], Coroutine[Any, Any, None]]
@@ -24,9 +25,9 @@ _CHURN_SHARE: Final = 20
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
-def demo_settings(take_port: Callable[[], int]) -> Settings:
-    """The defaults, but on ports that are free, and with a node group that may grow."""
-    return loads(f"""
+def demo_settings(take_port: Callable[[], int], record: str | None = None) -> Settings:
+    """The defaults, but on ports that are free, and with a node group that may grow. `record`: a file for decisions."""
+    settings = loads(f"""
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
 listeners:
@@ -45,6 +46,7 @@ autoscaler:
     kwok: {{appearAfter: 5s, appearSpread: 5s, bootAfter: 3s}}
   scaleDown: {{unneededTime: 1m, delayAfterAdd: 1m}}
 """)
+    return settings if record is None else settings.model_copy(update={"recording": Recording(file=record)})
 
 
 class Workload:

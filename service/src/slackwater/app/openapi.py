@@ -141,7 +141,8 @@ A question that is well formed is answered with 200. What is refused stands in `
 kube-scheduler shows nothing of an answer with another status."""
 
 _ABOUT_OPS: Final = """\
-For people, probes and Prometheus: health, metrics, state and the dashboard. All of it is read-only.
+For people, probes and Prometheus: health, metrics, state and the dashboard. What is read changes nothing; what-if
+neither. A drain can be cancelled. POST is for callers from loopback, or with a client certificate.
 The listener also serves this description as `/openapi.json`."""
 
 
@@ -313,6 +314,9 @@ def ops_document() -> Json:
         waiting = {"text/plain": {"schema": {"type": "string"}}}
         answers[path]["503"] = {"description": "What has not been listed once.", "content": waiting}
     answers["/dumpstate"]["200"]["content"] = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}State"}}}
+    # FastAPI says of every model that it is JSON; this is a line of it for each pod.
+    placed = document["paths"]["/simulate/placement"]["post"]["responses"]["200"]
+    placed["content"] = {"application/x-ndjson": placed["content"][_JSON]}
     return document
 
 

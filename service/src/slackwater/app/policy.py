@@ -1,14 +1,21 @@
 """Settings -> what the world and the dispatcher are told: the only translation between the file's words and the core's."""
 
+from collections.abc import Mapping
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
 from slackwater.app.settings import Settings
 from slackwater.app.settings.scaleup import Limits
+from slackwater.app.settings.slack import DAYS, WHOLE_CLUSTER, ExtraCapacity, SlackSchedule
 from slackwater.decide.migration.policy import MigrationPolicy
 from slackwater.decide.placement.scores import ScoreCurve
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, Priorities
 from slackwater.decide.scaleup.limits import Quota
 from slackwater.decide.scaleup.pending import PendingRules
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.decide.slack.rule import SlackPolicy, SlackRule
 from slackwater.ledger.ledger import NodePolicy
+from slackwater.model.ids import UnixTime
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.run.dispatcher import DispatcherConfig
@@ -88,6 +95,40 @@ def scale_up_policy_of(
         system=Amounts(settings.nodes.system.cpu, settings.nodes.system.memory),
         priorities=priorities,
         seed=seed,
+    )
+
+
+def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackPolicy | None:
+    """How much room is kept; None where it is switched off. Schedules count where it is known what time it is."""
+    slack = settings.autoscaler.slack
+    if not settings.feature_gates.resource_slack:
+        return None
+    rules = [_slack_rule(WHOLE_CLUSTER, slack.extra_capacity, {})]
+    rules += [_slack_rule(group.name, group.extra_capacity, group.node_labels) for group in slack.groups]
+    if at is not None:
+        due = [schedule for schedule in slack.schedules if is_due(schedule, at)]
+        rules += [_slack_rule(schedule.name, schedule.extra_capacity, schedule.node_labels) for schedule in due]
+    return SlackPolicy(rules=tuple(rules), max_nodes=slack.max_nodes, shrink_seconds=seconds(slack.shrink_delay))
+
+
+def is_due(schedule: SlackSchedule, at: UnixTime) -> bool:
+    """Is the moment within the schedule's time? One that goes over midnight belongs to the day on which it began."""
+    local = datetime.fromtimestamp(at, ZoneInfo(schedule.time_zone))
+    now, today = f"{local:%H:%M}", DAYS[local.weekday()]
+    if schedule.start < schedule.end:
+        return today in schedule.days and schedule.start <= now < schedule.end
+    yesterday = DAYS[local.weekday() - 1]
+    return (today in schedule.days and now >= schedule.start) or (yesterday in schedule.days and now < schedule.end)
+
+
+def _slack_rule(name: str, extra: ExtraCapacity, labels: Mapping[str, str]) -> SlackRule:
+    return SlackRule(
+        name=name,
+        rate_ppm=round(extra.min_rate * _PPM),
+        least=Amounts(extra.min.cpu, extra.min.memory),
+        granularity=extra.granularity,
+        sizing=extra.sizing,
+        node_labels=tuple(sorted(labels.items())),
     )
 
 

@@ -12,7 +12,7 @@ from slackwater.app.clouds import uses_clusterapi, uses_kwok
 from slackwater.app.settings import Settings
 from slackwater.edge.cloud.kwok.provider import CONFIG_MAP
 from slackwater.edge.kube.priorities import CONFIG_MAP as PRIORITIES
-from slackwater_protocol.names import CLUSTER_API_GROUP, SCHEDULER_NAMESPACE
+from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, SCHEDULER_NAMESPACE
 
 _RULES: Final[tuple[dict[str, Any], ...]] = (
     # The picture.
@@ -56,6 +56,13 @@ _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
     # Removing nodes: taints and the cordon, evictions of their pods.
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+)
+#: Slack: workloads that may be marked, and CapacityBuffer objects, whose CRD may be absent.
+_SLACK: Final[tuple[dict[str, Any], ...]] = (
+    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["podtemplates"], "verbs": ["list", "watch"]},
+    {"apiGroups": [CAPACITY_BUFFER_GROUP], "resources": ["capacitybuffers"], "verbs": ["list", "watch"]},
+    {"apiGroups": [CAPACITY_BUFFER_GROUP], "resources": ["capacitybuffers/status"], "verbs": ["patch"]},
 )
 #: Node groups of Node objects alone.
 _KWOK: Final = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "patch", "delete"]},)
@@ -105,6 +112,8 @@ def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:
     if not settings.autoscaler.enabled:
         return
     yield from _AUTOSCALER
+    if settings.feature_gates.resource_slack and settings.autoscaler.slack.mirrors:
+        yield from _SLACK
     if uses_kwok(settings):
         yield from _KWOK
     section = settings.autoscaler.providers.clusterapi

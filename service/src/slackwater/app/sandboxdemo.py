@@ -36,14 +36,14 @@ _QUIET_SECONDS: Final = 0.5
 _LOW, _HIGH, _PERIOD_SECONDS = 1, 16, 60.0
 
 
-async def run_sandbox_demo(*, nodes: int, pods: int, duration_seconds: float | None) -> None:
-    """Until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up."""
+async def run_sandbox_demo(*, nodes: int, pods: int, duration_seconds: float | None, record: str | None = None) -> None:
+    """Until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up. `record`: a file for decisions."""
     started_at = time.monotonic()
     console = Console(file=sys.stderr)
     # Security: UIDs and paces of a cluster that is not there.
     rng = Random()
     sandbox = Sandbox(rng=rng, wall=unix_time)
-    settings = demo_settings(FreePorts(rng).take)
+    settings = demo_settings(FreePorts(rng).take, record)
     async with anyio.create_task_group() as group:
         group.start_soon(sandbox.run, name="sandbox")
         actors = await group.start(_hold, name="actors")

@@ -1,7 +1,6 @@
 """Settings -> what scale-down is told: the only translation between the file's words and the core's."""
 
 from slackwater.app.settings import Settings
-from slackwater.app.settings.scaledown import ScaleDown
 from slackwater.decide.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
 from slackwater.model.nodegroups import GroupName
 from slackwater.run.loops.shrinking import ShrinkDelays
@@ -25,7 +24,7 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
         unneeded_seconds=seconds(scale_down.unneeded_time),
         unready_seconds=seconds(scale_down.unready_time),
         unready_enabled=scale_down.unready_enabled,
-        max_parallelism=max_parallelism(scale_down),
+        max_parallelism=scale_down.parallelism,
         max_drains=scale_down.max_drain_parallelism if parallel else 1,
         overlap_drains=scale_down.overlap_drains and parallel,
         min_evaluated=scale_down.min_evaluated_nodes,
@@ -45,13 +44,6 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
             for group in autoscaler.node_groups
         },
     )
-
-
-def max_parallelism(scale_down: ScaleDown) -> int:
-    """`maxScaleDownParallelism`, or where only its old name is set that."""
-    old = scale_down.max_empty_bulk_delete
-    said = "max_scale_down_parallelism" in scale_down.model_fields_set
-    return scale_down.max_scale_down_parallelism if said or old is None else old
 
 
 def drain_rules_of(settings: Settings) -> DrainPolicy:

@@ -6,6 +6,7 @@ Deliberately absent: decisions.
 
 import gc
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final, get_args
 
@@ -13,12 +14,15 @@ import anyio
 import structlog
 
 from slackwater.app.clouds import open_clouds
-from slackwater.app.policy import scale_up_policy_of
+from slackwater.app.policy import scale_up_policy_of, slack_policy_of
 from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.live import FleetView
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.decide.slack.rule import SlackPolicy
+from slackwater.edge.kube.askers import askers
+from slackwater.edge.kube.buffer_status import BufferStatusWriter
 from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.config_maps import ConfigMapWriter
 from slackwater.edge.kube.errors import KubeError
@@ -81,7 +85,9 @@ class Scaling:
         self._client = client
         self._told = told
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
-        types = surroundings(kinds, on_broken)
+        mirrors = settings.feature_gates.resource_slack and settings.autoscaler.slack.mirrors
+        more = askers(kinds, on_broken) if mirrors else ()
+        types = (*surroundings(kinds, on_broken, templates=mirrors), *more)
         self.reflectors: dict[str, Reflector[Any]] = {
             t.name: Reflector(client, t, rng=rng, config=config, clock=times.monotonic) for t in types
         }
@@ -95,6 +101,7 @@ class Scaling:
         self._submit = submit
         self._status = StatusText()
         self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
+        self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         self._autoscaler: Autoscaler | None = None
         self._shrinks: Shrinking | None = None
 
@@ -141,7 +148,7 @@ class Scaling:
             self._autoscaler = Autoscaler(
                 Senses(world=self._world, collector=self._collector, surroundings=self.intake, providers=clouds.providers),
                 fleet=self._fleet,
-                planning=Planning(GrowthPlanner(self._policy, refuses=self._refuses)),
+                planning=Planning(GrowthPlanner(self._policy, refuses=self._refuses, slack=self._slack)),
                 submit=self._submit,
                 write_status=self._write_status,
                 clocks=Clocks(clock=self._times.monotonic, wall=self._wall),
@@ -185,6 +192,9 @@ class Scaling:
     def _policy(self) -> ScaleUpPolicy:
         return scale_up_policy_of(self._settings, priorities=self._priorities, seed=self._seed)
 
+    def _slack(self) -> SlackPolicy | None:
+        return slack_policy_of(self._settings, at=self._wall())
+
     def _refuses(self, pod: Pod) -> str | None:
         """Our filter lets no pod pass that lacks a request, where it is told so."""
         lacking = pod.kind.missing_request
@@ -197,6 +207,8 @@ class Scaling:
         if record.number == 1:
             # The mirror is there to stay: the garbage collector need not look through it again and again.
             gc.freeze()
+        if record.slack is not None:
+            await self._buffers.write((each.buffer, each.status) for each in record.slack.asking.buffers)
         self._told(record)
         await self._config_map.write({"status": self._status.of(record)}, {_LAST_UPDATED: stamp(record.at)})
 

@@ -185,9 +185,12 @@ def _drain_facts(situation: Situation) -> Facts:
 
 
 def _evacuated(situation: Situation, row: Row, *, begun: bool = False) -> Evacuated | Kept | None:
-    """The picture is as before afterwards. `begun`: rules are not asked."""
+    """Places are looked for in the order of the plan that may remove this node alone: which pod finds one depends on it.
+
+    The picture is as before afterwards. `begun`: rules are not asked.
+    """
     picture = situation.picture
-    rows = np.flatnonzero(picture.facts.live[: picture.n_rows])
+    rows = np.flatnonzero(picture.facts.live[: picture.n_rows])[::-1]
     with picture.fork():
         evacuations = Evacuations(picture, situation.standing, facts=_drain_facts(situation))
         return evacuations.evacuate(row, rows=rows, begun=begun)

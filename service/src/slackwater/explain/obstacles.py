@@ -109,7 +109,7 @@ def counts(asked: Asked) -> Int64:
         elif name == "Ledger" and "NodeResourcesFit" in apart:
             against = against * (apart["NodeResourcesFit"] == 0)
         total += against
-    total[~picture.facts.live[: picture.n_rows]] = np.iinfo(np.int64).max // 2
+    total[~picture.facts.live[: picture.n_rows]] = np.iinfo(np.int32).max
     return total
 
 

@@ -169,16 +169,16 @@ def _goals(situation: Situation, pod: Pod, word: PodWord) -> list[Goal]:
 def nearest(asked: Asked, *, leave_out: frozenset[NodeName] = frozenset(), but: Row | None = None) -> list[Row]:
     """The rows with the fewest obstacles, the least lacking first; of rows with the same obstacles only the first."""
     counts, far = obstacles.counts(asked), obstacles.nearness(asked)
-    found: dict[tuple[object, ...], Row] = {}
-    codes = feasible(asked.picture, asked.kind).codes
-    live = asked.picture.facts.live
-    for at in np.lexsort((far, counts)).tolist():
-        row = Row(at)
-        if len(found) >= _NEAREST:
-            break
-        if live[at] and row != but and asked.name_of(row) not in leave_out:
-            found.setdefault((int(counts[at]), int(codes[at])), row)
-    return list(found.values())
+    facts = asked.picture.facts
+    open_rows = facts.live[: facts.n_rows].copy()
+    open_rows[[facts.row_of[name] for name in leave_out if name in facts.row_of]] = False
+    if but is not None:
+        open_rows[but] = False
+    order = np.lexsort((far, counts))
+    order = order[open_rows[order]]
+    codes = feasible(asked.picture, asked.kind).codes.astype(np.int64)
+    _, first = np.unique(counts[order] * len(Reason) + codes[order], return_index=True)
+    return [Row(row) for row in order[np.sort(first)][:_NEAREST].tolist()]
 
 
 def _through_groups(situation: Situation, pod: Pod) -> list[Remedy]:

@@ -27,7 +27,7 @@ from slackwater.simulate.tenants import Standing, Tenant
 class Situation:
     """`pending` are pods without a node. Budgets and replicas are None where nothing is known of such objects.
 
-    `group_of` names the nodes that belong to a group of `groups`. `now` is the time on the wall.
+    `group_of` names the group, one of `groups`, at least of the node that is asked about. `now` is the time on the wall.
     """
 
     picture: Picture

@@ -5,8 +5,9 @@ Deliberately absent: nodes and pods, which the world keeps.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from slackwater.model.buffers import Askers, CapacityBuffer, Workload
 from slackwater.model.controllers import Targets, Wanted
 from slackwater.model.objects import Pod
 from slackwater.model.storage import (
@@ -34,7 +35,30 @@ SurroundingKind = Literal[
     "replicationcontrollers",
     "statefulsets",
     "jobs",
+    "deployments",
+    "podtemplates",
+    "capacitybuffers",
 ]
+#: What asks for placeholders: watched only where slack is planned.
+ASKING: Final[frozenset[SurroundingKind]] = frozenset(
+    {
+        "deployments",
+        "replicasets",
+        "statefulsets",
+        "jobs",
+        "replicationcontrollers",
+        "podtemplates",
+        "capacitybuffers",
+    }
+)
+#: The resource of a workload, by its API group and kind.
+WORKLOAD_KINDS: Final[Mapping[tuple[str, str], SurroundingKind]] = {
+    ("apps", "Deployment"): "deployments",
+    ("apps", "ReplicaSet"): "replicasets",
+    ("apps", "StatefulSet"): "statefulsets",
+    ("batch", "Job"): "jobs",
+    ("", "ReplicationController"): "replicationcontrollers",
+}
 
 
 class SurroundingKey(NamedTuple):
@@ -59,7 +83,18 @@ class DaemonSet:
 
 
 Surrounding = (
-    NamespaceLabels | Claim | Volume | StorageClass | CsiNode | CsiDriver | StorageCapacity | Attachment | DaemonSet | Wanted
+    NamespaceLabels
+    | Claim
+    | Volume
+    | StorageClass
+    | CsiNode
+    | CsiDriver
+    | StorageCapacity
+    | Attachment
+    | DaemonSet
+    | Wanted
+    | Workload
+    | CapacityBuffer
 )
 
 
@@ -90,4 +125,5 @@ class Surroundings:
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     storage: Storage | None = None
     daemons: tuple[Pod, ...] | None = None
+    askers: Askers | None = None
     replicas: Targets | None = None

@@ -26,7 +26,8 @@ class Ties:
 
     `mirror`: the kubelet runs it from a file; the API only shows it. `daemon`: an annotation says that it counts as a
     DaemonSet's. `local_volumes` are its emptyDirs on disk and hostPaths, without those that an annotation gives free.
-    `deletion_cost` is its controller's order of removal: the lower, the sooner.
+    `deletion_cost` is its controller's order of removal: the lower, the sooner. `slack` is the annotation that asks for room
+    for more such pods, "" without one.
     """
 
     owner: Owner | None = None
@@ -35,6 +36,7 @@ class Ties:
     safe_to_evict: SafeToEvict | None = None
     local_volumes: tuple[str, ...] = ()
     deletion_cost: int = 0
+    slack: str = ""
 
 
 NO_TIES: Final = Ties()

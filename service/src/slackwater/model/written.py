@@ -1,9 +1,10 @@
 """The permit annotation: what of an agent's permit outlives this process.
 
-Text of `slackwater.dev/permit`: `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "ceiling": {...}, "pod": "<uid>", "number": 7}`,
-quantities as in the agent protocol. Every permit that was answered since it was written is at most `ceiling`. A machine's
-annotation outlives its pods: `pod` says whose permit it is. `number` grows with each text that is written, so that no text
-ever comes again, and a write that was meant for an older one never finds it.
+Text of `slackwater.dev/permit`: `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "ceiling": {...}, "pod": "<uid>", "number": 7,
+"epoch": 3}`, quantities as in the agent protocol. Every permit that was answered since it was written is at most `ceiling`.
+A machine's annotation outlives its pods: `pod` says whose permit it is. `number` grows with each text that is written, so that
+no text ever comes again, and a write that was meant for an older one never finds it. `epoch` is the writing process's: each
+begins one above all that it finds, so of texts that cannot all be true those of lower epochs may have arrived late.
 """
 
 import json
@@ -26,14 +27,15 @@ class Written:
     ceiling: Amounts
     pod: str = field(default="", compare=False)
     number: int = field(default=0, compare=False)
+    epoch: int = field(default=0, compare=False)
 
     def text(self) -> str:
-        return _text(self.permit, self.ceiling, self.pod, self.number)
+        return _text(self.permit, self.ceiling, self.pod, self.number, self.epoch)
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
-def _text(permit: Amounts, ceiling: Amounts, pod: str, number: int) -> str:
-    whose = {"pod": pod, "number": number} if pod else {}
+def _text(permit: Amounts, ceiling: Amounts, pod: str, number: int, epoch: int) -> str:
+    whose = {"pod": pod, "number": number, "epoch": epoch} if pod else {}
     return json.dumps({"permit": _quantities(permit), "ceiling": _quantities(ceiling), **whose}, separators=(",", ":"))
 
 
@@ -45,10 +47,12 @@ def read_written(text: str | None) -> Written | None:
     try:
         document = json.loads(text)
         permit, ceiling = (_amounts(document[key]) for key in ("permit", "ceiling"))
-        pod, number = str(document.get("pod", "")), int(document.get("number", 0))
+        pod = str(document.get("pod", ""))
+        number, epoch = (int(document.get(key, 0)) for key in ("number", "epoch"))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return Written(permit=permit, ceiling=ceiling, pod=pod, number=number) if permit.within(ceiling) else None
+    written = Written(permit=permit, ceiling=ceiling, pod=pod, number=number, epoch=epoch)
+    return written if permit.within(ceiling) else None
 
 
 def _quantities(amounts: Amounts) -> dict[str, int | str]:

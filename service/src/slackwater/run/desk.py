@@ -4,6 +4,7 @@ A request costs one call of the world; only growth above the ceiling waits for a
 Deliberately absent: the protocol (`edge/web` reads it) and the decision (the world's).
 """
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
@@ -19,8 +20,8 @@ from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
 
-#: How long an answer may wait for its ceiling to be written; then the agent gets what is safe, and asks again. Agents give a
-#: request up after 2 s at the earliest.
+#: How long an answer may wait for its ceiling to be written, but for a tick; then the agent gets what is safe, and asks again.
+#: Agents give a request up after 2 s at the earliest.
 WRITE_SECONDS: Final = 1.5
 #: How long a bind waits for others' lower permits to be written: together with the bind itself less than kube-scheduler waits.
 #: Then it is refused, and kube-scheduler tries the pod again.
@@ -39,6 +40,8 @@ class Desk:
         self._submit = submit
         self._clock = clock
         self._for_ceiling: dict[PodUid, anyio.Event] = {}
+        #: When each of these waits is over, the next one first. A tick ends them: timers would cost as much as the answers.
+        self._ends: deque[tuple[Instant, PodUid, anyio.Event]] = deque()
         self._for_room: dict[Row, anyio.Event] = {}
         self._for_record: dict[NodeName, anyio.Event] = {}
         self.waiting = 0  #: agents that wait for room now
@@ -95,9 +98,11 @@ class Desk:
         return decided
 
     async def _until_written(self, uid: PodUid) -> None:
-        event = self._for_ceiling.setdefault(uid, anyio.Event())
-        with anyio.move_on_after(WRITE_SECONDS):
-            await event.wait()
+        event = self._for_ceiling.get(uid)
+        if event is None:
+            event = self._for_ceiling[uid] = anyio.Event()
+            self._ends.append((Instant(self._clock() + WRITE_SECONDS), uid, event))
+        await event.wait()
 
     async def _until_room(
         self, ask: PermitAsk, caller: Caller | None, decided: Decided, seconds: float
@@ -137,6 +142,7 @@ class Desk:
             if (event := self._for_ceiling.pop(uid, None)) is not None:
                 event.set()
         settled.clear()
+        self._end_waits()
         if self._for_room:
             for row in freed:
                 if (event := self._for_room.pop(Row(row), None)) is not None:
@@ -144,3 +150,12 @@ class Desk:
         freed.clear()
         for node in [n for n in self._for_record if not self._world.ceilings.still_on_record(n)]:
             self._for_record.pop(node).set()
+
+    def _end_waits(self) -> None:
+        """Those for writes that have taken too long, or have ended."""
+        now = self._clock()
+        while self._ends and (self._ends[0][0] <= now or self._ends[0][2].is_set()):
+            _, uid, event = self._ends.popleft()
+            if self._for_ceiling.get(uid) is event:
+                del self._for_ceiling[uid]
+            event.set()

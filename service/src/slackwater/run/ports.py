@@ -136,7 +136,7 @@ class NodeProvider(Protocol):
 
 
 #: What may be asked of the cluster as it is, or as it would be.
-Question = Literal["scale-up"]
+Question = Literal["placement", "scale-up", "scale-down"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,12 +145,14 @@ class Supposed:
 
     `objects` are there besides, or in place of those of their name. `remove` names what is not there: `kind`, `name`, and
     `namespace` where there is one. `configuration` is laid over the one in force. `accounting`: our own rules count too.
+    `sequential` (placement alone): each pod stands on its place before the next is judged.
     """
 
     objects: Sequence[Mapping[str, Any]] = ()
     remove: Sequence[Mapping[str, str]] = ()
     configuration: Mapping[str, Any] = field(default_factory=dict)
     accounting: bool = False
+    sequential: bool = False
 
 
 class WhatIfRefused(Exception):
@@ -162,7 +164,8 @@ class WhatIfRefused(Exception):
 
 
 class WhatIf(Protocol):
-    """Answers what-if on the present picture, as JSON. It changes nothing. Raises `WhatIfRefused` only."""
+    """Answers what-if on the present picture: JSON, for placement one line for each pod. It changes nothing. Raises
+    `WhatIfRefused` only."""
 
     async def __call__(self, question: Question, supposed: Supposed, /) -> bytes: ...
 

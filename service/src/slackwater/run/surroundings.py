@@ -10,10 +10,13 @@ from typing import Any, Final
 import anyio
 import structlog
 
+from slackwater.model.buffers import Askers, CapacityBuffer, Workload
 from slackwater.model.controllers import ControllerKey, Wanted
 from slackwater.model.objects import Pod
 from slackwater.model.storage import Attachment, Storage
 from slackwater.model.surroundings import (
+    ASKING,
+    WORKLOAD_KINDS,
     DaemonSet,
     NamespaceLabels,
     SurroundingEvent,
@@ -49,6 +52,8 @@ class SurroundingsIntake:
         #: Kept beside the objects: there are thousands, and some change in every loop.
         self._replicas: dict[ControllerKey, int] = {}
         self._changed: set[SurroundingKind] = set(feeds)
+        #: Workloads that carry the annotation, so that nobody has to look through all of them.
+        self._marked: dict[tuple[SurroundingKind, SurroundingKey], Workload] = {}
         if not feeds:
             self._synced.set()
 
@@ -78,10 +83,13 @@ class SurroundingsIntake:
     def take(self, event: SurroundingEvent) -> None:
         """One change."""
         self._changed.add(event.kind)
+        self._marked.pop((event.kind, event.key), None)
         if event.kind in _CONTROLLERS:
             self._count(event)
         if isinstance(event, SurroundingSeen):
             self._objects[event.kind][event.key] = event.value
+            if isinstance(event.value, Workload) and event.value.slack:
+                self._marked[event.kind, event.key] = event.value
         else:
             self._objects[event.kind].pop(event.key, None)
 
@@ -90,7 +98,7 @@ class SurroundingsIntake:
         if isinstance(event, SurroundingGone):
             self._replicas.pop(controller, None)
         else:
-            self._replicas[controller] = event.value.replicas if isinstance(event.value, Wanted) else 0
+            self._replicas[controller] = event.value.replicas if isinstance(event.value, Wanted | Workload) else 0
 
     def begin_again(self) -> None:
         """Everything is told once more."""
@@ -102,16 +110,36 @@ class SurroundingsIntake:
         namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
         return Surroundings(
             namespaces={key.name: found.labels for key, found in namespaces.items()} if "namespaces" in changed else None,
-            storage=self._storage() if changed - {"namespaces", *_CONTROLLERS} else None,
+            storage=self._storage() if changed - {"namespaces", *_CONTROLLERS} - ASKING else None,
             daemons=self._daemons() if "daemonsets" in changed else None,
             replicas=dict(self._replicas) if changed & _CONTROLLERS.keys() else None,
+            askers=self._askers() if changed & ASKING else None,
         )
 
     def everything(self) -> Surroundings:
         """All there is, in copies; what `changes` will tell next stays what it is."""
         namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
         labels = {key.name: found.labels for key, found in namespaces.items()}
-        return Surroundings(namespaces=labels, storage=self._storage(), daemons=self._daemons())
+        return Surroundings(namespaces=labels, storage=self._storage(), daemons=self._daemons(), replicas=dict(self._replicas))
+
+    def _askers(self) -> Askers:
+        """Buffers with what they refer to, and marked workloads."""
+        buffers: list[CapacityBuffer] = list(self._objects.get("capacitybuffers", {}).values())
+        scaled = [(each.key.namespace, each.scalable) for each in buffers if each.scalable is not None]
+        named = [(each.key.namespace, each.template) for each in buffers if each.template is not None]
+        workloads = {key: found for key in scaled if (found := self._workload(*key)) is not None}
+        templates = self._objects.get("podtemplates", {})
+        return Askers(
+            buffers=tuple(buffers),
+            workloads=workloads,
+            templates={key: templates[SurroundingKey(*key)] for key in named if SurroundingKey(*key) in templates},
+            marked=tuple(self._marked.values()),
+        )
+
+    def _workload(self, namespace: str, ref: Owner) -> Workload | None:
+        kind = WORKLOAD_KINDS.get((ref.group, ref.kind))
+        found = None if kind is None else self._objects.get(kind, {}).get(SurroundingKey(namespace, ref.name))
+        return found if isinstance(found, Workload) else None
 
     def _daemons(self) -> tuple[Pod, ...]:
         sets: dict[SurroundingKey, DaemonSet] = self._objects["daemonsets"]

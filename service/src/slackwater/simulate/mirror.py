@@ -10,7 +10,7 @@ Taking a change costs about 20 µs for each pod; a large part of the cluster at 
 pods), and so is a picture whose kinds read other labels than before. Deliberately absent: how changes are noticed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -62,6 +62,11 @@ class Mirror:
     def on(self, row: Row) -> list[Tenant]:
         """The pods of a row, as they count there, with their kinds' numbers."""
         return list(self._guests.get(self.picture.facts.nodes[row].name, {}).values()) if row < self.picture.n_rows else []
+
+    def everyone(self) -> Iterator[Tenant]:
+        """All pods that have a place."""
+        for guests in self._guests.values():
+            yield from guests.values()
 
     def standing_below(self, priority: int) -> list[tuple[KindId, Row]]:
         """Where pods of a lower priority stand, one entry for each; of negative priorities alone, which are few."""

@@ -183,7 +183,7 @@ class Ceilings:
         place = self._annotations.place_of(pod)
         before = read_written(place.text)
         number = 1 if before is None else before.number + 1
-        written = Written(permit=permit, ceiling=ceiling, pod=uid, number=number)
+        written = Written(permit=permit, ceiling=ceiling, pod=uid, number=number, epoch=self._standings.epoch)
         if before is not None and not before.ceiling.within(ceiling):
             standing.lowered_from = before.ceiling
         standing.writing, standing.settle_at, standing.written_at = written, None, now

@@ -36,6 +36,7 @@ class VerticalDump:
     backoffs: Sequence[tuple[PodKey, Backoff]]
     cleanup: Sequence[tuple[PodKey, Instant]]
     written: Sequence[tuple[PodUid, int, str | None]]
+    epoch: int
 
 
 def take_vertical(world: World, now: Instant) -> VerticalDump:
@@ -53,6 +54,7 @@ def take_vertical(world: World, now: Instant) -> VerticalDump:
         backoffs=choice.backoffs(),
         cleanup=world.migrating.cleanups(),
         written=world.annotations.written(),
+        epoch=world.standings.epoch,
     )
 
 
@@ -60,6 +62,7 @@ def vertical_document(dump: VerticalDump, names: Mapping[PodUid, PodKey]) -> dic
     """The sections as JSON values."""
     phases = {migration.key: migration.phase for migration in dump.objects}
     return {
+        "epoch": dump.epoch,
         "permits": sorted((_permit(dump, uid, standing, names.get(uid)) for uid, standing in dump.standings), key=_by_name),
         "migrationQueue": [
             {"node": node, **_named(names.get(uid)), "uid": uid, "load1Micro": load, "joined": joined}
@@ -103,6 +106,7 @@ def _permit(dump: VerticalDump, uid: PodUid, standing: Standing, name: PodKey | 
         "exact": standing.exact,
         "fenced": standing.fenced,
         "foundOn": standing.found_on,
+        "doubtful": standing.doubtful,
         "permitted": None if standing.permitted is None else _amounts(standing.permitted),
         "resizedFrom": None if standing.resized_from is None else _amounts(standing.resized_from),
         "has": None if standing.has is None else _amounts(standing.has),

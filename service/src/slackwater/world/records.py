@@ -1,8 +1,9 @@
 """What a process that starts anew may find on record: of one pod, and of a node's pods together.
 
 The annotation that is known is one possibility. Others are what a write of ours that has not ended, or ended without a word,
-would leave there; and, until our first write has ended, anything that a former process may have left on its way. Of all these
-the worst counts: the least where an agent is to be told something, the most where room is to be given to somebody else.
+would leave there. Of all these the worst counts: the least where an agent is to be told something, the most where room is to be
+given to somebody else. What a former process has left on its way may be less than is known: until our first write of a pod has
+ended, nothing of its record is safe to be told. It may also be more: `contradictions` settles that when it is found.
 """
 
 from collections.abc import Iterator
@@ -71,8 +72,6 @@ class Records:
         most = restored.reserved.minus(restored.buffer)
         for written in _on_the_way(standing):
             most = most.at_least(written.permit)
-        if not standing.fenced and self._standings.may_write(pod):
-            most = most.at_least(pod.vertical.max)
         return most.minus(claim.account.reserved).not_below_zero()
 
     def mark(self, uid: PodUid) -> None:

@@ -84,6 +84,7 @@ class _Restoring:
         world.ceilings.rebuild()
         world.synced = self._document["synced"]
         world.standings.listing = not world.synced
+        world.standings.epoch = self._document["epoch"]
         world.generation = Generation(self._document["generation"])
         return world
 
@@ -142,6 +143,7 @@ class _Restoring:
             doubted=tuple(msgspec.convert(written, Written) for written in entry["doubted"]),
             fenced=entry["fenced"],
             found_on=entry["foundOn"],
+            doubtful=entry["doubtful"],
             urgent=entry["urgent"],
             behind=entry["behind"],
             attempts=entry["attempts"],

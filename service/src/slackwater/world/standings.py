@@ -37,6 +37,7 @@ class Standing:
     doubted: tuple[Written, ...] = ()  #: of writes that failed: each may stand there all the same
     fenced: bool = True  #: nothing that a former process sent can change the annotation any more
     found_on: str | None = None  #: the text that its account rests on until its agent has been heard
+    doubtful: bool = False  #: that text may have arrived late: until its agent has been heard all of it is Buffer
     urgent: bool = False  #: an agent waits for its ceiling to be written
     behind: bool = False  #: has grown into room that is still written as others'
     attempts: int = 0
@@ -58,6 +59,8 @@ class Standings:
         self._restored: dict[PodUid, tuple[Vertical, str | None, str, Account]] = {}
         #: Until everything was listed once: what stands on record then was written by a former process.
         self.listing = True
+        #: Of this process, on what it writes: above all that it found.
+        self.epoch = 1
 
     def get(self, uid: PodUid) -> Standing | None:
         return self._standings.get(uid)
@@ -119,7 +122,22 @@ class Standings:
         """Nobody has been heard yet, and the pod or its machine says something else than before."""
         if self.listing:  # else it is what a former process had on its way, of which nobody was told
             standing.found_on = self._annotations.place_of(pod).text
-        return self._restored_account(pod, vertical, standing.found_on, scheduler_name)
+        account = self._restored_account(pod, vertical, standing.found_on, scheduler_name)
+        return replace(account, buffer=account.reserved) if standing.doubtful else account
+
+    def listed(self) -> None:
+        """Everything was listed once: what is written from now on is of a new epoch."""
+        self.listing = False
+        found = (read_written(standing.found_on) for standing in self._standings.values())
+        self.epoch = 1 + max((written.epoch for written in found if written is not None), default=0)
+
+    def epoch_of(self, uid: PodUid) -> int | None:
+        """Of the record that the pod's account rests on; None where it rests on none, or on one that is in doubt already."""
+        standing = self._standings.get(uid)
+        if standing is None or standing.exact or standing.doubtful:
+            return None
+        written = read_written(standing.found_on)
+        return written.epoch if written is not None and written.pod in {"", uid} else None
 
     def own(self, pod: Pod) -> Written | None:
         """What is on record for this pod; None where nothing is that can be read, or what is there is another pod's."""

@@ -36,6 +36,7 @@ from slackwater.world.books import Books, opened
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.claims import Claim
 from slackwater.world.conditions import Conditions
+from slackwater.world.contradictions import Contradictions
 from slackwater.world.gatekeeping import Gatekeeper
 from slackwater.world.migrating import Migrating
 from slackwater.world.nominating import Nominations
@@ -70,6 +71,7 @@ class World:
         room_given = self.refusals.wake_recent
         self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
         self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
+        self._contradictions = Contradictions(books)
         self._binding = Binding(books)
         occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
         self._preemptors = Preemptors(books, occupants, self.preemptions)
@@ -138,6 +140,8 @@ class World:
                 return self._ticked(now)
             case Synced():
                 self.synced = True
+                self.standings.listed()
+                self._contradictions.settle()
                 self._preemptors.resume(self.policy.preemption, now)
             case _:
                 return self._vertical_events.apply(event, self.policy, now)

@@ -20,15 +20,15 @@ def test_an_autoscaler_without_anything_that_could_grow_is_refused() -> None:
 
 
 NOTES = {
-    "slack-gate": ("featureGates: {ResourceSlack: true}", "featureGates.ResourceSlack: has no effect in this build: "),
     "preemption-gate": (
         "featureGates: {AsyncPreemption: false}\npreemption: {enabled: false}",
         "featureGates.AsyncPreemption: has no effect while preemption.enabled is false",
     ),
     "autoscaler": ("autoscaler: {scanInterval: 5s}", "autoscaler: has no effect while autoscaler.enabled is false"),
     "slack": (
+        "featureGates: {ResourceSlack: false}\n"
         "autoscaler: {enabled: true, nodeGroups: [{name: a}], slack: {extraCapacity: {minRate: 0.1}}}",
-        "autoscaler.slack: has no effect in this build: ",
+        "autoscaler.slack: has no effect while featureGates.ResourceSlack is false",
     ),
     "bind": ("extender: {bind: false}", "extender.bind: with false kube-scheduler binds by itself; "),
     "hold": (
@@ -68,6 +68,31 @@ def test_a_key_without_the_effect_it_asks_for_is_noted(text: str, want_start: st
     ],
 )
 def test_a_limit_that_another_limit_hides_is_noted(text: str, want_start: str) -> None:
-    found = notes(loads(HEADER + text))
-    (note,) = (note for note in found if "no effect in this build" not in note)
+    (note,) = notes(loads(HEADER + text))
     assert note.startswith(want_start)
+
+
+OLD = "autoscaler: {enabled: true, nodeGroups: [{name: a}], scaleDown: {maxEmptyBulkDelete: 3, maxDrainParallelism: 2%s}}"
+
+
+@pytest.mark.parametrize(
+    ("more", "want"),
+    [
+        ("", ["autoscaler.scaleDown.maxEmptyBulkDelete: is deprecated: want maxScaleDownParallelism"]),
+        (
+            ", maxScaleDownParallelism: 7",
+            ["autoscaler.scaleDown.maxEmptyBulkDelete: is deprecated: maxScaleDownParallelism (7) counts"],
+        ),
+    ],
+    ids=["alone", "beside the new name"],
+)
+def test_the_old_name_of_the_parallelism_is_noted(more: str, want: list[str]) -> None:
+    assert notes(loads(HEADER + OLD % more)) == want
+
+
+def test_the_old_name_limits_drains_too() -> None:
+    found = notes(loads(HEADER + OLD.replace("maxDrainParallelism: 2", "maxDrainParallelism: 4") % ""))
+    assert (
+        found[1]
+        == "autoscaler.scaleDown.maxDrainParallelism: 4 is more than maxScaleDownParallelism (3), which limits drains too"
+    )

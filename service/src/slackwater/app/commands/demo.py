@@ -21,6 +21,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--duration", metavar="TIME", type=_duration, help='end after this time, e.g. "30s"')
     parser.add_argument("--nodes", metavar="N", type=_count, default=20, help="nodes of the cluster (default: 20)")
     parser.add_argument("--pods", metavar="N", type=_count, default=200, help="pods of the workload (default: 200)")
+    parser.add_argument("--record", metavar="F", help="record every decision there, for `slackwater replay F`")
     parser.set_defaults(run=run)
 
 
@@ -33,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.app.controlplane.errors import ControlPlaneError
     from slackwater.app.demo import run_real_demo
     from slackwater.app.sandboxdemo import run_sandbox_demo
+    from slackwater.run.recording import RecordError
 
     set_up_logs("console", level=logging.WARNING)
     failed: list[str] = []
@@ -44,10 +46,11 @@ def run(args: argparse.Namespace) -> int:
                 nodes=args.nodes,
                 pods=args.pods,
                 duration_seconds=args.duration,
+                record=args.record,
             ),
             backend_options={"use_uvloop": True},
         )
-    except* ControlPlaneError as group:
+    except* (ControlPlaneError, RecordError) as group:
         failed = messages(group)
     if failed:
         raise CommandFailed(failed, code=ANSWERED_NO)

@@ -4,6 +4,7 @@ One question at a time. What has to be read of the world is read on the event lo
 thread, which alone owns it.
 """
 
+import gc
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -139,12 +140,15 @@ class Explaining:
             now=self._clocks.clock(),
             wall=self._clocks.wall(),
         )
-        before = sys.getswitchinterval()
+        before, built = sys.getswitchinterval(), mirror.builds
         sys.setswitchinterval(_SWITCH_SECONDS)
         try:
             return await anyio.to_thread.run_sync(_explained, mirror, inquiry)
         finally:
             sys.setswitchinterval(before)
+            if not built:
+                # The mirror stays for a while: the garbage collector need not look through it again and again.
+                gc.freeze()
 
     def _read(self, what: Explained, key: PodKey, fleet: FleetView | None) -> Read:
         now = self._clocks.clock()
@@ -190,7 +194,8 @@ def _explained(mirror: Mirror, inquiry: _Inquiry) -> bytes:
     standing = [pod for group in groups.values() if group.template is not None for pod in group.template.standing]
     mirror.learn([*standing, *pods])
     membership = Membership(each.group for each in census.values())
-    members = ((name, membership.group_of(node)) for name, node in mirror.nodes.items())
+    node = mirror.nodes.get(NodeName(inquiry.name))
+    group = None if node is None else membership.group_of(node)
     mirror.picture.judge_by(ledger_for(mirror, inquiry.columns, inquiry.row_of))
     try:
         situation = Situation(
@@ -198,8 +203,9 @@ def _explained(mirror: Mirror, inquiry: _Inquiry) -> bytes:
             standing=mirror,
             pending=mirror.pending,
             budgets=mirror.budgets,
+            replicas=None if inquiry.fleet is None else inquiry.fleet.around.replicas,
             groups=groups,
-            group_of={name: group for name, group in members if group is not None},
+            group_of={} if node is None or group is None else {node.name: group},
             growth=growth,
             shrink=scale_down_policy_of(inquiry.settings),
             now=inquiry.wall,

@@ -24,6 +24,7 @@ from slackwater.world.world import World
 _SLICE: Final = 500
 #: So long after the last question the mirror is given up.
 IDLE_SECONDS: Final = 300.0
+_NOWHERE: Final = Row(-1)
 
 
 @dataclass(slots=True)
@@ -82,9 +83,9 @@ def ledger_for(mirror: Mirror, columns: NodeColumns, row_of: dict[NodeName, Row]
     """The world's columns by the mirror's rows; rows of nodes that are gone have nothing."""
     facts = mirror.picture.facts
     ours = NodeColumns(facts.n_rows)
-    pairs = [(row, row_of[node.name]) for row, node in enumerate(facts.nodes) if node.name in row_of and facts.live[row]]
-    to = np.array([pair[0] for pair in pairs], np.intp)
-    of = np.array([pair[1] for pair in pairs], np.intp)
+    rows = np.fromiter((row_of.get(node.name, _NOWHERE) for node in facts.nodes), np.intp, facts.n_rows)
+    to = np.flatnonzero((rows != _NOWHERE) & facts.live[: facts.n_rows])
+    of = rows[to]
     for column in SCHEMA:
         getattr(ours, column.name)[:, to] = getattr(columns, column.name)[:, of]
     return ours

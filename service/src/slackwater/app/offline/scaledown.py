@@ -7,6 +7,7 @@ of earlier plans. Pending pods that fit are put on their nodes first, as a sched
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.placement import pending_pods, picture_of
 from slackwater.app.offline.skipped import skipped_rules
+from slackwater.app.offline.slack import slack_inquiry
 from slackwater.app.policy import policy_of
 from slackwater.app.scaledown import scale_down_policy_of
 from slackwater.app.settings import Settings
@@ -22,11 +24,15 @@ from slackwater.decide.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.decide.scaledown.plan import plan_scale_down
 from slackwater.decide.scaledown.scene import Scene
 from slackwater.decide.scaledown.state import KeptNode, ScaleDownState
+from slackwater.decide.scaleup.pending import Demand
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.model.columns import Rows
 from slackwater.model.hindrances import TEXTS, Hindrance
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Pod
+from slackwater.run.loops.slack_planning import plan_with_slack
+from slackwater.run.loops.tenancy import PodsTenancy
 from slackwater.simulate.drainability import DrainPolicy, Facts, Fate, judge
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
@@ -65,6 +71,7 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     def stop() -> bool:
         return timeout > 0 and time.perf_counter() - began > timeout
 
+    scene = replace(scene, placeholders=_placeholders(scene, cluster.pods, settings))
     plan = plan_scale_down(ScaleDownState(), scene, policy, now=now, stop=stop)
     took = time.perf_counter() - began
     waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
@@ -81,8 +88,29 @@ def _settle(picture: Picture, cluster: Cluster) -> frozenset[NodeName]:
     return frozenset(picture.facts.nodes[row].name for row in taken.tolist())
 
 
+def _placeholders(scene: Scene, pods: Sequence[Pod], settings: Settings) -> tuple[Pod, ...]:
+    """Slack as it would stand on the nodes of the file, beside all pods. Nobody says here what a new node would be like."""
+    slack = slack_inquiry(pods, settings)
+    if slack is None:
+        return ()
+    found = plan_with_slack(
+        scene.picture,
+        Demand(),
+        (),
+        policy=ScaleUpPolicy(),
+        clock=time.perf_counter,
+        slack=slack,
+        tenancy=PodsTenancy(scene.standing),
+    )
+    assert found.slack is not None
+    return tuple(each.pod for each in found.slack.state.placeholders if each.place is not None)
+
+
 def _groups(cluster: Cluster, settings: Settings) -> list[NodeGroup]:
-    """Those of the configuration; without any, those that labels name; without any label, all nodes are one."""
+    """A running service's; else those of the configuration; without any, those that labels name; without any label, all nodes
+    are one."""
+    if cluster.groups is not None:
+        return [known.group for known in cluster.groups]
     labels = [node.labels.get(NODE_GROUP, "") for node in cluster.nodes]
     configured = settings.autoscaler.node_groups
     if configured:

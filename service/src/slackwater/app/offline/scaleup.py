@@ -15,12 +15,13 @@ from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.knowngroups import labelled_groups
 from slackwater.app.offline.placement import picture_of
 from slackwater.app.offline.skipped import skipped_rules
+from slackwater.app.offline.slack import slack_inquiry
 from slackwater.app.policy import policy_of, scale_up_policy_of
 from slackwater.app.settings import Settings
 from slackwater.decide.scaleup.existing import awaits_devices
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
 from slackwater.decide.scaleup.groups import Bar, GrowableGroup, Template
-from slackwater.decide.scaleup.outcome import Refused, ScaleUpPlan, Unhelpable
+from slackwater.decide.scaleup.outcome import Refused, Unhelpable
 from slackwater.decide.scaleup.pending import which_count
 from slackwater.decide.scaleup.plan import plan_scale_up
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
@@ -30,8 +31,11 @@ from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import MEANINGS
+from slackwater.run.loops.slack_planning import Planned, plan_with_slack
+from slackwater.run.loops.tenancy import PodsTenancy
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
+from slackwater.simulate.tenants import Tenants
 
 #: Bars that time or demand elsewhere may lift.
 _PASSING: Final = frozenset({"limit", "time", "backoff", "not-ready"})
@@ -58,9 +62,21 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
     picture.missing_requests_refused = settings.vertical.missing_requests == "reject"
     pending = [pod for pod in cluster.pods if pod.node is None and not pod.ended]
     demand = which_count(pending, rules=policy.pending, now=None, reserved=cluster.promised)
-    plan = plan_scale_up(picture, demand, scene.groups, policy=policy, clock=time.perf_counter)
+    slack = slack_inquiry(cluster.pods, settings)
+    if slack is None:
+        found = Planned(plan=plan_scale_up(picture, demand, scene.groups, policy=policy, clock=time.perf_counter))
+    else:
+        found = plan_with_slack(
+            picture,
+            demand,
+            scene.groups,
+            policy=policy,
+            clock=time.perf_counter,
+            slack=slack,
+            tenancy=PodsTenancy(Tenants(picture, scene.cluster.pods)),
+        )
     seconds = time.perf_counter() - began
-    return {**_answer(plan, scene.groups), "seconds": round(seconds, 6), **_skipped(picture, pending, cluster, settings)}
+    return {**_answer(found, scene.groups), "seconds": round(seconds, 6), **_skipped(picture, pending, cluster, settings)}
 
 
 def _scene(cluster: Cluster, settings: Settings, policy: ScaleUpPolicy) -> _Scene:
@@ -100,7 +116,8 @@ def _counted(cluster: Cluster, half: set[NodeName], cutoff: int) -> Cluster:
     return replace(cluster, nodes=nodes, pods=pods)
 
 
-def _answer(plan: ScaleUpPlan, groups: Sequence[GrowableGroup]) -> dict[str, Any]:
+def _answer(found: Planned, groups: Sequence[GrowableGroup]) -> dict[str, Any]:
+    plan = found.plan
     growths = {growth.group: growth for growth in plan.growths}
     answer: dict[str, Any] = {
         "groups": [
@@ -111,14 +128,25 @@ def _answer(plan: ScaleUpPlan, groups: Sequence[GrowableGroup]) -> dict[str, Any
             }
             for group in groups
         ],
-        "schedulable": [{"pod": str(pod.key), "node": node} for pod, node in plan.schedulable],
-        "unhelpable": [entry for unhelpable in plan.unhelpable for entry in _unhelpable(unhelpable)],
+        "schedulable": [{"pod": str(pod.key), "node": node} for pod, node in (*plan.schedulable, *_standing(found))],
+        "unhelpable": [
+            entry
+            for unhelpable in (*plan.unhelpable, *(found.slack.unhelpable if found.slack else ()))
+            for entry in _unhelpable(unhelpable)
+        ],
     }
     if plan.passed_over:
         answer["notCounted"] = [{"pod": str(each.pod.key), "reason": each.why} for each in plan.passed_over]
     if plan.not_looked_at:
         answer["notLookedAt"] = [str(pod.key) for pod in plan.not_looked_at]
     return answer
+
+
+def _standing(found: Planned) -> Iterator[tuple[Pod, NodeName]]:
+    """Placeholders that fit nodes which are there: people know them as pods `slack/<n>`."""
+    for each in found.slack.state.placeholders if found.slack else ():
+        if each.place is not None:
+            yield each.pod, each.place
 
 
 def _unhelpable(unhelpable: Unhelpable) -> Iterator[dict[str, Any]]:

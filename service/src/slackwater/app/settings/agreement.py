@@ -7,11 +7,13 @@ effect; those are said in `notes.py` and refuse nothing.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slackwater.app.settings.autoscaling import NodeGroup
 from slackwater.app.settings.model import Settings
 from slackwater.app.settings.problems import Problem, Steps, json_path, show
 from slackwater.app.settings.providers import KwokWeather, Providers
+from slackwater.app.settings.slack import WHOLE_CLUSTER
 from slackwater.app.settings.values import Address, quantity_text
 
 _GROUPS: Steps = ("autoscaler", "nodeGroups")
@@ -38,6 +40,8 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _expander_conflicts(settings)
     yield from _name_conflicts(settings)
     yield from _external_tls_conflicts(settings)
+    yield from _slack_name_conflicts(settings)
+    yield from _zone_conflicts(settings)
     for index, group in enumerate(settings.autoscaler.node_groups):
         yield from _size_conflicts(group, (*_GROUPS, index))
         yield from _provider_conflicts(settings.autoscaler.providers, group, (*_GROUPS, index))
@@ -109,6 +113,27 @@ def _name_conflicts(settings: Settings) -> Iterator[Conflict]:
                 seen=show(group.name),
                 wanted=f"another name than {json_path(earlier)}",
             )
+
+
+def _slack_name_conflicts(settings: Settings) -> Iterator[Conflict]:
+    at: Steps = ("autoscaler", "slack")
+    slack = settings.autoscaler.slack
+    named: list[tuple[Steps, str]] = [((*at, "groups", index), group.name) for index, group in enumerate(slack.groups)]
+    named += [((*at, "schedules", index), schedule.name) for index, schedule in enumerate(slack.schedules)]
+    known = {WHOLE_CLUSTER}
+    for place, name in named:
+        if name in known:
+            yield Conflict(reads=((*place, "name"),), seen=show(name), wanted="a name that nothing else of slack has")
+        known.add(name)
+
+
+def _zone_conflicts(settings: Settings) -> Iterator[Conflict]:
+    for index, schedule in enumerate(settings.autoscaler.slack.schedules):
+        try:
+            ZoneInfo(schedule.time_zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            place: Steps = ("autoscaler", "slack", "schedules", index, "timeZone")
+            yield Conflict(reads=(place,), seen=show(schedule.time_zone), wanted="a time zone that this machine knows")
 
 
 def _size_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:

@@ -14,6 +14,7 @@ from slackwater.app.settings.providers import KwokWeather, Providers
 from slackwater.app.settings.scaledown import GroupScaleDown, ScaleDown
 from slackwater.app.settings.scaleup import ScaleUp
 from slackwater.app.settings.section import Section
+from slackwater.app.settings.slack import Slack
 from slackwater.app.settings.values import (
     Count,
     Delay,
@@ -25,8 +26,6 @@ from slackwater.app.settings.values import (
     Quantity,
     Switch,
     Timeout,
-    Weight,
-    Width,
     refused,
 )
 from slackwater_protocol.durations import SECOND, Duration
@@ -108,26 +107,6 @@ class NodeGroup(Section):
     """What a new node looks like."""
     kwok: KwokWeather = KwokWeather()
     """How a group of the kwok provider behaves."""
-
-
-class ExtraCapacity(Section):
-    """Spare room that is planned for, without pods that stand for it."""
-
-    min_rate: Weight = Field(default=0.0, examples=[0.0, 0.1])
-    """Spare room as a share of allocatable capacity. 0.0 by default: none."""
-    granularity: Width = Field(default=5, examples=[5])
-    """Into how many pieces an average node is cut to size the placeholders. 5 by default: small enough to fit, few
-    enough to plan quickly."""
-    sizing: Literal["v1", "v2"] = Field(default="v2", examples=["v2"])
-    """How placeholders are sized: `v1` by the average node, `v2` also by the largest pod. v2 by default: the largest
-    pod must find room too."""
-
-
-class Slack(Section):
-    """Room for pods to come."""
-
-    extra_capacity: ExtraCapacity = ExtraCapacity()
-    """For the whole cluster."""
 
 
 def _some(expanders: tuple[Expander, ...]) -> tuple[Expander, ...]:

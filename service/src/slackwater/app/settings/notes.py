@@ -1,43 +1,19 @@
 """What a valid configuration asks for that will not happen: said by `config check`, refused by `serve` where it matters.
 
-Flows through: valid settings. Two kinds of note: what this build does not do yet (`_LATER`: an entry goes
-with the change that builds it), and combinations of keys where one takes the effect from another. Deliberately absent:
-anything that is wrong; that is an error of the file.
+Flows through: valid settings -> what `serve` refuses to start with, and combinations of keys where one takes the effect from
+another. Deliberately absent: anything that is wrong; that is an error of the file.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator
 
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.model import Settings
 from slackwater.app.settings.problems import Problem
 from slackwater.app.settings.providers import Providers
+from slackwater.app.settings.scaledown import ScaleDown
 from slackwater.app.settings.serving import SchedulerTLS
+from slackwater.app.settings.slack import Slack
 from slackwater_protocol.durations import format_duration
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Later:
-    """A key without effect so far: `asked` says whether a file relies on it."""
-
-    path: str
-    missing: str
-    asked: Callable[[Settings], bool]
-
-
-_LATER: Final = (
-    _Later(
-        path="featureGates.ResourceSlack",
-        missing="no spare room is planned yet",
-        asked=lambda settings: "resource_slack" in settings.feature_gates.model_fields_set,
-    ),
-    _Later(
-        path="autoscaler.slack",
-        missing="no spare room is planned yet",
-        asked=lambda settings: "slack" in settings.autoscaler.model_fields_set,
-    ),
-)
 
 
 def unsupported(settings: Settings) -> tuple[Problem, ...]:
@@ -53,7 +29,6 @@ def notes(settings: Settings) -> list[str]:
     """One sentence for each thing that a file asks for and that will not happen; empty for the defaults."""
     return [
         *(f"{problem}; serve refuses to start with this" for problem in unsupported(settings)),
-        *(f"{later.path}: has no effect in this build: {later.missing}" for later in _LATER if later.asked(settings)),
         *_ineffective(settings),
     ]
 
@@ -61,7 +36,9 @@ def notes(settings: Settings) -> list[str]:
 def _ineffective(settings: Settings) -> Iterator[str]:
     if "autoscaler" in settings.model_fields_set and not settings.autoscaler.enabled and settings.autoscaler != Autoscaler():
         yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
-    extender, scale_down, migration = settings.extender, settings.autoscaler.scale_down, settings.migration
+    if settings.autoscaler.slack != Slack() and not settings.feature_gates.resource_slack:
+        yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
+    extender, migration = settings.extender, settings.migration
     if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
         yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"
     if not extender.bind:
@@ -75,15 +52,23 @@ def _ineffective(settings: Settings) -> Iterator[str]:
             f"({format_duration(extender.http_timeout)}): room promised to a pod may go to another one while "
             "kube-scheduler still waits for its bind"
         )
-    if scale_down.max_drain_parallelism > scale_down.max_scale_down_parallelism:
-        yield (
-            f"autoscaler.scaleDown.maxDrainParallelism: {scale_down.max_drain_parallelism} is more than "
-            f"maxScaleDownParallelism ({scale_down.max_scale_down_parallelism}), which limits drains too"
-        )
+    yield from _scale_down_notes(settings.autoscaler.scale_down)
     for key, value in (("maxPerSource", migration.max_per_source), ("maxPerTarget", migration.max_per_target)):
         if value > migration.max_concurrent:
             yield f"migration.{key}: {value} is more than maxConcurrent ({migration.max_concurrent}), which limits it"
     yield from _listener_notes(settings)
+
+
+def _scale_down_notes(scale_down: ScaleDown) -> Iterator[str]:
+    old, new = scale_down.max_empty_bulk_delete, scale_down.max_scale_down_parallelism
+    if old is not None:
+        instead = f"maxScaleDownParallelism ({new}) counts" if scale_down.parallelism != old else "want maxScaleDownParallelism"
+        yield f"autoscaler.scaleDown.maxEmptyBulkDelete: is deprecated: {instead}"
+    if scale_down.max_drain_parallelism > scale_down.parallelism:
+        yield (
+            f"autoscaler.scaleDown.maxDrainParallelism: {scale_down.max_drain_parallelism} is more than "
+            f"maxScaleDownParallelism ({scale_down.parallelism}), which limits drains too"
+        )
 
 
 def _listener_notes(settings: Settings) -> Iterator[str]:

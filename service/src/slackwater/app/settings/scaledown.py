@@ -150,3 +150,10 @@ class ScaleDown(Section):
     """Which pods keep their node from being removed."""
     drain: Drain = Drain()
     """How pods leave a node that is being removed."""
+
+    @property
+    def parallelism(self) -> int:
+        """`maxScaleDownParallelism`, or where only its old name is set that."""
+        old = self.max_empty_bulk_delete
+        said = "max_scale_down_parallelism" in self.model_fields_set
+        return self.max_scale_down_parallelism if said or old is None else old

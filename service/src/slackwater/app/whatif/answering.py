@@ -4,7 +4,7 @@ One question at a time, in a worker thread, on a copy: the service goes on meanw
 `autoscaler.maxPlanningTime`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import anyio
@@ -12,7 +12,10 @@ import anyio.to_thread
 import msgspec
 
 from slackwater.app.offline.cluster import Cluster, ClusterError
+from slackwater.app.offline.placement import placement_lines
+from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
+from slackwater.app.policy import policy_of
 from slackwater.app.settings import Settings, SettingsError
 from slackwater.app.whatif.configuring import configured, regrouped
 from slackwater.app.whatif.live import Taken, cluster_of
@@ -23,12 +26,31 @@ from slackwater.run.ports import Question, Supposed, WhatIfRefused
 _PATIENCE_SECONDS: Final = 30.0
 
 
-def _scale_up(cluster: Cluster, settings: Settings, supposed: Supposed) -> dict[str, Any]:
-    return scale_up_answer(cluster, settings, accounting=supposed.accounting)
+def _placement(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[Mapping[str, Any]]:
+    policy = policy_of(settings)
+    return placement_lines(
+        cluster,
+        sequential=supposed.sequential,
+        accounting=supposed.accounting,
+        policy=policy.nodes,
+        missing_requests=policy.missing_requests,
+    )
 
 
-#: Each plans on a cluster and settings alone, as on a file.
-_ANSWERS: Final[Mapping[Question, Callable[[Cluster, Settings, Supposed], dict[str, Any]]]] = {"scale-up": _scale_up}
+def _scale_up(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[Mapping[str, Any]]:
+    yield scale_up_answer(cluster, settings, accounting=supposed.accounting)
+
+
+def _scale_down(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[Mapping[str, Any]]:
+    yield scale_down_answer(cluster, settings, accounting=supposed.accounting)
+
+
+#: Each plans on a cluster and settings alone, as on a file, and gives the lines that the command prints.
+_ANSWERS: Final[Mapping[Question, Callable[[Cluster, Settings, Supposed], Iterable[Mapping[str, Any]]]]] = {
+    "placement": _placement,
+    "scale-up": _scale_up,
+    "scale-down": _scale_down,
+}
 
 
 class Answering:
@@ -57,6 +79,6 @@ def _answer(question: Question, taken: Taken, in_force: Settings, supposed: Supp
         settings = configured(in_force, supposed.configuration)
         cluster = regrouped(cluster_of(taken, accounting=supposed.accounting), in_force, settings)
         cluster = suppose(cluster, objects=supposed.objects, remove=supposed.remove)
-        return msgspec.json.encode(_ANSWERS[question](cluster, settings, supposed))
+        return b"".join(msgspec.json.encode(line) + b"\n" for line in _ANSWERS[question](cluster, settings, supposed))
     except (SettingsError, ClusterError) as error:
         raise WhatIfRefused(str(error)) from error

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slackwater.decide.scaleup.groups import Bar
-from slackwater.model.ids import NodeName
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
@@ -65,6 +65,7 @@ class ScaleUpPlan:
     `growths` are the whole plan, before any limit on nodes in creation; a group is there at most once. `schedulable` pods fit
     nodes that exist or are upcoming, perhaps only once the plan's nodes are there. `passed_over` are pods that do not count.
     `not_looked_at` are those beyond the cap on pods in one loop. `notes` are for people: settings that had no effect.
+    `again_at` is when the first pod that is passed over for its age will count.
     """
 
     growths: tuple[Growth, ...] = ()
@@ -73,6 +74,7 @@ class ScaleUpPlan:
     passed_over: tuple[PassedOver, ...] = ()
     not_looked_at: tuple[Pod, ...] = ()
     notes: tuple[str, ...] = ()
+    again_at: UnixTime | None = None
 
     @property
     def n_nodes(self) -> int:

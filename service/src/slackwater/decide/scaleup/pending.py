@@ -131,6 +131,9 @@ def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str 
 
 def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[list[Pod], list[PassedOver], UnixTime | None]:
     """Those that are old enough, those that are not, and when the next one is."""
+    old = now - max(rules.settle_seconds, rules.gpu_settle_seconds, rules.new_pod_seconds)
+    if all(unix_time(pod.created_at) <= old and not pod.scale_up_delay_seconds for pod in pods):
+        return list(pods), [], None  # whose burst each belongs to is not worth finding out: no burst is younger than its pods
     first: dict[tuple[str, Owner | None, bool], float] = {}
     bursts = []
     for pod in pods:

@@ -133,6 +133,8 @@ class _Planning:
             runs = self._runs()
             known = {bundle: self._option(bundle, runs, known.get(bundle)) for bundle in all_bundles}
             options = [option for option in known.values() if option.n_pods]
+            if self._is_over():  # the last choice: what was cut off in its beginnings is no match for a whole one
+                options = [option for option in options if not option.cut] or options
             if not options:
                 return
             self._take(best(options, chain))
@@ -214,6 +216,7 @@ class _Planning:
             unhelpable=tuple(self._unhelpable),
             passed_over=self._demand.passed_over,
             not_looked_at=self._demand.not_looked_at,
+            again_at=self._demand.again_at,
         )
 
     _sites: Sites

@@ -8,7 +8,7 @@ At first one node is tried at a time. Later as many at once as the pods need at 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -39,13 +39,6 @@ _MOVING: Final = frozenset(
 _ONE_BY_ONE: Final = 64
 
 
-class _Tried(NamedTuple):
-    """Where pods went, NOWHERE where they went nowhere; and which of the nodes that were tried got one."""
-
-    at: Rows
-    used: list[int]
-
-
 class TrackedNodes:
     """See the module. Nodes are told by number as in `NewNodes`; a row of the picture that was there before is `~row`."""
 
@@ -64,8 +57,7 @@ class TrackedNodes:
             self._show(before)
             self._stand(kind, self._first + placed)
             return placed
-        at = self._try(kind, count, []).at
-        placed = self._keep(kind, at)
+        placed = self._noted(kind, self._place(kind, count))
         while len(placed) < count and not self.cut:
             more = self._open_some(kind, count - len(placed))
             if not len(more):
@@ -75,22 +67,47 @@ class TrackedNodes:
 
     def _open_some(self, kind: KindId, count: int) -> Rows:
         """Opens nodes that take at least one pod; the node of each pod placed, none where no group helps."""
+        nodes, picture = self._nodes, self._picture
         for groups in self._attempts(kind, count):
-            tried = self._try(kind, count, groups)
-            if tried.used:
-                before = self._nodes.n
-                self._nodes.add([groups[number] for number in tried.used])
-                self._show(before)
-                # Those that stayed empty are not opened: the others move up.
-                number_of = {self._picture_row(before, was): self._first + before + now for now, was in enumerate(tried.used)}
-                at = np.array([number_of.get(row, row) for row in tried.at.tolist()], np.intp)
-                return self._keep(kind, at)
+            first = self._first + nodes.n
+            with picture.fork() as trial:
+                self._add_rows(nodes.n, groups)
+                rows = self._place(kind, count)
+                used = np.unique(rows[rows >= first]) - first
+                if len(used) == len(groups):
+                    trial.commit()
+            if len(used):
+                before = nodes.n
+                nodes.add([groups[number] for number in used.tolist()])
+                if len(used) < len(groups):
+                    rows = self._moved_up(kind, rows, first, before, used)
+                return self._noted(kind, rows)
             if self.cut:
                 break
         return np.zeros(0, np.intp)
 
-    def _picture_row(self, before: int, number: int) -> int:
-        return self._first + before + number
+    def _moved_up(self, kind: KindId, rows: Rows, first: int, before: int, used: Rows) -> Rows:
+        """Nodes that stayed empty are not opened: the others appear, and the pods stand there, one after another."""
+        self._show(before)
+        number_of = {first + was: first + now for now, was in enumerate(used.tolist())}
+        moved = np.array([number_of.get(row, row) for row in rows.tolist()], np.intp)
+        self._stand(kind, moved)
+        return moved
+
+    def _place(self, kind: KindId, count: int) -> Rows:
+        """Places as many pods of the kind as can be on what is there; the row of each that has one."""
+        picture = self._picture
+        found = place_pods(picture, np.full(count, kind), rows=np.arange(picture.n_rows), stop=self._stop)
+        self.cut = self.cut or found.cut
+        placed: Rows = found.rows[found.rows != NOWHERE]
+        return placed
+
+    def _noted(self, kind: KindId, rows: Rows) -> Rows:
+        """Pods of the kind stand on these rows of the picture; the node of each."""
+        new = rows >= self._first
+        self._nodes.note(kind, rows[new] - self._first)
+        found: Rows = np.where(new, rows - self._first, ~rows)
+        return found
 
     def _attempts(self, kind: KindId, count: int) -> list[list[int]]:
         """Which nodes to try together: at first one of each group, the smallest group first."""
@@ -109,25 +126,6 @@ class TrackedNodes:
             budget.take(group, 1)
             many.append(group)
         return [many, *ones]
-
-    def _try(self, kind: KindId, count: int, groups: Sequence[int]) -> _Tried:
-        """Where pods of the kind would go with these nodes there; the picture is as before."""
-        picture, before = self._picture, self._nodes.n
-        with picture.fork():
-            self._add_rows(before, groups)
-            found = place_pods(picture, np.full(count, kind), rows=np.arange(picture.n_rows), stop=self._stop)
-        self.cut = self.cut or found.cut
-        new = found.rows[found.rows >= self._first + before] - self._first - before
-        return _Tried(found.rows, np.unique(new).tolist())
-
-    def _keep(self, kind: KindId, rows: Rows) -> Rows:
-        """Pods stand on rows of the picture for good; the node of each that has one."""
-        rows = rows[rows != NOWHERE]
-        self._stand(kind, rows)
-        new = rows >= self._first
-        self._nodes.note(kind, rows[new] - self._first)
-        found: Rows = np.where(new, rows - self._first, ~rows)
-        return found
 
     def _stand(self, kind: KindId, rows: Rows) -> None:
         if self._picture.of(kind).asks.claims:

@@ -4,10 +4,12 @@ They ask for what the pod asks: amounts, selectors, affinity, tolerations, sprea
 name) they do not ask for.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from slackwater.model.kinds import Kind
-from slackwater.model.objects import Labels
+from slackwater.model.objects import Labels, Pod
+from slackwater.model.placeholders import a_placeholder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +29,8 @@ def like(kind: Kind) -> Kind:
         return kind
     own = replace(asks, claims=(), disks=(), inline_disks=(), resource_claims=(), node_name=None)
     return replace(kind, particulars=own)
+
+
+def specimens(mirrored: Iterable[Mirrored]) -> list[Pod]:
+    """A placeholder like each: what a picture has to know before any is planned for."""
+    return [a_placeholder(0, like(each.kind), each.labels) for each in mirrored]

@@ -57,11 +57,6 @@ def plan_slack(picture: Picture, before: SlackState, demand: SlackDemand, *, now
     return SlackFound(state=SlackState(placeholders=found.placeholders, held=held), settled=found, cuts=cuts)
 
 
-def kinds_of(demand: SlackDemand) -> list[Kind]:
-    """The kinds that read labels: a picture has to be built with them."""
-    return [like(each.kind) for each in demand.mirrored]
-
-
 def _wanted(
     before: SlackState, demand: SlackDemand, now: UnixTime
 ) -> tuple[dict[str, Sequence[Shape]], dict[str, Cut], dict[str, Held]]:

@@ -10,6 +10,8 @@ from slackwater.edge.kube import storage as decoding
 from slackwater.edge.kube.decode import PodDecoder, read_meta, version_number
 from slackwater.edge.kube.resource_type import Found, OnBroken, ResourceType
 from slackwater.edge.kube.wire import Wire
+from slackwater.edge.kube.workloads import decode_workload
+from slackwater.model.buffers import Workload
 from slackwater.model.controllers import Wanted
 from slackwater.model.kinds import KindInterner
 from slackwater.model.objects import Pod
@@ -82,9 +84,23 @@ _WANTING: Final = msgspec.json.Decoder(_WantingWire)
 _DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSetWire)
 
 
-def surroundings(kinds: KindInterner, on_broken: OnBroken) -> tuple[ResourceType[SurroundingKey], ...]:
-    """All of them."""
+def surroundings(
+    kinds: KindInterner, on_broken: OnBroken, *, templates: bool = False
+) -> tuple[ResourceType[SurroundingKey], ...]:
+    """All of them. `templates`: controllers are read with the pods that they would make."""
     daemons = PodDecoder(kinds)
+
+    def controller(group: str, kind: str, count: Callable[[bytes | msgspec.Raw], Wanted] = decode_replicas) -> _Read:
+        def read(raw: bytes | msgspec.Raw) -> Wanted | Workload:
+            wanted = count(raw)
+            if not templates:
+                return wanted
+            found = decode_workload(daemons, (group, kind), raw, replicas=wanted.replicas)
+            # Old revisions of Deployments are most of all ReplicaSets: nobody needs their templates.
+            return found if wanted.replicas or found.slack else wanted
+
+        return read
+
     reads: tuple[tuple[SurroundingKind, str, _Read], ...] = (
         ("namespaces", "/api/v1/namespaces", _namespace),
         ("persistentvolumeclaims", "/api/v1/persistentvolumeclaims", decoding.decode_claim),
@@ -95,15 +111,17 @@ def surroundings(kinds: KindInterner, on_broken: OnBroken) -> tuple[ResourceType
         ("csistoragecapacities", f"{_STORAGE_GROUP}/csistoragecapacities", decoding.decode_capacity),
         ("volumeattachments", f"{_STORAGE_GROUP}/volumeattachments", decoding.decode_attachment),
         ("daemonsets", "/apis/apps/v1/daemonsets", lambda raw: DaemonSet(decode_daemon_set(daemons, raw))),
-        ("replicasets", "/apis/apps/v1/replicasets", decode_replicas),
-        ("replicationcontrollers", "/api/v1/replicationcontrollers", decode_replicas),
-        ("statefulsets", "/apis/apps/v1/statefulsets", decode_replicas),
-        ("jobs", "/apis/batch/v1/jobs", decode_job),
+        ("replicasets", "/apis/apps/v1/replicasets", controller("apps", "ReplicaSet")),
+        ("replicationcontrollers", "/api/v1/replicationcontrollers", controller("", "ReplicationController")),
+        ("statefulsets", "/apis/apps/v1/statefulsets", controller("apps", "StatefulSet")),
+        ("jobs", "/apis/batch/v1/jobs", controller("batch", "Job", decode_job)),
     )
-    return tuple(_resource(kind, path, read, on_broken) for kind, path, read in reads)
+    return tuple(surrounding(kind, path, read, on_broken) for kind, path, read in reads)
 
 
-def _resource(kind: SurroundingKind, path: str, read: _Read, on_broken: OnBroken) -> ResourceType[SurroundingKey]:
+def surrounding(kind: SurroundingKind, path: str, read: _Read, on_broken: OnBroken) -> ResourceType[SurroundingKey]:
+    """One of them. `read` raises ValueError for an object that it cannot read."""
+
     def decode(raw: bytes | msgspec.Raw) -> Found[SurroundingKey]:
         meta = read_meta(raw)
         key = SurroundingKey(meta.namespace, meta.name)

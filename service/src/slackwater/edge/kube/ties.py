@@ -73,6 +73,7 @@ def _texts(annotations: AnnotationsWire | None) -> tuple[str | None, ...]:
         annotations.mirror_pod,
         annotations.config_source,
         annotations.deletion_cost,
+        annotations.slack,
     )
 
 
@@ -91,6 +92,7 @@ def _ties(meta: MetaWire, local: tuple[str, ...]) -> Ties:
         safe_to_evict=_SAFE_TO_EVICT.get(annotations.safe_to_evict or ""),
         local_volumes=tuple(name for name in local if name not in given_free),
         deletion_cost=_whole(annotations.deletion_cost),
+        slack=(annotations.slack or "").strip(),
     )
 
 

@@ -23,6 +23,7 @@ from slackwater_protocol.names import (
     SAFE_TO_EVICT,
     SAFE_TO_EVICT_LOCAL_VOLUMES,
     SCALE_UP_DELAY,
+    SLACK,
 )
 
 #: The API always writes text; people's files also hold numbers.
@@ -50,6 +51,7 @@ class AnnotationsWire(Struct, gc=False):
     preempting: str | None = field(name=PREEMPTING, default=None)
     deletion_cost: str | None = field(name=POD_DELETION_COST, default=None)
     scale_up_delay: str | None = field(name=SCALE_UP_DELAY, default=None)
+    slack: str | None = field(name=SLACK, default=None)
 
 
 class OwnerWire(Wire):

@@ -63,6 +63,8 @@ KINDS: Final = (
     ResourceKind(prefix="/apis/apps/v1", plural="statefulsets", kind="StatefulSet", counted=True, halves=True),
     ResourceKind(prefix="/api/v1", plural="replicationcontrollers", kind="ReplicationController", counted=True, halves=True),
     ResourceKind(prefix="/apis/batch/v1", plural="jobs", kind="Job", counted=True, halves=True),
+    ResourceKind(prefix="/apis/apps/v1", plural="deployments", kind="Deployment", counted=True, halves=True),
+    ResourceKind(prefix="/api/v1", plural="podtemplates", kind="PodTemplate", counted=True),
     ResourceKind(prefix=_STORAGE, plural="storageclasses", kind="StorageClass", namespaced=False),
     ResourceKind(prefix=_STORAGE, plural="csinodes", kind="CSINode", namespaced=False),
     ResourceKind(prefix=_STORAGE, plural="csidrivers", kind="CSIDriver", namespaced=False),

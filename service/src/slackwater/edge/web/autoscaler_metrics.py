@@ -14,6 +14,7 @@ from slackwater.edge.web.histograms import histogram
 from slackwater.model.hindrances import Hindrance
 from slackwater.run.loops.counts import FUNCTIONS, LoopCounts
 from slackwater.run.loops.record import LoopRecord
+from slackwater.run.loops.slack_shares import slack_shares
 
 _PREFIX: Final = "cluster_autoscaler_"
 
@@ -32,6 +33,7 @@ class AutoscalerCollector(Collector):
         yield from _counted(self._counts)
         yield from _shrinking(record, self._counts)
         yield from _own(record, self._counts)
+        yield from _slack(record)
 
 
 def _gauge(name: str, meaning: str, *, labels: tuple[str, ...] = ()) -> GaugeMetricFamily:
@@ -145,4 +147,27 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
         "slackwater_autoscaler_serving_loop_seconds",
         "What the last loop took of the loop that answers kube-scheduler.",
         value=0.0 if record is None else record.spent.serving,
+    )
+
+
+def _slack(record: LoopRecord | None) -> Iterator[Metric]:
+    plan = None if record is None else record.slack
+    count = GaugeMetricFamily(
+        "slackwater_slack_placeholders", "Placeholders that keep room, by whom they are for.", labels=["source", "state"]
+    )
+    cpu = GaugeMetricFamily("slackwater_slack_cpu_cores", "Room that placeholders keep on nodes now.", labels=["source"])
+    memory = GaugeMetricFamily("slackwater_slack_memory_bytes", "Room that placeholders keep on nodes now.", labels=["source"])
+    for source, share in slack_shares(plan).items() if plan is not None else ():
+        for state in ("placed", "coming", "homeless"):
+            count.add_metric([source, state], getattr(share, state))
+        cpu.add_metric([source], share.placed_amount.cpu / 1000)
+        memory.add_metric([source], share.placed_amount.memory)
+    yield from (count, cpu, memory)
+    yield GaugeMetricFamily(
+        "slackwater_slack_nodes", "Nodes that are there for slack alone.", value=0 if plan is None else plan.alone
+    )
+    yield GaugeMetricFamily(
+        "slackwater_slack_pushed_off",
+        "Placeholders that had to leave their place in the last loop.",
+        value=0 if plan is None else len(plan.pushed),
     )

@@ -70,9 +70,15 @@ class Explanation(BaseModel):
     notes: Annotated[list[str], Field(description="What could not be judged. Left out where everything was.")] = []
 
 
+class Unexplained(BaseModel):
+    """Why there is no explanation."""
+
+    detail: str
+
+
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    _NOT_FOUND: {"description": "There is no such object; `detail` names it."},
-    _NOT_NOW: {"description": "Not everything was listed once, or other questions are being answered."},
+    _NOT_FOUND: {"model": Unexplained, "description": "There is no such object; `detail` names it."},
+    _NOT_NOW: {"model": Unexplained, "description": "Not everything was listed once, or other questions are being answered."},
 }
 
 #: What can be asked about: the part of the path, what it is, whether it has a namespace, and the summary.

@@ -11,10 +11,13 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from slackwater.edge.web.callers import FORBIDDEN_ANSWER, check_caller
+from slackwater.edge.web.whatifanswers import PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater.run.ports import Question, Supposed, WhatIf, WhatIfRefused
 
 #: Ten thousand pods with everything that an API server says of them.
 LARGEST_BODY: Final = 1 << 26
+_JSON: Final = "application/json"
+_LINES: Final = "application/x-ndjson"
 _BAD: Final = 400
 _TOO_LARGE: Final = 413
 _NOT_NOW: Final = 503
@@ -51,55 +54,9 @@ class WhatIfBody(BaseModel):
     accounting: Annotated[
         bool, Field(description="Our own rules count too: missing requests, system amounts, Reserved. As `--accounting`.")
     ] = False
-
-
-class Refusal(BaseModel):
-    """Why a group takes a pod on no new node, in kube-scheduler's words."""
-
-    plugin: str
-    reasons: list[str]
-    code: Annotated[str, Field(description="Unschedulable or UnschedulableAndUnresolvable.")]
-
-
-class GroupGrowth(BaseModel):
-    """One group of the plan."""
-
-    name: str
-    newNodes: Annotated[int, Field(description="Before any cap on nodes in creation.")]
-    pods: Annotated[list[str], Field(description="As ns/name.")]
-
-
-class Placed(BaseModel):
-    """A pod that fits a node which is there, or on its way."""
-
-    pod: str
-    node: str
-
-
-class Unhelpable(BaseModel):
-    """A pod that no group helps."""
-
-    pod: str
-    groups: dict[str, Refusal]
-
-
-class NotCounted(BaseModel):
-    """A pod that gets no node now."""
-
-    pod: str
-    reason: str
-
-
-class ScaleUpAnswer(BaseModel):
-    """What `slackwater simulate scale-up -o json` prints."""
-
-    groups: list[GroupGrowth]
-    schedulable: list[Placed]
-    unhelpable: list[Unhelpable]
-    notCounted: Annotated[list[NotCounted], Field(description="Left out where empty.")] = []
-    notLookedAt: Annotated[list[str], Field(description="Beyond `scaleUp.maxPods`. Left out where empty.")] = []
-    skipped: Annotated[list[str], Field(description="What could not be judged. Left out where empty.")] = []
-    seconds: Annotated[float, Field(description="From the copy of the picture to the plan.")]
+    sequential: Annotated[
+        bool, Field(description="Of placement alone: each pod stands on its place before the next is judged.")
+    ] = False
 
 
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
@@ -123,10 +80,32 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool], certifi
         if not ready():
             raise HTTPException(_NOT_NOW, "the picture is not complete yet, see /readyz")
         supposed = _read(await _body_of(request))
+        if supposed.sequential and question != "placement":
+            raise HTTPException(_BAD, f"sequential: got it for {question}, want it for placement alone")
         try:
-            return Response(await ask(question, supposed), media_type="application/json")
+            return Response(await ask(question, supposed), media_type=_LINES if question == "placement" else _JSON)
         except WhatIfRefused as refused:
             raise HTTPException(_NOT_NOW if refused.busy else _BAD, str(refused)) from refused
+
+    @app.post(
+        "/simulate/placement",
+        summary="Where each pending pod could go, and why not elsewhere: one line of JSON for each",
+        response_class=Response,
+        responses={**_ANSWERS, 200: {"model": PlacementLine, "description": "A line of JSON for each pod."}},
+        openapi_extra=_body_schema(),
+    )
+    async def placement(request: Request) -> Response:
+        return await answer("placement", request)
+
+    @app.post(
+        "/simulate/scale-down",
+        summary="Which nodes could go together now, and why the others stay",
+        response_model=ScaleDownAnswer,
+        responses=_ANSWERS,
+        openapi_extra=_body_schema(),
+    )
+    async def scale_down(request: Request) -> Response:
+        return await answer("scale-down", request)
 
     @app.post(
         "/simulate/scale-up",
@@ -165,7 +144,8 @@ def _read(body: bytes) -> Supposed:
         raise HTTPException(_BAD, "; ".join(problems)) from error
     return Supposed(
         objects=said.objects,
-        remove=[named.model_dump() for named in said.remove],
+        remove=tuple(named.model_dump() for named in said.remove),
         configuration=said.configuration,
         accounting=said.accounting,
+        sequential=said.sequential,
     )

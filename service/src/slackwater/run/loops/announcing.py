@@ -13,6 +13,7 @@ from slackwater.model.effects import Announce
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
+from slackwater.model.placeholders import is_placeholder
 from slackwater.world.fleet.census import Grow
 
 #: Events of one loop; more important pods first.
@@ -56,7 +57,8 @@ def triggered(growths: Iterable[tuple[Growth, Grow, int]]) -> Iterator[Announce]
         note = f"pod triggered scale-up: [{{{call.group} {call.seen}->{call.to} (max: {most})}}]"
         for pods in growth.nodes[: call.nodes]:
             for pod in pods:
-                yield _event(pod, "TriggeredScaleUp", note)
+                if not is_placeholder(pod):  # there is no such object
+                    yield _event(pod, "TriggeredScaleUp", note)
 
 
 def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:

@@ -5,8 +5,9 @@
     act     what the limits leave of the plan is asked of the providers; people are told
 
 It runs each `interval_seconds`, and earlier when pods have become unschedulable or nodes that others wait behind have become
-ready, a moment after the last of them. One log line and one record for each loop. A loop that fails is logged, and the next
-one comes later. Nothing it remembers has to outlive the process: see `world.fleet`.
+ready, a moment after the last of them, or when pods that were too young have come of age. One log line and one record for each
+loop. A loop that fails is logged, and the next one comes later. Nothing it remembers has to outlive the process: see
+`world.fleet`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from slackwater.decide.scaleup.outcome import Growth, ScaleUpPlan
 from slackwater.model.effects import Effect
 from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.objects import Pod
+from slackwater.model.placeholders import is_placeholder
 from slackwater.run.loops.acting import Actor, Done
 from slackwater.run.loops.announcing import Announcer, not_triggered, triggered
 from slackwater.run.loops.clocks import Clocks, Watch
@@ -31,6 +33,8 @@ from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent, is_hea
 from slackwater.run.loops.sensing import Senses, Sensor
 from slackwater.run.loops.shrink_planning import ShrinkPlan
 from slackwater.run.loops.shrinking import Shrinking, ShrinkRecord
+from slackwater.run.loops.slack_planning import SlackPlan
+from slackwater.run.loops.slack_shares import slack_problems
 from slackwater.world.fleet.census import Wish
 from slackwater.world.fleet.fleet import Fleet
 
@@ -98,6 +102,8 @@ class Autoscaler:
         self.last: LoopRecord | None = None
         self._loops = 0
         self._failures_in_a_row = 0
+        #: When pods that were passed over for their age begin to count.
+        self._again_at: UnixTime | None = None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -131,9 +137,15 @@ class Autoscaler:
         if self._failures_in_a_row:
             await anyio.sleep(self._config.interval_seconds * min(2**self._failures_in_a_row, _LONGEST_BACKOFF))
             return
-        with anyio.move_on_after(self._config.interval_seconds):
+        with anyio.move_on_after(self._pause()):
             await self._woken.wait()
             await self._settled()
+
+    def _pause(self) -> float:
+        interval = self._config.interval_seconds
+        if self._again_at is None:
+            return interval
+        return min(interval, max(self._again_at - self._clocks.wall(), self._config.settle_seconds))
 
     async def _settled(self) -> None:
         """A burst is planned for as a whole."""
@@ -158,6 +170,7 @@ class Autoscaler:
         inquiry = await self._sense(turn)
         marks.append(self._clocks.clock())
         plans = await self._plan(inquiry)
+        self._again_at = plans.scale_up.again_at
         marks.append(self._clocks.clock())
         turn.events_left_out = await self._act(plans, turn)
         marks.append(self._clocks.clock())
@@ -175,6 +188,7 @@ class Autoscaler:
             census=census,
             barred={name: why for name, each in census.items() if (why := each.closed(now)) is not None},
             daemons=self._sensor.daemons,
+            askers=self._sensor.askers,
             now=turn.at,
             shrink=None if self._shrinking is None else self._shrinking.sense(census, self._sensor.replicas),
         )
@@ -191,6 +205,7 @@ class Autoscaler:
         """What the plans ask for, as far as it may be done now; how many Events were left out."""
         left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
         turn.shrink = self._shrink(plans.shrink, turn.watch)
+        turn.slack = plans.slack
         return left_out
 
     def _shrink(self, plan: ShrinkPlan | None, watch: Watch) -> ShrinkRecord | None:
@@ -222,8 +237,12 @@ class Autoscaler:
 
     def _still_wanted(self, growth: Growth) -> Growth:
         """The world went on while the plan was made: nodes whose pods have all found a place are not asked for."""
-        nodes = tuple(pods for pods in growth.nodes if not pods or any(map(self._waits, pods)))
+        nodes = tuple(pods for pods in growth.nodes if self._is_wanted([pod for pod in pods if not is_placeholder(pod)]))
         return growth if len(nodes) == growth.count else Growth(group=growth.group, nodes=nodes)
+
+    def _is_wanted(self, pods: Sequence[Pod]) -> bool:
+        """Nodes for a group's minimum, and for placeholders alone, have no pods that could find a place elsewhere."""
+        return not pods or any(map(self._waits, pods))
 
     def _waits(self, pod: Pod) -> bool:
         now = self._world.pods.known(pod.uid)
@@ -242,6 +261,7 @@ class _Turn:
     notes: Sequence[str] = ()
     events_left_out: int = 0
     shrink: ShrinkRecord | None = None
+    slack: SlackPlan | None = None
 
     def record(self, fleet: Fleet, generation: Generation, plan: ScaleUpPlan, marks: Sequence[Instant]) -> LoopRecord:
         """`marks`: when it began, had sensed, had planned, and was done."""
@@ -262,10 +282,11 @@ class _Turn:
             failed=done.failed,
             silent=tuple(sorted(self.silent)),
             problems=(*self.silent.values(), *done.problems),
-            notes=(*self.notes, *plan.notes),
+            notes=(*self.notes, *plan.notes, *(slack_problems(self.slack) if self.slack else ())),
             events_left_out=self.events_left_out,
             spent=Spent(sense=sense, plan=planned, act=act, serving=watch.total, longest=watch.longest),
             shrink=self.shrink,
+            slack=self.slack,
         )
 
 
@@ -277,7 +298,7 @@ def _wishes(growth: Growth) -> list[Wish]:
 
 def _counts(plan: ScaleUpPlan) -> PendingCounts:
     return PendingCounts(
-        helped=sum(len(pods) for growth in plan.growths for pods in growth.nodes),
+        helped=sum(not is_placeholder(pod) for growth in plan.growths for pods in growth.nodes for pod in pods),
         schedulable=len(plan.schedulable),
         unhelpable=sum(len(found.pods) for found in plan.unhelpable),
         passed_over=len(plan.passed_over),
@@ -305,6 +326,7 @@ def _tell(record: LoopRecord) -> None:
         deleted=dict(record.deleted),
         problems=list(record.problems),
         **({} if record.shrink is None else _told(record.shrink)),
+        **({} if record.slack is None else _told_slack(record.slack)),
     )
 
 
@@ -317,4 +339,15 @@ def _told(shrink: ShrinkRecord) -> dict[str, object]:
         "ended": {end.order.node: str(end.hindrance or end.outcome) for end in shrink.ended},
         "under_way": shrink.under_way[0],
         "homeless": shrink.homeless,
+    }
+
+
+def _told_slack(slack: SlackPlan) -> dict[str, object]:
+    placeholders = slack.state.placeholders
+    return {
+        "slack": len(placeholders),
+        "slack_placed": sum(each.place is not None for each in placeholders),
+        "slack_coming": len(slack.coming),
+        "slack_pushed": len(slack.pushed),
+        "nodes_for_slack": slack.alone,
     }

@@ -9,6 +9,7 @@ import yaml
 from slackwater.model.ids import UnixTime
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.shrinking import ShrinkRecord
+from slackwater.run.loops.slack_shares import slack_document
 from slackwater.run.ports import ProviderError
 from slackwater.world.fleet.census import Census, Grow
 
@@ -50,6 +51,7 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
         "notes": list(record.notes),
         "eventsLeftOut": record.events_left_out,
         "scaleDown": None if record.shrink is None else _shrink(record.shrink),
+        "slack": None if record.slack is None else slack_document(record.slack),
     }
 
 

@@ -10,44 +10,73 @@ from dataclasses import replace
 
 from slackwater.decide.scaleup.existing import give_way
 from slackwater.decide.scaleup.groups import Bar, BarKind, GrowableGroup
-from slackwater.decide.scaleup.outcome import PassedOver, ScaleUpPlan
+from slackwater.decide.scaleup.outcome import PassedOver
 from slackwater.decide.scaleup.pending import Demand, which_count
 from slackwater.decide.scaleup.plan import plan_scale_up
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.scaleup.template import template_of
+from slackwater.decide.slack.mirrored import specimens
+from slackwater.decide.slack.rule import SlackPolicy
+from slackwater.decide.slack.state import SlackState
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import Amounts
+from slackwater.run.loops.asking import Asking, asking_now
 from slackwater.run.loops.planning import Inquiry
+from slackwater.run.loops.slack_planning import Planned, SlackInquiry, plan_with_slack
+from slackwater.run.loops.tenancy import PodsTenancy
 from slackwater.simulate.mirror import Mirror
 from slackwater.world.fleet.census import Census
 
 
 class GrowthPlanner:
     """Implements `run.loops.planning.ScaleUpPlanner`. `policy` is asked for once a loop; `refuses` says why our own filter
-    would let no pod like this one pass, whatever the node."""
+    would let no pod like this one pass, whatever the node. `slack` is asked for once a loop too; None: no slack is planned."""
 
-    def __init__(self, policy: Callable[[], ScaleUpPolicy], *, refuses: Callable[[Pod], str | None]) -> None:
+    def __init__(
+        self,
+        policy: Callable[[], ScaleUpPolicy],
+        *,
+        refuses: Callable[[Pod], str | None],
+        slack: Callable[[], SlackPolicy | None] = lambda: None,
+    ) -> None:
         self._policy = policy
+        self._slack = slack
+        self._slack_state = SlackState()
         self._refuses = refuses
         self._hints: Mapping[PodUid, NodeName] = {}
         self._templates: dict[GroupName, Node] = {}
 
-    def __call__(self, mirror: Mirror, inquiry: Inquiry, stop: Callable[[], bool]) -> ScaleUpPlan:
-        policy = self._policy()
+    def __call__(self, mirror: Mirror, inquiry: Inquiry, stop: Callable[[], bool]) -> Planned:
+        policy, slack = self._policy(), self._slack()
         demand = self._demand(mirror, inquiry.now, policy)
         groups = [self._group(mirror, census, inquiry, policy) for census in inquiry.census.values()]
         standing = [pod for group in groups if group.template is not None for pod in group.template.standing]
-        mirror.learn(standing)
+        asking = Asking() if slack is None else asking_now(mirror, inquiry.askers)
+        mirror.learn([*standing, *specimens(asking.mirrored)])
         picture = mirror.picture
         with picture.fork():
             give_way(picture, mirror.standing_below(policy.pending.priority_cutoff))
             for census in inquiry.census.values():
                 _leave_out(mirror, census)
-            plan = plan_scale_up(picture, demand, groups, policy=policy, clock=_until(stop), hints=self._hints)
-        self._hints = {pod.uid: name for pod, name in plan.schedulable}
-        return plan
+            if slack is None:
+                plan = plan_scale_up(picture, demand, groups, policy=policy, clock=_until(stop), hints=self._hints)
+                found = Planned(plan=plan)
+            else:
+                found = plan_with_slack(
+                    picture,
+                    demand,
+                    groups,
+                    policy=policy,
+                    clock=_until(stop),
+                    slack=SlackInquiry(policy=slack, now=inquiry.now, asking=asking, state=self._slack_state),
+                    tenancy=PodsTenancy(mirror),
+                    hints=self._hints,
+                )
+        self._slack_state = SlackState() if found.slack is None else found.slack.state
+        self._hints = {pod.uid: name for pod, name in found.plan.schedulable}
+        return found
 
     def _demand(self, mirror: Mirror, now: UnixTime, policy: ScaleUpPolicy) -> Demand:
         """Pods that our own filter would refuse everywhere are helped by no node."""

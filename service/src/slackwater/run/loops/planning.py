@@ -15,11 +15,13 @@ import anyio.to_thread
 from anyio import get_cancelled_exc_class
 
 from slackwater.decide.scaleup.outcome import ScaleUpPlan
+from slackwater.model.buffers import NO_ASKERS, Askers
 from slackwater.model.changes import Changes
 from slackwater.model.ids import UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.run.loops.shrink_planning import ShrinkInquiry, ShrinkPlan, plan_shrinking, room_needed_again, staying
+from slackwater.run.loops.slack_planning import Planned, SlackPlan
 from slackwater.simulate.mirror import Mirror
 from slackwater.world.fleet.census import Census
 
@@ -29,21 +31,23 @@ _SWITCH_SECONDS: Final = 1e-4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """What is to be planned for. `barred` says of groups that may not grow why. `daemons` are pods of DaemonSets."""
+    """What is to be planned for. `barred` says of groups that may not grow why. `daemons` are pods of DaemonSets. `askers`
+    want placeholders that are like pods."""
 
     changes: Changes
     census: Mapping[GroupName, Census]
     barred: Mapping[GroupName, str] = field(default_factory=dict)
     daemons: tuple[Pod, ...] = ()
+    askers: Askers = NO_ASKERS
     now: UnixTime
     #: None: nothing is to be removed.
     shrink: ShrinkInquiry | None = None
 
 
 class ScaleUpPlanner(Protocol):
-    """Plans growth on the mirror's picture, which is as before afterwards. `stop` cuts it off."""
+    """Plans growth, and slack, on the mirror's picture, which is as before afterwards. `stop` cuts it off."""
 
-    def __call__(self, mirror: Mirror, inquiry: Inquiry, stop: Callable[[], bool]) -> ScaleUpPlan: ...
+    def __call__(self, mirror: Mirror, inquiry: Inquiry, stop: Callable[[], bool]) -> Planned: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,7 @@ class Plans:
 
     scale_up: ScaleUpPlan
     seconds: Mapping[str, float]
+    slack: SlackPlan | None = None
     shrink: ShrinkPlan | None = None
 
 
@@ -84,24 +89,24 @@ class Planning:
         began = time.perf_counter()
         self._mirror.take(inquiry.changes)
         taken = time.perf_counter()
-        plan, shrink = self._scale_up(self._mirror, inquiry, self._is_stopped), None
+        found, shrink = self._scale_up(self._mirror, inquiry, self._is_stopped), None
         planned = time.perf_counter()
         seconds = {"mirror": taken - began, "scaleUp": planned - taken}
         if inquiry.shrink is not None:
-            plan, shrink = self._shrink(inquiry, inquiry.shrink, plan)
+            found, shrink = self._shrink(inquiry, inquiry.shrink, found)
             seconds["scaleDown"] = time.perf_counter() - planned
-        return Plans(scale_up=plan, seconds=seconds, shrink=shrink)
+        return Plans(scale_up=found.plan, seconds=seconds, slack=found.slack, shrink=shrink)
 
-    def _shrink(self, inquiry: Inquiry, shrink: ShrinkInquiry, plan: ScaleUpPlan) -> tuple[ScaleUpPlan, ShrinkPlan]:
+    def _shrink(self, inquiry: Inquiry, shrink: ShrinkInquiry, found: Planned) -> tuple[Planned, ShrinkPlan]:
         """Where removals are given up for pods, growth is planned anew with their nodes."""
         mirror = self._mirror
         mirror.learn([eviction.pod for eviction in shrink.state.recent_evictions], more=True)
-        given_up = room_needed_again(mirror, shrink, plan)
+        given_up = room_needed_again(mirror, shrink, found.plan)
         with staying(mirror, given_up):
             if given_up:
-                plan = self._scale_up(mirror, inquiry, self._is_stopped)
-            found = plan_shrinking(mirror, shrink, inquiry.census, plan, given_up, now=inquiry.now, stop=self._is_stopped)
-        return plan, found
+                found = self._scale_up(mirror, inquiry, self._is_stopped)
+            plan = plan_shrinking(mirror, shrink, inquiry.census, found, given_up, now=inquiry.now, stop=self._is_stopped)
+        return found, plan
 
     def _is_stopped(self) -> bool:
         return self._stopped

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.run.loops.shrinking import ShrinkRecord
+from slackwater.run.loops.slack_planning import SlackPlan
 from slackwater.run.ports import ProviderError
 from slackwater.world.fleet.census import Census, Grow, Queued
 
@@ -69,6 +70,8 @@ class LoopRecord:
     spent: Spent = field(default_factory=Spent)
     #: None where no nodes are removed.
     shrink: ShrinkRecord | None = None
+    #: None where no slack is planned.
+    slack: SlackPlan | None = None
 
     @property
     def healthy(self) -> bool:

@@ -8,6 +8,7 @@ import anyio
 import anyio.lowlevel
 import structlog
 
+from slackwater.model.buffers import NO_ASKERS
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.controllers import Targets
 from slackwater.model.ids import Instant, NodeName, UnixTime
@@ -56,6 +57,8 @@ class Sensor:
         self._timeout = timeout_seconds
         #: Pods of DaemonSets, as far as they are known.
         self.daemons: tuple[Pod, ...] = ()
+        #: What wants placeholders like pods, as far as it is known.
+        self.askers = NO_ASKERS
         #: How many pods controllers want.
         self.replicas: Targets = {}
 
@@ -91,6 +94,8 @@ class Sensor:
             around = self._senses.surroundings.changes()
             if around.daemons is not None:
                 self.daemons = around.daemons
+            if around.askers is not None:
+                self.askers = around.askers
             if around.replicas is not None:
                 self.replicas = around.replicas
             return collector.rest((nodes, pods), around)

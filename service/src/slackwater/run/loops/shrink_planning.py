@@ -19,6 +19,8 @@ from slackwater.decide.scaleup.outcome import ScaleUpPlan
 from slackwater.model.controllers import Targets
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
+from slackwater.model.objects import Pod
+from slackwater.run.loops.slack_planning import Planned, SlackPlan
 from slackwater.simulate.mirror import Mirror
 from slackwater.world.fleet.census import Census
 
@@ -69,14 +71,14 @@ def plan_shrinking(
     mirror: Mirror,
     inquiry: ShrinkInquiry,
     census: Mapping[GroupName, Census],
-    growth: ScaleUpPlan,
+    found: Planned,
     given_up: tuple[NodeName, ...],
     *,
     now: UnixTime,
     stop: Callable[[], bool],
 ) -> ShrinkPlan:
     """The picture is as before afterwards."""
-    began = time.monotonic()
+    growth, began = found.plan, time.monotonic()
     state = inquiry.state
     for name in given_up:
         state = state.ended(name)
@@ -84,19 +86,20 @@ def plan_shrinking(
     def over() -> bool:
         return stop() or (inquiry.timeout_seconds > 0 and time.monotonic() - began > inquiry.timeout_seconds)
 
-    known = {name: found for name, found in census.items() if found.known}
-    starting = {name for found in known.values() for name in found.starting}
-    membership = Membership(found.group for found in known.values())
+    known = {name: each for name, each in census.items() if each.known}
+    starting = {name for each in known.values() for name in each.starting}
+    membership = Membership(each.group for each in known.values())
     members = ((name, membership.group_of(node)) for name, node in mirror.nodes.items() if name not in starting)
     scene = Scene(
         picture=mirror.picture,
         standing=mirror,
-        groups={name: found.group for name, found in known.items()},
+        groups={name: each.group for name, each in known.items()},
         group_of={name: group for name, group in members if group is not None},
         budgets=mirror.budgets,
         replicas=inquiry.replicas,
         arriving=frozenset(name for _, name in growth.schedulable),
         pending=tuple(mirror.pending.values()),
+        placeholders=_standing_there(mirror, found.slack),
     )
     with _settled(mirror, growth):
         plan = plan_scale_down(state, scene, inquiry.policy, now=now, stop=over)
@@ -104,6 +107,13 @@ def plan_shrinking(
     if homeless is not None and homeless.node in inquiry.revocable and homeless.node not in given_up:
         given_up = (*given_up, homeless.node)
     return ShrinkPlan(plan=plan, given_up=given_up, seconds=time.monotonic() - began)
+
+
+def _standing_there(mirror: Mirror, slack: SlackPlan | None) -> tuple[Pod, ...]:
+    """Placeholders on nodes that exist: for those on their way no node has to stay."""
+    if slack is None:
+        return ()
+    return tuple(each.pod for each in slack.state.placeholders if each.place in mirror.nodes)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ absent: where it is asked from (the loop, or a file), and how long anything is r
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from slackwater.decide.scaleup.pending import Demand
 from slackwater.decide.scaleup.plan import plan_scale_up
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.slack.ground import Ground, Site, ground_of
-from slackwater.decide.slack.mirrored import Mirrored
 from slackwater.decide.slack.plan import SlackDemand, SlackFound, plan_slack
 from slackwater.decide.slack.rule import SlackPolicy
 from slackwater.decide.slack.sizing import Cut
@@ -31,6 +30,7 @@ from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
+from slackwater.run.loops.asking import Asking
 from slackwater.run.loops.tenancy import PodsTenancy
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
@@ -45,7 +45,7 @@ class SlackInquiry:
 
     policy: SlackPolicy
     now: UnixTime
-    mirrored: tuple[Mirrored, ...] = ()
+    asking: Asking = field(default_factory=Asking)
     state: SlackState = field(default_factory=SlackState)
 
 
@@ -54,7 +54,8 @@ class SlackPlan:
     """`state.placeholders` are all there are; those with a place stand on nodes that are there or on their way.
 
     `coming` will stand on nodes that the plan asks for; `unhelpable` fit nowhere, and no group may grow for them. `pushed` are
-    numbers of placeholders that had to leave their place. `alone`: nodes that are there for slack alone.
+    numbers of placeholders that had to leave their place. `alone`: nodes that are there for slack alone. `asking`: who wanted
+    placeholders like pods.
     """
 
     state: SlackState
@@ -63,6 +64,7 @@ class SlackPlan:
     cuts: Mapping[str, Cut]
     pushed: tuple[int, ...]
     alone: int
+    asking: Asking = field(default_factory=Asking)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +92,22 @@ def plan_with_slack(
     with picture.fork():
         stage = _Stage(picture, groups, plan, policy.system)
         grounds = stage.grounds(slack.policy, tenancy, demand.counted)
-        asked = SlackDemand(policy=slack.policy, grounds=grounds, mirrored=slack.mirrored)
+        asked = SlackDemand(policy=slack.policy, grounds=grounds, mirrored=slack.asking.mirrored)
         found = plan_slack(picture, slack.state, asked, now=slack.now)
         alone = stage.alone(found, tenancy)
         left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - alone, 0)
         more = stage.grow(found.settled.homeless, policy=policy, clock=clock, most=left)
-    return _together(plan, stage, found, more, alone)
+    together = _together(plan, stage, found, more)
+    own = SlackPlan(
+        state=together.state,
+        coming=together.coming,
+        unhelpable=more.unhelpable,
+        cuts=found.cuts,
+        pushed=found.settled.pushed,
+        alone=alone,
+        asking=slack.asking,
+    )
+    return Planned(plan=replace(plan, growths=together.growths), slack=own)
 
 
 class _Stage:
@@ -103,10 +115,12 @@ class _Stage:
 
     def __init__(self, picture: Picture, groups: Sequence[GrowableGroup], plan: ScaleUpPlan, system: Amounts) -> None:
         self._picture, self._groups, self._plan, self._system = picture, groups, plan, system
+        #: The groups of the rows of nodes on their way.
+        self._upcoming: dict[int, GroupName] = {}
         for group in groups:
             if group.template is not None:
                 names = [upcoming_name(group.name, number) for number in range(group.upcoming)]
-                add_nodes(picture, group.template, names, system=system)
+                self._upcoming.update(dict.fromkeys(add_nodes(picture, group.template, names, system=system), group.name))
         self._there = picture.n_rows
         #: Of the rows of new nodes: the group, and which of its new nodes.
         self.new: dict[int, tuple[GroupName, int]] = {}
@@ -149,7 +163,7 @@ class _Stage:
         for row in np.unique(found.settled.rows[found.settled.rows != NOWHERE]).tolist():
             if row in self._real or row in self.new or tenancy.in_use(Row(row)):
                 continue
-            name = membership.group_of(self._picture.facts.nodes[row])
+            name = self._upcoming.get(row) or membership.group_of(self._picture.facts.nodes[row])
             if name is not None:
                 counts[name] = counts.get(name, 0) + 1
         groups = {group.name: group.group for group in self._groups}
@@ -181,7 +195,13 @@ class _Stage:
         return plan_scale_up(self._picture, asked, groups, policy=own, clock=clock)
 
 
-def _together(plan: ScaleUpPlan, stage: _Stage, found: SlackFound, more: ScaleUpPlan, alone: int) -> Planned:
+class _Together(NamedTuple):
+    growths: tuple[Growth, ...]
+    state: SlackState
+    coming: Mapping[int, GroupName]
+
+
+def _together(plan: ScaleUpPlan, stage: _Stage, found: SlackFound, more: ScaleUpPlan) -> _Together:
     """One plan of growth, the pods' nodes first; and the placeholders with what became of each."""
     nodes = {growth.group: [list(pods) for pods in growth.nodes] for growth in plan.growths}
     coming: dict[int, GroupName] = {}
@@ -200,15 +220,7 @@ def _together(plan: ScaleUpPlan, stage: _Stage, found: SlackFound, more: ScaleUp
         coming.update({numbers[pod.uid]: growth.group for pod in growth.pods})
     order = dict.fromkeys(growth.group for growth in (*plan.growths, *more.growths))
     growths = tuple(Growth(group=name, nodes=tuple(map(tuple, nodes[name]))) for name in order)
-    slack = SlackPlan(
-        state=replace(found.state, placeholders=tuple(kept)),
-        coming=coming,
-        unhelpable=more.unhelpable,
-        cuts=found.cuts,
-        pushed=found.settled.pushed,
-        alone=alone,
-    )
-    return Planned(plan=replace(plan, growths=growths), slack=slack)
+    return _Together(growths, replace(found.state, placeholders=tuple(kept)), coming)
 
 
 def _room(group: GrowableGroup) -> Amounts:

@@ -51,4 +51,4 @@ class PodsTenancy:
 def comes_again(pod: Pod) -> bool:
     """Is room kept for pods as large as this one?"""
     owner = pod.ties.owner
-    return not is_daemon(pod) and not (owner is not None and owner.kind == "StatefulSet")
+    return not is_daemon(pod) and pod.ties.slack != "0" and not (owner is not None and owner.kind == "StatefulSet")

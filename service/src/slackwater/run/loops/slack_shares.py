@@ -1,0 +1,91 @@
+"""What a plan of slack comes to, source by source: for the log, `/dumpstate`, metrics, and `slackwater simulate`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.decide.slack.sizing import MOST_PIECES
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.run.loops.slack_planning import SlackPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackShare:
+    """Placeholders of one source, and how many of them stand somewhere, will stand on nodes asked for, and fit nowhere.
+
+    `amount` is what all ask for together, `placed_amount` what those do that stand somewhere.
+    """
+
+    placeholders: int = 0
+    placed: int = 0
+    coming: int = 0
+    amount: Amounts = NOTHING
+    placed_amount: Amounts = NOTHING
+
+    @property
+    def homeless(self) -> int:
+        return self.placeholders - self.placed - self.coming
+
+
+def slack_shares(plan: SlackPlan) -> dict[str, SlackShare]:
+    """By source, in the order of the first placeholder of each."""
+    found: dict[str, SlackShare] = {}
+    for each in plan.state.placeholders:
+        share = found.get(each.source, SlackShare())
+        asks, placed = each.pod.kind.requests, each.place is not None
+        found[each.source] = SlackShare(
+            placeholders=share.placeholders + 1,
+            placed=share.placed + placed,
+            coming=share.coming + (each.number in plan.coming),
+            amount=share.amount.plus(asks),
+            placed_amount=share.placed_amount.plus(asks) if placed else share.placed_amount,
+        )
+    return found
+
+
+def slack_problems(plan: SlackPlan) -> list[str]:
+    """What people should know: annotations that cannot be read, and rules that ask for more than can be planned."""
+    short = [f"slack {name}: more than {MOST_PIECES} placeholders: less is kept than was asked for" for name in _short(plan)]
+    return [*plan.asking.problems, *short]
+
+
+def _short(plan: SlackPlan) -> list[str]:
+    return [name for name, cut in plan.cuts.items() if cut.short]
+
+
+def slack_document(plan: SlackPlan) -> dict[str, Any]:
+    """JSON values: why there is slack (sources, with what each asked for), where it stands, and what it costs."""
+    shares = slack_shares(plan)
+    return {
+        "sources": [_source(name, share, plan) for name, share in shares.items()],
+        "asked": {name: _amounts(cut.asked) for name, cut in plan.cuts.items()},
+        "nodesForSlackAlone": plan.alone,
+        "pushedOff": [f"slack/{number}" for number in plan.pushed],
+        "placeholders": [
+            {
+                "name": str(each.pod.key),
+                "source": each.source,
+                "node": each.place,
+                "group": plan.coming.get(each.number),
+                **_amounts(each.pod.kind.requests),
+            }
+            for each in plan.state.placeholders
+        ],
+    }
+
+
+def _source(name: str, share: SlackShare, plan: SlackPlan) -> Mapping[str, Any]:
+    held = plan.state.held.get(name)
+    return {
+        "name": name,
+        "placeholders": share.placeholders,
+        "placed": share.placed,
+        "coming": share.coming,
+        "homeless": share.homeless,
+        "amount": _amounts(share.amount),
+        "tooManySince": None if held is None else held.too_many_since,
+    }
+
+
+def _amounts(amounts: Amounts) -> dict[str, int]:
+    return {"cpu": amounts.cpu, "memory": amounts.memory}

@@ -1,0 +1,93 @@
+"""The judge of the tests of removals: it sees what may not be, at the one moment at which it was."""
+
+from typing import Any
+
+from tests.cluster.support.judgement import Judgement, judged
+from tests.cluster.support.removals import TAINT, History
+
+LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+class Told:
+    """A history, told by changes."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.version = 0
+
+    def hear(self, kind: str, name: str, *, gone: bool = False, **parts: Any) -> int:
+        self.version += 1
+        meta = {"name": name, "namespace": "ns", "resourceVersion": str(self.version), **parts.pop("meta", {})}
+        item = {"metadata": meta, "spec": {}, "status": {}, **parts}
+        self.history.hear(kind, item, gone=gone)
+        return self.version
+
+    def node(self, name: str, *, tainted: bool = False) -> int:
+        return self.hear("node", name, spec={"taints": [{"key": TAINT}] if tainted else []})
+
+    def pod(self, name: str, node: str | None = None, *, deleting: bool = False, refused: bool = False) -> int:
+        conditions = [{"type": "Ready", "status": "True"}]
+        conditions += [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}] if refused else []
+        spec = {"nodeName": node} if node else {}
+        return self.hear(
+            "pod",
+            name,
+            spec=spec,
+            status={"conditions": conditions},
+            meta={"labels": {"app": "web"}, **(LEAVING if deleting else {})},
+        )
+
+    def budget(self, least: int) -> int:
+        return self.hear("budget", "web", spec={"selector": {"matchLabels": {"app": "web"}}}, status={"desiredHealthy": least})
+
+    def judged(self, since: int = 0) -> Judgement:
+        return judged(self.history, since=since)
+
+
+def test_a_budget_that_was_below_its_minimum_for_one_change_is_told() -> None:
+    told = Told()
+    told.node("n1")
+    for name in ("a", "b"):
+        told.pod(name, "n1")
+    told.budget(1)
+    told.pod("a", "n1", deleting=True)
+    assert told.judged().below == []
+    told.pod("b", "n1", deleting=True)
+    told.pod("c", "n1")
+    assert told.judged().below == ["ns/web: 0 healthy, at least 1: ns/b"]
+    assert told.judged(since=told.version + 1).below == []
+
+
+def test_changes_count_in_the_order_of_their_versions_whichever_was_heard_first() -> None:
+    told = Told()
+    told.budget(1)
+    told.pod("a", "n1")
+    told.pod("b", "n1")
+    told.pod("a", "n1", deleting=True)
+    told.history.changes.reverse()
+    assert told.judged().below == []
+
+
+def test_drains_are_tainted_nodes_with_pods_and_removals_all_of_them() -> None:
+    told = Told()
+    told.pod("a", "n1")
+    for name in ("n1", "n2", "n3"):
+        told.node(name)
+    for name in ("n1", "n2"):
+        told.node(name, tainted=True)
+    found = told.judged()
+    assert (found.most_drains, found.most_removals, found.given_up) == (1, 2, [])
+    told.node("n2")
+    assert told.judged().given_up == ["n2"]
+
+
+def test_a_pod_without_room_and_a_node_that_was_added_are_told() -> None:
+    told = Told()
+    told.node("n1")
+    since = told.version + 1
+    told.pod("a", refused=True)
+    told.pod("a", "n2", refused=True)
+    told.node("n2")
+    told.hear("node", "n1", gone=True)
+    found = told.judged(since)
+    assert (list(found.refused), found.added, found.given_up) == (["ns/a"], ["n2"], [])

@@ -1,0 +1,60 @@
+"""A promise about start times is kept, with less room than the smallest that is the same at all times."""
+
+import secrets
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.decide.slack.promise import Promise, kept_ppm, plan_room, smallest_flat
+from slackwater.decide.slack.rule import PPM
+from slackwater.model.columns import Int64
+from tests.support.arrivals import DAY, TRACES
+
+#: 95 % of the pods within 10 s, where a node takes two minutes.
+PROMISE = Promise(share_ppm=950_000, within_seconds=10, lead_seconds=120)
+#: Hours of room, against those of the smallest that is the same at all times.
+MOST = {"steady": 1.05, "daily": 0.8, "spikes": 0.8}
+LEARNT, JUDGED = 6 * DAY, 2 * DAY
+
+
+def lived_through(arrivals: Int64) -> Int64:
+    """The room of each minute, planned anew each hour on all that was seen; a lead ahead, as nodes take that to start."""
+    room = np.zeros(len(arrivals), np.int64)
+    for start in range(LEARNT, len(arrivals), 60):
+        ahead = plan_room(arrivals[: start - PROMISE.lead], PROMISE, ahead=60 + PROMISE.lead)
+        room[start : start + 60] = ahead[PROMISE.lead :][: len(arrivals) - start]
+    return room
+
+
+@pytest.mark.parametrize("trace", MOST)
+def test_the_promise_is_kept_with_little_room(trace: str) -> None:
+    seed = secrets.randbits(32)
+    arrivals = TRACES[trace](np.random.default_rng(seed), (LEARNT + JUDGED) // DAY)
+    room = lived_through(arrivals)
+    kept = kept_ppm(arrivals, room, PROMISE, start=LEARNT) / PPM
+    flat = smallest_flat(arrivals, PROMISE, start=LEARNT)
+    share = int(room[LEARNT:].sum()) / (flat * JUDGED)
+    print(f"\n{trace}, seed {seed}: kept {kept:.3%}, room {share:.1%} of the smallest flat one ({flat} pods)")
+    assert kept >= PROMISE.share_ppm / PPM, f"seed {seed}"
+    assert share <= MOST[trace], f"seed {seed}"
+
+
+@settings(deadline=None)
+@given(arrivals=st.lists(st.integers(0, 50), max_size=300), share=st.integers(500_000, 999_000))
+def test_the_smallest_flat_room_is_the_smallest(arrivals: list[int], share: int) -> None:
+    promise = Promise(share_ppm=share, within_seconds=0, lead_seconds=180)
+    seen = np.array(arrivals, np.int64)
+    flat = smallest_flat(seen, promise)
+    assert kept_ppm(seen, np.full(len(seen), flat, np.int64), promise) >= share
+    assert flat == 0 or kept_ppm(seen, np.full(len(seen), flat - 1, np.int64), promise) < share
+
+
+def test_no_room_is_needed_where_a_node_is_soon_enough() -> None:
+    promise = Promise(share_ppm=950_000, within_seconds=120, lead_seconds=120)
+    assert plan_room([5] * 100, promise, ahead=3).tolist() == [0, 0, 0]
+
+
+def test_without_a_past_nothing_is_kept() -> None:
+    assert plan_room([], PROMISE, ahead=2).tolist() == [0, 0]

@@ -1,0 +1,78 @@
+"""Slack as the configuration says it: rules, and the times at which schedules are due."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from slackwater.app.policy import slack_policy_of
+from slackwater.app.settings import SettingsError, loads
+from slackwater.decide.slack.rule import SlackRule
+from slackwater.model.ids import UnixTime
+from tests.support.builders import amounts
+
+HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+WORK = '{name: work, days: [Mon, Fri], start: "07:30", end: "19:00", timeZone: Europe/Berlin, extraCapacity: {minRate: 0.2}}'
+NIGHT = '{name: night, days: [Fri], start: "22:00", end: "02:00", extraCapacity: {min: {cpu: "4"}}}'
+
+
+def at(text: str) -> UnixTime:
+    return UnixTime(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+
+def rules(text: str, moment: str | None = None) -> list[str]:
+    policy = slack_policy_of(loads(HEADER + text), at=None if moment is None else at(moment))
+    assert policy is not None
+    return [rule.name for rule in policy.rules if rule.asks]
+
+
+def test_rules_are_what_the_file_says() -> None:
+    text = (
+        "autoscaler: {slack: {maxNodes: 3, shrinkDelay: 1m, extraCapacity: {minRate: 0.1, granularity: 4, sizing: v1}, groups: "
+    )
+    text += '[{name: b, nodeLabels: {pool: b}, extraCapacity: {min: {cpu: "2", memory: 1Gi}}}]}}'
+    policy = slack_policy_of(loads(HEADER + text))
+    assert policy is not None
+    assert (policy.max_nodes, policy.shrink_seconds) == (3, 60.0)
+    assert policy.rules == (
+        SlackRule(name="cluster", rate_ppm=100_000, granularity=4, sizing="v1"),
+        SlackRule(name="b", least=amounts("2", "1Gi"), node_labels=(("pool", "b"),)),
+    )
+
+
+def test_the_gate_switches_it_off() -> None:
+    assert slack_policy_of(loads(HEADER + "featureGates: {ResourceSlack: false}")) is None
+
+
+@pytest.mark.parametrize(
+    ("moment", "want"),
+    [
+        ("2026-11-20T06:29:00", []),  # a Friday; Berlin is an hour ahead of UTC
+        ("2026-11-20T06:30:00", ["work"]),
+        ("2026-11-20T17:59:59", ["work"]),
+        ("2026-11-20T18:00:00", []),
+        ("2026-07-17T05:30:00", ["work"]),  # two hours in summer
+        ("2026-11-19T12:00:00", []),  # a Thursday
+        ("2026-11-20T22:00:00", ["night"]),
+        ("2026-11-21T01:59:00", ["night"]),  # Saturday, but it began on Friday
+        ("2026-11-21T02:00:00", []),
+        ("2026-11-20T01:00:00", []),
+    ],
+)
+def test_schedules_are_due_by_their_own_clock(moment: str, want: list[str]) -> None:
+    text = f"autoscaler: {{slack: {{schedules: [{WORK}, {NIGHT}]}}}}"
+    assert rules(text, moment) == want
+    assert rules(text) == []  # a file has no clock
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        (WORK.replace("Europe/Berlin", "Mars/Olympus"), "timeZone"),
+        (WORK.replace("07:30", "7:30"), "start"),
+        (WORK.replace("name: work", "name: cluster"), "name"),
+        (WORK.replace("Mon,", "Mo,"), "days"),
+    ],
+)
+def test_a_schedule_that_means_nothing_is_refused(text: str, want: str) -> None:
+    with pytest.raises(SettingsError, match=rf"autoscaler\.slack\.schedules\[0\]\.{want}"):
+        loads(HEADER + f"autoscaler: {{slack: {{schedules: [{text}]}}}}")

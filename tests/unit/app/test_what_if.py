@@ -1,0 +1,231 @@
+"""What-if on a running service: the same answer as on a file, with what a question supposes, and refusals that say where."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.app.cli import main
+from slackwater.app.offline import read_cluster
+from slackwater.app.settings import Settings, loads
+from slackwater.app.whatif.answering import Answering
+from slackwater.app.whatif.live import FleetView, take
+from slackwater.model.events import NodeSeen, PodSeen
+from slackwater.model.ids import Instant
+from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.surroundings import Surroundings
+from slackwater.run.ports import Question, Supposed, WhatIfRefused
+from slackwater.world.fleet.backoff import Backoff
+from slackwater.world.fleet.census import Census
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+
+pytestmark = pytest.mark.anyio
+
+Obj = dict[str, Any]
+NOW = Instant(100.0)
+
+
+def a_node(name: str, *, cpu: str = "4", group: str = "pool-a") -> Obj:
+    labels = {"kubernetes.io/hostname": name, "slackwater.dev/node-group": group}
+    ready = [{"type": "Ready", "status": "True"}]
+    status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}, "conditions": ready}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name, "labels": labels}, "status": status}
+
+
+def a_pod(name: str, *, cpu: str = "2", **spec: Any) -> Obj:
+    container = {"name": "app", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    meta = {"name": name, "namespace": "shop", "uid": name}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+
+
+def a_group(name: str, *, cpu: str = "4", **more: Any) -> Obj:
+    capacity = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+    return {"name": name, "template": {"status": {"capacity": capacity}}, **more}
+
+
+def settings_of(*groups: Obj, **autoscaler: Any) -> Settings:
+    head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+    return loads(yaml.safe_dump({**head, "autoscaler": {**autoscaler, "nodeGroups": list(groups)}}))
+
+
+class Running:
+    """A service with these objects; `census` of its groups, where the autoscaler has looked at them."""
+
+    def __init__(self, *objects: Obj, settings: Settings, census: list[Census] | None = None) -> None:
+        self.world, self.settings = World(Policy()), settings
+        cluster = read_cluster({"kind": "List", "items": list(objects)})
+        for node in cluster.nodes:
+            self.world.apply(NodeSeen(node), NOW)
+        for pod in cluster.pods:
+            self.world.apply(PodSeen(pod), NOW)
+        around = Surroundings(namespaces=cluster.namespaces, storage=cluster.storage, daemons=cluster.daemons)
+        known = {each.name: each for each in census or ()}
+        self.fleet = FleetView(around=around, census=known)
+
+    async def lines(self, question: Question, **supposed: Any) -> list[Obj]:
+        answering = Answering(lambda: take(self.world, self.fleet, NOW), lambda: self.settings)
+        found = [json.loads(line) for line in (await answering(question, Supposed(**supposed))).splitlines()]
+        assert all(line.pop("seconds") > 0 for line in found if question != "placement")
+        return found
+
+    async def ask(self, **supposed: Any) -> Obj:
+        (found,) = await self.lines("scale-up", **supposed)
+        return found
+
+    async def new_nodes(self, **supposed: Any) -> Obj:
+        return {group["name"]: group["newNodes"] for group in (await self.ask(**supposed))["groups"]}
+
+
+def a_census(name: str, *, nodes: int = 0, max_size: int = 10, backoff: Backoff | None = None, coming: int = 0) -> Census:
+    template = read_cluster(a_node("template", group=name)).nodes[0]
+    group = NodeGroup(
+        name=GroupName(name),
+        provider="clusterapi",
+        min_size=0,
+        max_size=max_size,
+        target=nodes + coming,
+        instances=(),
+        template=template,
+    )
+    return Census(
+        group=group,
+        known=True,
+        ready=(),
+        unready=(),
+        starting=(),
+        coming=coming,
+        missing=0,
+        lost=(),
+        leaving=0,
+        backoff=backoff,
+    )
+
+
+async def test_the_answer_is_that_of_the_command_on_the_same_objects(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = [a_pod(f"p{number}") for number in range(7)]
+    refused = a_pod("gpu", nodeSelector={"gpu": "yes"})
+    objects = [a_node("n"), *pods, refused, a_pod("stands", cpu="1", nodeName="n")]
+    settings = settings_of(a_group("pool-a", maxSize=3), a_group("pool-b", cpu="2"))
+    cluster, config = tmp_path / "cluster.json", tmp_path / "config.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": objects}))
+    config.write_text(json.dumps(settings.model_dump(mode="json", by_alias=True)))
+    assert main(["simulate", "scale-up", "--cluster", str(cluster), "--config", str(config), "-o", "json"]) == 0
+    want = json.loads(capsys.readouterr().out)
+    want.pop("seconds")
+    assert want.pop("skipped") == [
+        "the room that DaemonSets take on new nodes of groups without a node: no DaemonSet in the file"
+    ]
+    assert await Running(*objects, settings=settings).ask() == want
+    assert want["groups"][0]["newNodes"] == 2
+
+
+@pytest.mark.parametrize("question", ["placement", "scale-down"])
+async def test_placement_and_scale_down_are_those_of_their_commands_too(
+    question: Question, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stands = [a_pod(f"s{number}", cpu="1", nodeName=f"n{number}") for number in range(3)]
+    # In the order of names: a running service has no other.
+    objects = [*(a_node(f"n{number}") for number in range(3)), a_pod("gpu", nodeSelector={"gpu": "yes"}), a_pod("p"), *stands]
+    settings = settings_of(a_group("pool-a", minSize=1))
+    cluster, config = tmp_path / "cluster.json", tmp_path / "config.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": objects}))
+    config.write_text(json.dumps(settings.model_dump(mode="json", by_alias=True)))
+    assert main(["simulate", question, "--cluster", str(cluster), "--config", str(config), "-o", "json"]) == 0
+    want = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for line in want:
+        line.pop("seconds", None)
+        line.pop("skipped", None)
+    assert await Running(*objects, settings=settings).lines(question) == want
+    assert len(want) == (2 if question == "placement" else 1)
+
+
+async def test_pods_are_placed_one_after_another_where_that_is_asked() -> None:
+    running = Running(a_node("n"), *(a_pod(f"p{number}") for number in range(3)), settings=settings_of())
+    found = await running.lines("placement", sequential=True)
+    assert [line["node"] for line in found] == ["n", "n", None]
+
+
+async def test_a_group_of_a_provider_keeps_its_minimum() -> None:
+    census = a_census("theirs", nodes=2)
+    census = replace(census, group=replace(census.group, min_size=1))
+    nodes = [a_node(f"n{number}", group="theirs") for number in range(2)]
+    (found,) = await Running(*nodes, settings=settings_of(), census=[census]).lines("scale-down")
+    assert (len(found["removable"]), len(found["kept"])) == (1, 1)
+
+
+async def test_objects_are_there_besides_or_in_place_of_their_name() -> None:
+    running = Running(a_node("n"), a_pod("p"), settings=settings_of(a_group("pool-a")))
+    assert await running.new_nodes() == {"pool-a": 0}
+    assert await running.new_nodes(objects=[a_pod(f"new{number}") for number in range(3)]) == {"pool-a": 1}
+    assert await running.new_nodes(objects=[a_node("n", cpu="1", group="other")]) == {"pool-a": 1}
+
+
+async def test_what_is_removed_is_not_there_and_a_node_takes_its_pods_along() -> None:
+    objects = [a_node("n"), a_pod("stands", cpu="3", nodeName="n"), a_pod("p")]
+    running = Running(*objects, settings=settings_of(a_group("pool-a", maxSize=1)))
+    assert await running.new_nodes() == {"pool-a": 0}
+    assert await running.new_nodes(remove=[{"kind": "Node", "name": "n"}]) == {"pool-a": 1}
+    assert (await running.ask(remove=[{"kind": "Pod", "namespace": "shop", "name": "stands"}]))["schedulable"]
+
+
+async def test_a_group_of_the_configuration_is_changed_by_its_name_alone() -> None:
+    running = Running(*(a_pod(f"p{n}") for n in range(8)), settings=settings_of(a_group("pool-a", maxSize=2)))
+    assert await running.new_nodes() == {"pool-a": 2}
+    changed = {"autoscaler": {"nodeGroups": [{"name": "pool-a", "maxSize": 9}]}}
+    assert await running.new_nodes(configuration=changed) == {"pool-a": 4}
+    more = {"autoscaler": {"nodeGroups": [a_group("pool-b")]}}
+    assert await running.new_nodes(configuration=more) == {"pool-a": 2, "pool-b": 2}
+
+
+async def test_groups_are_those_of_their_provider_with_what_is_on_its_way() -> None:
+    pods = [a_pod(f"p{number}") for number in range(8)]
+    running = Running(*pods, settings=settings_of(), census=[a_census("theirs", coming=1)])
+    assert await running.new_nodes() == {"theirs": 3}
+    changed = {"autoscaler": {"nodeGroups": [{"name": "theirs", "maxSize": 2}]}}
+    assert await running.new_nodes(configuration=changed) == {"theirs": 1}
+
+
+async def test_a_group_that_backs_off_says_so() -> None:
+    backoff = Backoff(code="out-of-resources", message="none left", failed_at=NOW, until=Instant(NOW + 300.0), seconds=300.0)
+    running = Running(a_pod("p"), settings=settings_of(), census=[a_census("theirs", backoff=backoff)])
+    (unhelpable,) = (await running.ask())["unhelpable"]
+    assert unhelpable["groups"]["theirs"]["reasons"] == ["backing off after: out-of-resources"]
+
+
+async def test_without_an_autoscaler_what_nobody_watches_is_said() -> None:
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    running = Running(a_pod("p", volumes=[claim]), settings=settings_of(a_group("pool-a")))
+    answering = Answering(lambda: take(running.world, None, NOW), lambda: running.settings)
+    found = json.loads(await answering("scale-up", Supposed()))
+    assert "VolumeBinding, VolumeZone: no PersistentVolume is watched" in found["skipped"]
+
+
+@pytest.mark.parametrize(
+    ("supposed", "want"),
+    [
+        ({"objects": [{"kind": "Deployment"}]}, "objects[0].kind: got 'Deployment', want one of Node, Pod"),
+        ({"objects": [a_pod("p"), {"kind": "Pod"}]}, "objects[1].metadata.name (Pod): got None, want a name"),
+        ({"remove": [{"kind": "Node", "name": "x"}]}, "remove[0]: got Node x, want one that is there"),
+        ({"remove": [{"kind": "Job", "name": "x"}]}, "remove[0].kind: got 'Job', want one of Node"),
+        ({"configuration": {"autoscaler": {"expander": []}}}, "autoscaler.expander"),
+    ],
+    ids=["unread kind", "no name", "not there", "not removable", "unknown key"],
+)
+async def test_what_cannot_be_supposed_is_refused_with_its_place(supposed: Obj, want: str) -> None:
+    running = Running(a_node("n"), settings=settings_of(a_group("pool-a")))
+    with pytest.raises(WhatIfRefused) as refused:
+        await running.ask(**supposed)
+    assert want in str(refused.value)
+
+
+async def test_asking_changes_nothing() -> None:
+    running = Running(a_node("n"), a_pod("p"), settings=settings_of(a_group("pool-a")))
+    before, generation = await running.ask(), running.world.generation
+    await running.ask(objects=[a_pod(f"new{number}") for number in range(9)], remove=[{"kind": "Node", "name": "n"}])
+    assert (await running.ask(), running.world.generation) == (before, generation)

@@ -1,0 +1,116 @@
+"""What CapacityBuffers and marked workloads come to."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.decide.slack.buffers import PROVISIONING, READY, Resolved, resolved
+from slackwater.decide.slack.marked import marked, wanted
+from slackwater.decide.slack.mirrored import like
+from slackwater.model.buffers import Askers, CapacityBuffer, Workload
+from slackwater.model.ids import PodKey
+from slackwater.model.objects import Pod
+from slackwater.model.particulars import ClaimMount, Particulars
+from slackwater.model.ties import Owner, Ties
+from tests.support.builders import a_pod, amounts
+
+WEB = Owner("apps", "ReplicaSet", "web")
+KEY = PodKey("default", "b")
+
+
+def a_workload(*, replicas: int = 10, cpu: str = "500m", slack: str = "") -> Workload:
+    return Workload(ref=WEB, namespace="default", replicas=replicas, pod=a_pod("w", cpu=cpu), slack=slack, generation=3)
+
+
+def a_buffer(**spec: object) -> CapacityBuffer:
+    return CapacityBuffer(key=KEY, uid="u", generation=1, created_at="2026-01-01T00:00:00Z", **spec)  # type: ignore[arg-type]
+
+
+def found(buffer: CapacityBuffer, *, newest: Pod | None = None, **workload: object) -> Resolved:
+    made = a_workload(**workload)  # type: ignore[arg-type]
+    askers = Askers(buffers=(buffer,), workloads={("default", WEB): made}, templates={("default", "t"): made})
+    (one,) = resolved(askers, {} if newest is None else {("default", WEB): newest})
+    return one
+
+
+CHUNKS = {
+    "replicas": (a_buffer(template="t", replicas=3), 3),
+    "percentage, rounded up": (a_buffer(scalable=WEB, percentage=25), 3),
+    "the larger of the two": (a_buffer(scalable=WEB, percentage=25, replicas=7), 7),
+    "limits alone": (a_buffer(template="t", limits=(("cpu", 1600),)), 3),
+    "limits cap": (a_buffer(template="t", replicas=9, limits=(("cpu", 1600), ("memory", 2 << 30))), 2),
+    "a limit on what nobody asks for is none": (a_buffer(template="t", replicas=9, limits=(("cpu", 1600), ("x/gpu", 1))), 3),
+    "nothing": (a_buffer(template="t", replicas=0), 0),
+}
+
+
+@pytest.mark.parametrize(("buffer", "want"), CHUNKS.values(), ids=CHUNKS)
+def test_chunks_are_what_the_spec_comes_to(buffer: CapacityBuffer, want: int) -> None:
+    one = found(buffer)
+    assert one.status.replicas == want
+    assert (0 if one.mirrored is None else one.mirrored.count) == want
+    told = {condition.type: (condition.status, condition.reason) for condition in one.status.conditions}
+    assert told[READY] == ("True", "AttributesSetSuccessfully")
+    assert told[PROVISIONING] == (("True", "FakePodsInjected") if want else ("False", "BufferIsEmpty"))
+
+
+BAD = {
+    "both references": (a_buffer(template="t", scalable=WEB, replicas=1), "InvalidSpec"),
+    "no reference": (a_buffer(replicas=1), "InvalidSpec"),
+    "nothing asked for": (a_buffer(template="t"), "InvalidSpec"),
+    "a percentage of a template": (a_buffer(template="t", percentage=10), "InvalidSpec"),
+    "no such template": (a_buffer(template="other", replicas=1), "FailedToGetPodTemplate"),
+    "no such workload": (a_buffer(scalable=Owner("apps", "Deployment", "x"), replicas=1), "FailedToGetPodTemplate"),
+    "too many": (a_buffer(template="t", replicas=1_000_000), "InvalidSpec"),
+}
+
+
+@pytest.mark.parametrize(("buffer", "want"), BAD.values(), ids=BAD)
+def test_a_buffer_that_cannot_be_provided_for_says_why(buffer: CapacityBuffer, want: str) -> None:
+    one = found(buffer)
+    ready, provisioning = one.status.conditions
+    assert one.mirrored is None
+    assert (ready.type, ready.status, ready.reason) == (READY, "False", want)
+    assert (provisioning.type, provisioning.reason) == (PROVISIONING, "NotReadyForProvisioning")
+
+
+def test_other_strategies_are_left_alone() -> None:
+    assert resolved(Askers(buffers=(a_buffer(template="t", replicas=1, strategy="other/x"),)), {}) == []
+
+
+def test_a_chunk_is_like_the_newest_pod_of_the_workload() -> None:
+    one = found(a_buffer(scalable=WEB, replicas=1), newest=a_pod("live", cpu="2"))
+    assert one.mirrored is not None
+    assert one.mirrored.kind.requests == amounts("2", "1Gi")
+
+
+@pytest.mark.parametrize(("text", "want"), [("2", 2), ("10%", 3), ("0", 0), ("100%", 21), ("0%", 0)])
+def test_an_annotation_is_a_number_or_a_share(text: str, want: int) -> None:
+    assert wanted(text, 21) == want
+
+
+@pytest.mark.parametrize("text", ["yes", "-1", "1.5", "%", "", "٣", "99999999"])
+def test_another_annotation_is_told_and_asks_for_nothing(text: str) -> None:
+    answer = marked([a_workload(slack=text)], [], {})
+    assert answer.mirrored == ()
+    assert answer.problems[0].startswith("ReplicaSet default/web: annotation slackwater.dev/slack: ")
+
+
+def test_pods_of_one_controller_count_together_and_the_workload_speaks_for_its_pods() -> None:
+    ties = Ties(owner=WEB, slack="50%")
+    pods = [replace(a_pod(f"p{n}", cpu=f"{n + 1}"), ties=ties, created_at=f"2026-01-0{n + 1}T00:00:00Z") for n in range(3)]
+    (one,) = marked([], pods, {}).mirrored
+    assert (one.source, one.count, one.kind.requests.cpu) == ("ReplicaSet default/web", 2, 3000)
+    (one,) = marked([a_workload(slack="1")], pods, {}).mirrored
+    assert (one.count, one.kind.requests.cpu) == (1, 500)
+
+
+def test_a_marked_pod_without_a_controller_speaks_for_itself() -> None:
+    pod = replace(a_pod("alone"), ties=Ties(slack="1"))
+    assert [(one.source, one.count) for one in marked([], [pod], {}).mirrored] == [("Pod default/alone", 1)]
+
+
+def test_what_only_one_pod_can_have_is_not_asked_for_again() -> None:
+    asks = Particulars(claims=(ClaimMount("data"),), node_name="n1", scalars=(("x/gpu", 1),))
+    kind = replace(a_pod("p").kind, particulars=asks)
+    assert like(kind).particulars == Particulars(scalars=(("x/gpu", 1),))
