@@ -92,7 +92,7 @@ async def test_pods_without_any_node_get_just_the_nodes_they_need_in_batches(
     await grant(ground, settings)
     group = settings["autoscaler"]["nodeGroups"][0]["name"]
     within_seconds = 60 + PODS / 10
-    # All of them are there before anybody looks: else growth keeps pace with their making, and no limit is ever reached.
+    # All of them are there before anybody looks: a backlog, not a trickle that growth keeps pace with.
     await ground.make_pods(
         a_pod(f"p-{number}", cpu=f"{_CPU // PER_NODE}m", memory=f"{_MEMORY // PER_NODE // 2}Mi") for number in range(PODS)
     )
