@@ -35,6 +35,20 @@ check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a m
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/providers
 
+BROWSER_STAMP := $(VENV)/.browser
+$(BROWSER_STAMP): requirements-browser.lock $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-browser.lock
+	@touch $@
+
+.PHONY: browser
+browser: $(BROWSER_STAMP) ## Tests of the dashboard in headless Chromium (Debian package `chromium`); pictures in tests/output/
+	@command -v $${CHROMIUM:-chromium} > /dev/null || { echo "make browser needs the browser: apt-get install chromium, or set CHROMIUM=/path/to/it" >&2; exit 1; }
+	$(BIN)/python -m pytest -s tests/browser
+
+.PHONY: pictures
+pictures: browser ## Renews the pictures of docs/dashboard.md
+	cp tests/output/dashboard/*-light.png tests/output/dashboard/nodes-dark.png docs/dashboard/
+
 .PHONY: controlplane
 controlplane: $(STAMP) ## Builds the real control plane into the cache
 	$(BIN)/python -m slackwater.app.controlplane
@@ -108,6 +122,8 @@ protobuf: $(STAMP) ## Generates the external provider's messages from their .pro
 lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)
 	$(BIN)/uv lock --upgrade
 	$(BIN)/uv export -q --no-emit-workspace --no-header --format requirements-txt --all-groups --all-extras -o requirements.lock
+	echo playwright | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	  --constraint requirements.lock -o requirements-browser.lock -
 
 .PHONY: format
 format: $(STAMP)

@@ -1,9 +1,11 @@
 """The judge of the tests of removals: it sees what may not be, at the one moment at which it was."""
 
-from typing import Any, Final
+from typing import Any
 
 from tests.cluster.support.judgement import Judgement, judged
 from tests.cluster.support.removals import TAINT, History
+
+LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
 class Told:
@@ -23,11 +25,17 @@ class Told:
     def node(self, name: str, *, tainted: bool = False) -> int:
         return self.hear("node", name, spec={"taints": [{"key": TAINT}] if tainted else []})
 
-    def pod(self, name: str, node: str | None = None, *, ready: bool = True, refused: bool = False, **meta: Any) -> int:
-        conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    def pod(self, name: str, node: str | None = None, *, deleting: bool = False, refused: bool = False) -> int:
+        conditions = [{"type": "Ready", "status": "True"}]
         conditions += [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}] if refused else []
         spec = {"nodeName": node} if node else {}
-        return self.hear("pod", name, spec=spec, status={"conditions": conditions}, meta={"labels": {"app": "web"}, **meta})
+        return self.hear(
+            "pod",
+            name,
+            spec=spec,
+            status={"conditions": conditions},
+            meta={"labels": {"app": "web"}, **(LEAVING if deleting else {})},
+        )
 
     def budget(self, least: int) -> int:
         return self.hear("budget", "web", spec={"selector": {"matchLabels": {"app": "web"}}}, status={"desiredHealthy": least})
@@ -36,18 +44,15 @@ class Told:
         return judged(self.history, since=since)
 
 
-LEAVING: Final[dict[str, Any]] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-
-
 def test_a_budget_that_was_below_its_minimum_for_one_change_is_told() -> None:
     told = Told()
     told.node("n1")
     for name in ("a", "b"):
         told.pod(name, "n1")
     told.budget(1)
-    told.pod("a", "n1", **LEAVING)
+    told.pod("a", "n1", deleting=True)
     assert told.judged().below == []
-    told.pod("b", "n1", **LEAVING)
+    told.pod("b", "n1", deleting=True)
     told.pod("c", "n1")
     assert told.judged().below == ["ns/web: 0 healthy, at least 1: ns/b"]
     assert told.judged(since=told.version + 1).below == []
@@ -58,7 +63,7 @@ def test_changes_count_in_the_order_of_their_versions_whichever_was_heard_first(
     told.budget(1)
     told.pod("a", "n1")
     told.pod("b", "n1")
-    told.pod("a", "n1", **LEAVING)
+    told.pod("a", "n1", deleting=True)
     told.history.changes.reverse()
     assert told.judged().below == []
 

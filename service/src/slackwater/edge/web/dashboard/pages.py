@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import resources
 from typing import Final
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 
 _HEADERS: Final = {
@@ -46,7 +46,7 @@ def _files() -> Iterator[tuple[str, str, bytes]]:
 
 
 def _add_file(app: FastAPI, name: str, media: str, content: bytes) -> None:
-    async def file() -> Response:
+    async def file(_request: Request) -> Response:
         return Response(content, media_type=media, headers=_HEADERS)
 
-    app.add_api_route(f"/dashboard/{name}", file, methods=["GET"], include_in_schema=False)
+    app.add_route(f"/dashboard/{name}", file, methods=["GET"])

@@ -1,0 +1,212 @@
+"""Clusters to look at in the dashboard: one of ten nodes with something in every view, and one of any size."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import anyio
+from prometheus_client import CollectorRegistry
+
+from slackwater.app.settings import Settings, as_file
+from slackwater.decide.preemption.victims import Occupant, Sacrifice
+from slackwater.edge.web.dashboard import Listeners
+from slackwater.edge.web.ops import ops_app
+from slackwater.edge.web.serving import listen, serve_app
+from slackwater.edge.web.status import SettingsView
+from slackwater.model.effects import Bind, Evict
+from slackwater.model.events import NodeSeen, PodSeen, Synced
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.run.loops.document import record_document
+from slackwater.run.loops.record import LoopRecord, PendingCounts
+from slackwater.run.loops.shrinking import ShrinkRecord
+from slackwater.run.ports import Outcome
+from slackwater.run.timeline import Timeline
+from slackwater.world.drains.drain import DrainOrder
+from slackwater.world.fleet.backoff import Backoff
+from slackwater.world.fleet.census import Census, Grow
+from slackwater.world.policy import Policy, PreemptionPolicy
+from slackwater.world.world import World
+from slackwater_protocol.names import NODE_GROUP
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.fleets import a_group
+from tests.support.growing import Growing
+
+#: The wall's clock of every cluster here: pictures are the same each time.
+AT = UnixTime(1790000000.0)
+_TWO = amounts("2", "4Gi")
+
+
+class Ready:
+    ready = True
+    unlisted: tuple[str, ...] = ()
+
+
+def a_large_world(n_nodes: int, pods_each: int) -> World:
+    """Nodes of four groups, most of them half full."""
+    world = World(Policy())
+    now = Instant(0.0)
+    for number in range(n_nodes):
+        name = f"node-{number:05}"
+        world.apply(NodeSeen(a_node(name, cpu="16", memory="64Gi", labels={NODE_GROUP: f"pool-{number % 4}"})), now)
+        for pod in range(pods_each):
+            cpu = ("250m", "500m", "2")[(number + pod) % 3]
+            world.apply(PodSeen(a_pod(f"p-{number}-{pod}", on=name, cpu=cpu)), now)
+    world.apply(Synced(), now)
+    return world
+
+
+def ten_nodes() -> tuple[World, Instant]:
+    """Something in every view; the time to look at it."""
+    cluster = Growing()
+    for number in range(10):
+        group = "general" if number < 6 else "memory"
+        cluster.has_node(
+            a_node(
+                f"{group}-{number}",
+                cpu="8" if number != 9 else "10",
+                memory="32Gi" if number < 6 else "64Gi",
+                labels={NODE_GROUP: group},
+                ready=number != 4,
+                unschedulable=number == 5,
+            )
+        )
+    sizes = (("web", "500m", "2Gi"), ("worker", "1", "3Gi"), ("cache", "250m", "6Gi"))
+    for number in range(9):
+        group = "general" if number < 6 else "memory"
+        for index in range((number * 5) % 7 + 1):
+            kind, cpu, memory = sizes[(number + index) % 3]
+            cluster.take(PodSeen(a_pod(f"{kind}-{number}{index}", on=f"{group}-{number}", cpu=cpu, memory=memory)))
+    cluster.take(*(PodSeen(pod) for pod in _pending()), Synced())
+    _move(cluster, "memory-9")
+    _preempt(cluster)
+    _drain(cluster)
+    return cluster.world, Instant(cluster.now + 7)
+
+
+def _pending() -> list[Any]:
+    short = "0/10 nodes are available: 8 Insufficient cpu, 1 node was unschedulable, 1 node was not ready."
+    wrong = "0/10 nodes are available: 10 node(s) didn't match Pod's node affinity/selector."
+    return [
+        a_pod("report-1", cpu="12", memory="8Gi", message=short, priority=100),
+        a_pod("report-2", cpu="12", memory="8Gi", message=short, priority=100),
+        a_pod("gpu-train", cpu="4", memory="16Gi", message=wrong),
+        replace(a_pod("later", namespace="batch"), gates=("example.com/quota",)),
+    ]
+
+
+def _move(cluster: Growing, node: str) -> None:
+    movable = a_vertical(using=_TWO, maximum=amounts("8", "16Gi"), auto_migrate=True)
+    pods = [cluster.places(f"database-{number}", on=node, vertical=movable) for number in range(4)]
+    for _ in range(2):
+        for number, pod in enumerate(pods):
+            cluster.ask(pod, _TWO, load=number * 700_000)
+    for number, pod in enumerate(pods):
+        cluster.ask(pod, amounts("4", "8Gi"), last=_TWO, load=number * 700_000)
+
+
+def _preempt(cluster: Growing) -> None:
+    victims = [cluster.world.pods.by_key(PodKey("default", name)) for name in ("worker-10", "cache-11")]
+    leaving = tuple(
+        Occupant(uid=pod.uid, priority=0, started_at="", reserved=amounts("1")) for pod in victims if pod is not None
+    )
+    sacrifice = Sacrifice(node=NodeName("general-1"), victims=leaving, awaited=())
+    preemptor = a_pod("checkout", cpu="2", priority=1000)
+    cluster.take(PodSeen(preemptor))
+    cluster.world.preemptions.begin(preemptor, sacrifice, PreemptionPolicy(), Instant(cluster.now))
+
+
+def _drain(cluster: Growing) -> None:
+    orders = []
+    for name, targets in (("general-3", ("general-0", "general-2")), ("memory-7", ("memory-6", "memory-8"))):
+        row = cluster.world.nodes.row_of[NodeName(name)]
+        node = cluster.world.nodes.by_row[row]
+        assert node is not None
+        pods = [cluster.world.pods.get(uid) for uid in cluster.world.claims.on_node(NodeName(name))]
+        going = tuple((pod.key, NodeName(targets[at % 2])) for at, pod in enumerate(pods) if pod is not None)
+        group = GroupName(name.partition("-")[0])
+        orders.append(DrainOrder(node=node.name, uid=node.uid, group=group, empty=not going, stamp=AT, destinations=going))
+    cluster.world.removals.drains.begin(orders, Instant(cluster.now))
+
+
+def a_loop() -> dict[str, Any]:
+    """The autoscaler's last loop: one group grows, one backs off."""
+    general, memory = (
+        Census(
+            group=a_group(name, target=target, max_size=most),
+            known=True,
+            ready=tuple(NodeName(f"{name}-{number}") for number in range(ready)),
+            unready=(),
+            starting=(NodeName(f"{name}-new"),) if name == "general" else (),
+            coming=2 if name == "general" else 0,
+            missing=0,
+            lost=(),
+            leaving=1,
+            backoff=backoff,
+        )
+        for name, target, most, ready, backoff in (
+            ("general", 9, 20, 6, None),
+            (
+                "memory",
+                4,
+                8,
+                4,
+                Backoff(
+                    until=Instant(160.0),
+                    seconds=300.0,
+                    failed_at=Instant(0.0),
+                    code="STOCKOUT",
+                    message="no more machines of this kind",
+                ),
+            ),
+        )
+    )
+    record = LoopRecord(
+        number=42,
+        at=AT,
+        instant=Instant(40.0),
+        generation=Generation(7),
+        census={each.name: each for each in (general, memory)},
+        pending=PendingCounts(helped=2, unhelpable=1, passed_over=1),
+        planned={GroupName("general"): 3},
+        asked=((Grow(group=GroupName("general"), provider="kwok", seen=6, to=9), None),),
+        shrink=ShrinkRecord(
+            unneeded={GroupName("memory"): 1}, cooling={GroupName("general"): "it has grown 12 s ago"}, under_way=(2, 2)
+        ),
+    )
+    return record_document(record)
+
+
+def some_decisions() -> Timeline:
+    moment = iter(range(100))
+    timeline = Timeline(lambda: AT + next(moment))
+    for number in range(4):
+        effect = Bind(PodUid(f"u{number}"), PodKey("default", f"web-0{number}"), NodeName(f"general-{number}"))
+        timeline.note(effect, Outcome("done"))
+    timeline.note(Evict(uid=PodUid("v"), key=PodKey("default", "worker-30"), node=NodeName("general-3")), Outcome("done"))
+    refused = Outcome("refused", code=409, detail="pod is already assigned")
+    timeline.note(Bind(PodUid("w"), PodKey("default", "cache-55"), NodeName("general-2")), refused)
+    return timeline
+
+
+@asynccontextmanager
+async def served(world: World, now: Instant, *, loop: dict[str, Any] | None, timeline: Timeline) -> AsyncIterator[str]:
+    """The ops listener on a free port; gives its address."""
+    listeners = Listeners()
+    moment = anyio.current_time()
+    app = ops_app(
+        world=world,
+        readiness=Ready(),
+        registry=CollectorRegistry(),
+        settings=SettingsView(as_file(Settings())),
+        clock=lambda: Instant(now + anyio.current_time() - moment),
+        autoscaler=lambda: loop,
+        timeline=timeline,
+        listeners=listeners,
+    )
+    sock = listen("ops", "127.0.0.1", 0)
+    async with anyio.create_task_group() as group:
+        await group.start(serve_app, app, sock, None, listeners.close)
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+        group.cancel_scope.cancel()

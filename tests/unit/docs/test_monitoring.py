@@ -1,0 +1,88 @@
+"""deploy/monitoring: every metric that an alert or a panel names is one that this version has, with the labels it names."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.app.documents import metrics
+from slackwater.model.reasons import MEANINGS, Reason
+
+MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"
+ALERTS = yaml.safe_load((MONITORING / "alerts.yaml").read_text("utf-8"))
+GRAFANA = json.loads((MONITORING / "grafana.json").read_text("utf-8"))
+#: Of every metric that is scraped.
+_SCRAPED = {"instance", "job", "le"}
+
+
+def _known() -> dict[str, set[str]]:
+    """The labels of each name that can be queried, from the generated list."""
+    found: dict[str, set[str]] = {}
+    for line in metrics().splitlines()[2:]:
+        name, kind, labels, _ = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:5])
+        names = [f"{name.strip('`')}{end}" for end in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))]
+        found |= dict.fromkeys(names, set(re.findall(r"`(\w+)`", labels)) | _SCRAPED)
+    return found
+
+
+KNOWN = _known()
+
+
+def _rules() -> Iterator[dict[str, Any]]:
+    for group in ALERTS["groups"]:
+        yield from group["rules"]
+
+
+def _expressions() -> Iterator[str]:
+    yield from (rule["expr"] for rule in _rules())
+    yield from (target["expr"] for panel in GRAFANA["panels"] for target in panel.get("targets", ()))
+
+
+@pytest.mark.parametrize("expression", sorted(set(_expressions())))
+def test_an_expression_names_metrics_and_labels_that_there_are(expression: str) -> None:
+    assert expression.count("(") == expression.count(")")
+    named = re.findall(r"\b((?:slackwater|cluster_autoscaler)_\w+)(?:\{([^}]*)\})?", expression)
+    assert named or "process_" in expression
+    for name, selector in named:
+        assert name in KNOWN, name
+        assert {*re.findall(r'(\w+)\s*(?:=~|!~|!=|=)\s*"', selector)} <= KNOWN[name], expression
+    grouped = {label.strip() for labels in re.findall(r"\bby \(([^)]*)\)", expression) for label in labels.split(",")}
+    labels = set.union(*(KNOWN[name] for name, _ in named)) if named else _SCRAPED
+    assert grouped <= labels, expression
+
+
+def test_an_alert_says_what_is_wrong_and_where_to_look() -> None:
+    rules = list(_rules())
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 10
+    for rule in rules:
+        assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert rule["annotations"].keys() == {"summary", "description"}
+
+
+def test_the_words_of_an_alert_name_labels_that_their_expression_keeps() -> None:
+    for rule in _rules():
+        words = " ".join(rule["annotations"].values())
+        for label in re.findall(r"\$labels\.(\w+)", words):
+            by = re.findall(r"\bby \(([^)]*)\)", rule["expr"])
+            assert not by or label in re.split(r",\s*", by[-1]), rule["alert"]
+
+
+def test_panels_have_places_of_their_own() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in GRAFANA["panels"]:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        assert not cells & taken, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+    assert len({panel["id"] for panel in GRAFANA["panels"]}) == len(GRAFANA["panels"])
+
+
+def test_the_panel_of_refusals_leaves_out_the_word_for_yes() -> None:
+    [panel] = [panel for panel in GRAFANA["panels"] if panel["title"] == "Why filter refuses nodes"]
+    assert f'reason!="{MEANINGS[Reason.OK].label}"' in panel["targets"][0]["expr"]
