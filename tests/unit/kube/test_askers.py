@@ -1,10 +1,12 @@
 """Workloads, PodTemplates and CapacityBuffers as the API server writes them; a buffer's status as it is written back."""
 
 import json
+from inspect import signature
 from typing import Any
 
 from slackwater.edge.kube.askers import askers, decode_buffer
 from slackwater.edge.kube.buffer_status import stamped
+from slackwater.edge.kube.client import open_client
 from slackwater.edge.kube.surroundings import surroundings
 from slackwater.model.buffers import BufferStatus, Condition, Workload
 from slackwater.model.controllers import Wanted
@@ -121,3 +123,10 @@ def test_a_conditions_time_is_when_its_status_changed() -> None:
 
 def old_words(condition: Condition) -> tuple[str, str, str, str]:
     return condition.type, condition.status, condition.reason, condition.message
+
+
+def test_every_type_has_a_connection_to_watch_on() -> None:
+    """A watch holds its connection: one type too many would wait for ever, and nobody would be told."""
+    most = signature(open_client).parameters["max_feeds"].default
+    served = ("nodes", "pods", "poddisruptionbudgets", "virtualmachines", "virtualmachinemigrations")
+    assert most >= len(TYPES) + len(served)

@@ -189,7 +189,7 @@ def _headers(call: _Call, token: str | None) -> dict[str, str]:
 
 @asynccontextmanager
 async def open_client(
-    *, kubeconfig: str | None, context: str | None = None, max_calls: int = 32, max_feeds: int = 16
+    *, kubeconfig: str | None, context: str | None = None, max_calls: int = 32, max_feeds: int = 48
 ) -> AsyncIterator[KubeClient]:
     """A client for the kubeconfig's cluster, or for the one we run in where `kubeconfig` is None.
 
