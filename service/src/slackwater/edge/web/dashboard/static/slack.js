@@ -2,7 +2,7 @@
 import { el, setText } from "./dom.js";
 import { SectionTable } from "./sectiontable.js";
 import { CORDONED, NOT_READY } from "./state.js";
-import { cpu, memory, number, percent } from "./units.js";
+import { cpu, many, memory, number, percent } from "./units.js";
 
 const MOST = 2000;
 
@@ -82,7 +82,7 @@ class SlackView {
       told.forEach((text, cell) => setText(row.cells[cell], text));
     });
     const unneeded = Object.values(state.sections.autoscaler?.scaleDown?.unneeded ?? {}).reduce((sum, count) => sum + count, 0);
-    setText(this.note, `Cordoned and unready nodes are left out. By the autoscaler's last loop ${number(unneeded)} nodes could go together now, and ${number(state.sections.autoscaler?.slack?.nodesForSlackAlone ?? 0)} stand for slack alone.`);
+    setText(this.note, `Cordoned and unready nodes are left out. By the autoscaler's last loop ${many(unneeded, "node")} could go together now, and ${many(state.sections.autoscaler?.slack?.nodesForSlackAlone ?? 0, "node")} stood for slack alone.`);
   }
 }
 
