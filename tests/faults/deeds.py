@@ -5,13 +5,19 @@ from typing import Final
 
 import msgspec
 
+from slackwater.edge.sandbox.agents import UNIT_CPU, UNIT_MEMORY
 from slackwater.edge.sandbox.faults import Fault, Json
-from slackwater.edge.sandbox.kinds import BUDGETS, NODES, PODS, target_of
+from slackwater.edge.sandbox.kinds import BUDGETS, MACHINES, NODES, PODS, target_of
 from slackwater.edge.sandbox.selectors import selects
 from slackwater.edge.sandbox.server import ApiServer
+from slackwater_protocol.names import PERMIT
+from slackwater_protocol.units import byte_count, milli_cpu
 from tests.faults.laws import Broken
 from tests.faults.truth import Truth
 
+_MACHINE: Final = "vm.neon.tech/name"
+#: The version of the agents' protocol that counts memory in slots, here of 1 GiB.
+_SLOTS: Final = 5
 _OURS: Final = "PreemptionByScheduler"
 
 
@@ -75,3 +81,32 @@ def _spent(server: ApiServer, pod: Json) -> str:
         if covers and not (stored.body.get("status") or {}).get("disruptionsAllowed"):
             return str(stored.body["metadata"]["name"])
     return ""
+
+
+def judge_permit(server: ApiServer, request: bytes, answer: bytes) -> None:
+    """S1, for the life to come: what an agent is told stands on record, or it had that already. Raises `Broken`.
+
+    Where nothing is on record for this pod, a restart reserves the most that it may have.
+    """
+    asked, permit = msgspec.json.decode(request), msgspec.json.decode(answer)["permit"]
+    pod = server.store.find(PODS, (asked["pod"]["namespace"], asked["pod"]["name"]))
+    name = "" if pod is None else (pod.body["metadata"].get("labels") or {}).get(_MACHINE, "")
+    machine = server.store.find(MACHINES, (asked["pod"]["namespace"], name))
+    if pod is None or machine is None:
+        return
+    text = (machine.body["metadata"].get("annotations") or {}).get(PERMIT)
+    record = None if text is None else msgspec.json.decode(text)
+    if record is None or record.get("pod") != pod.body["metadata"]["uid"]:
+        return
+    slots = asked["protoVersion"] == _SLOTS
+    told, had = _amounts(permit, slots=slots), _amounts(asked.get("lastPermit"), slots=slots)
+    kept, use = _amounts(record["ceiling"]), int(machine.body["spec"]["guest"]["memorySlots"]["use"])
+    using = (use * UNIT_CPU, use * UNIT_MEMORY)
+    if any(told[r] > max(kept[r], had[r], using[r]) for r in (0, 1)):
+        raise Broken("S1", f"pod {asked['pod']['name']}: permit {told} is answered with {kept} on record, and {had} had before")
+
+
+def _amounts(said: Json | None, *, slots: bool = False) -> tuple[int, int]:
+    if said is None:
+        return 0, 0
+    return milli_cpu(said["vCPUs"]), byte_count(said["mem"]) * (UNIT_MEMORY if slots else 1)

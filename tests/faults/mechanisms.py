@@ -108,93 +108,6 @@ def _endless_room(original: Any) -> Any:
     return settle
 
 
-def _mechanisms() -> Iterator[Mechanism]:
-    yield Mechanism(
-        name="room-at-bind",
-        law="S2",
-        what="a bind looks whether there is still room",
-        patches=((Binding, "_lacking", _answers(lambda: Reason.OK)), (placing, "judge_ledger", _all_pass)),
-    )
-    yield Mechanism(
-        name="gate",
-        law="L2",
-        what="a preemptor's gate opens when its victims are gone, or when that fails",
-        patches=((Preemptions, "_open", _answers(lambda: None)), (Preemptions, "_fail", _answers(lambda: None))),
-    )
-    yield Mechanism(
-        name="hold-expiry",
-        law="L5",
-        what="a hold that nobody used ends",
-        patches=((Holds, "expire", _answers(list)),),
-    )
-    yield Mechanism(
-        name="budget",
-        law="S5",
-        what="a node's pods leave by the Eviction API, which counts their budgets",
-        patches=((DrainWriter, "_evict", _by_force),),
-    )
-    yield Mechanism(
-        name="preconditions",
-        law="S8",
-        what="every write names the object that it is meant for",
-        patches=((Wire, "sent", _without_conditions),),
-    )
-    yield Mechanism(
-        name="write-ahead",
-        law="S1",
-        what="a permit is answered when its ceiling is on record",
-        patches=((Ceilings, "safe", _answers(lambda: _PLENTY)),),
-    )
-    yield Mechanism(
-        name="restart",
-        law="S1",
-        what="a restart counts what is on record, not what is used",
-        patches=((Standings, "after_restart", _as_used),),
-    )
-    yield Mechanism(
-        name="growth",
-        law="S2",
-        what="growth ends at what is left of the node",
-        patches=((permits, "settled", _endless_room),),
-    )
-    yield Mechanism(
-        name="unknown-outcome",
-        law="S1",
-        what="a bind without an answer may have happened",
-        patches=((Binding, "ended", _unknown_is_no),),
-    )
-    yield Mechanism(
-        name="doubt",
-        law="L5",
-        what="a bind whose end nobody tells is asked about",
-        patches=((Binding, "overdue", _answers(list)),),
-    )
-    yield Mechanism(
-        name="relist",
-        law="L5",
-        what="a new list tells what went while nobody watched",
-        patches=((Given, "end_list", _answers(lambda: iter(()))),),
-    )
-    yield Mechanism(
-        name="foreign-binds",
-        law="S1",
-        what="pods that others bound count like our own",
-        patches=((World, "_adopt", _answers(lambda: None)),),
-    )
-    yield Mechanism(
-        name="permit-bounds",
-        law="S3",
-        what="a permit is never more than was asked",
-        patches=((Permits, "answer", _more_than_asked),),
-    )
-    yield Mechanism(
-        name="dump",
-        law="S9",
-        what="a dump holds the holds",
-        patches=((_Restoring, "_hold", _answers(lambda: None)),),
-    )
-
-
 _PLENTY: Final = Amounts(MilliCpu(2**40), Bytes(2**60))
 
 
@@ -205,7 +118,94 @@ def _all_pass(_original: Any) -> Any:
     return judge
 
 
-MECHANISMS: Final = {mechanism.name: mechanism for mechanism in _mechanisms()}
+_ALL: Final = (
+    Mechanism(
+        name="room-at-bind",
+        law="S2",
+        what="a bind looks whether there is still room",
+        patches=((Binding, "_lacking", _answers(lambda: Reason.OK)), (placing, "judge_ledger", _all_pass)),
+    ),
+    Mechanism(
+        name="gate",
+        law="L2",
+        what="a preemptor's gate opens when its victims are gone, or when that fails",
+        patches=((Preemptions, "_open", _answers(lambda: None)), (Preemptions, "_fail", _answers(lambda: None))),
+    ),
+    Mechanism(
+        name="hold-expiry",
+        law="L5",
+        what="a hold that nobody used ends",
+        patches=((Holds, "expire", _answers(list)),),
+    ),
+    Mechanism(
+        name="budget",
+        law="S5",
+        what="a node's pods leave by the Eviction API, which counts their budgets",
+        patches=((DrainWriter, "_evict", _by_force),),
+    ),
+    Mechanism(
+        name="preconditions",
+        law="S8",
+        what="every write names the object that it is meant for",
+        patches=((Wire, "sent", _without_conditions),),
+    ),
+    Mechanism(
+        name="write-ahead",
+        law="S1",
+        what="a permit is answered when its ceiling is on record",
+        patches=((Ceilings, "safe", _answers(lambda: _PLENTY)),),
+    ),
+    Mechanism(
+        name="restart",
+        law="S1",
+        what="a restart counts what is on record, not what is used",
+        patches=((Standings, "after_restart", _as_used),),
+    ),
+    Mechanism(
+        name="growth",
+        law="S2",
+        what="growth ends at what is left of the node",
+        patches=((permits, "settled", _endless_room),),
+    ),
+    Mechanism(
+        name="unknown-outcome",
+        law="S1",
+        what="a bind without an answer may have happened",
+        patches=((Binding, "ended", _unknown_is_no),),
+    ),
+    Mechanism(
+        name="doubt",
+        law="L5",
+        what="a bind whose end nobody tells is asked about",
+        patches=((Binding, "overdue", _answers(list)),),
+    ),
+    Mechanism(
+        name="relist",
+        law="L5",
+        what="a new list tells what went while nobody watched",
+        patches=((Given, "end_list", _answers(lambda: iter(()))),),
+    ),
+    Mechanism(
+        name="foreign-binds",
+        law="S1",
+        what="pods that others bound count like our own",
+        patches=((World, "_adopt", _answers(lambda: None)),),
+    ),
+    Mechanism(
+        name="permit-bounds",
+        law="S3",
+        what="a permit is never more than was asked",
+        patches=((Permits, "answer", _more_than_asked),),
+    ),
+    Mechanism(
+        name="dump",
+        law="S9",
+        what="a dump holds the holds",
+        patches=((_Restoring, "_hold", _answers(lambda: None)),),
+    ),
+)
+
+MECHANISMS: Final = {mechanism.name: mechanism for mechanism in _ALL}
 
 
 @contextmanager

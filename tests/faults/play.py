@@ -30,6 +30,7 @@ from tests.faults.virtualloop import run_virtually
 from tests.faults.weather import Sky, weather_of
 from tests.faults.wire import Wire
 
+_OK: Final = 200
 _EPOCH: Final = 1.8e9
 #: After the storm everything has to be well within so long. A drained backoff, a lost watch and an unsure bind add up.
 _CALM_SECONDS: Final = 45.0
@@ -151,7 +152,7 @@ class _Play:
             wall=lambda: _EPOCH + anyio.current_time() + self._wall_error,
             born=self._watch_over,
         )
-        habits = Habits(wants=self._story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0)
+        habits = Habits(wants=self._story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0, grow_seconds=1.5)
         self._agents = Agents(self._box.api, self._to_agents, self._rng("agents"), habits)
         self._truth.agents = self._agents
         self._story.begin()
@@ -237,7 +238,13 @@ class _Play:
         return found
 
     async def _to_agents(self, body: bytes) -> tuple[int, bytes]:
-        found = await self._lossy(lambda: self._lives.permits(body), self._sky.now.agent_lost)
+        async def ask() -> tuple[int, bytes]:
+            status, answer = await self._lives.permits(body)
+            if status == _OK:
+                deeds.judge_permit(self._box.api, body, answer)
+            return status, answer
+
+        found = await self._lossy(ask, self._sky.now.agent_lost)
         self._note(f"agent {found[0]} {body!r} {found[1]!r}" if self._keep else f"agent {found[0]} {found[1]!r}")
         self._touch()
         return found

@@ -84,7 +84,10 @@ class ShrinkScene(Scene):
 
     def shown(self, node: Node) -> Node:
         cordoned = node.name in self.cordoned
-        return replace(node, taints=self.taints.get(node.name, ()), unschedulable=cordoned, cordoned_by_us=cordoned)
+        # As the node lifecycle controller does.
+        more = (Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),) if cordoned else ()
+        taints = (*self.taints.get(node.name, ()), *more)
+        return replace(node, taints=taints, unschedulable=cordoned, cordoned_by_us=cordoned)
 
     # --- workloads --------------------------------------------------------------------------------------------------------
 

@@ -220,9 +220,14 @@ def test_candidates_are_marked_with_their_time_and_the_others_lose_their_mark_fi
 # --- room that is needed again --------------------------------------------------------------------------------------------
 
 
+LEAVING = (
+    Taint("ToBeDeletedByClusterAutoscaler", "1", "NoSchedule"),
+    Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),  # by the node lifecycle controller
+)
+
+
 def test_removals_are_given_up_for_pods_that_fit_nowhere_else_the_latest_first() -> None:
-    taint = (Taint("ToBeDeletedByClusterAutoscaler", "1", "NoSchedule"),)
-    nodes = [machine(name, taints=taint, unschedulable=True, cordoned_by_us=True) for name in ("n1", "n2", "n3")]
+    nodes = [machine(name, taints=LEAVING, unschedulable=True, cordoned_by_us=True) for name in ("n1", "n2", "n3")]
     pending = [replica(f"p{number}", None, "2") for number in range(3)]
     scene = a_scene(nodes, pending=pending)
     leaving = {NodeName("n1"): NOW, NodeName("n2"): UnixTime(NOW + 5), NodeName("n3"): UnixTime(NOW + 9)}
@@ -233,8 +238,7 @@ def test_removals_are_given_up_for_pods_that_fit_nowhere_else_the_latest_first()
 
 
 def test_a_node_that_a_person_cordoned_gives_no_room_by_being_kept() -> None:
-    taint = (Taint("ToBeDeletedByClusterAutoscaler", "1", "NoSchedule"),)
-    node = machine("n1", taints=taint, unschedulable=True)
+    node = machine("n1", taints=LEAVING, unschedulable=True)
     pod = replica("p", None)
     assert room_in_leaving(a_scene([node], pending=[pod]), {NodeName("n1"): NOW}, [pod]) == ()
 

@@ -8,6 +8,7 @@ new nodes are: a node that is there is sooner ready than one that is to come.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Node, Pod
 from slackwater.simulate.place import NOWHERE, place_pods
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
+
+#: What the node lifecycle controller adds to a node that is cordoned, and takes off again.
+_CORDON: Final = "node.kubernetes.io/unschedulable"
 
 
 def room_in_leaving(scene: Scene, leaving: Mapping[NodeName, UnixTime], homeless: Sequence[Pod]) -> tuple[NodeName, ...]:
@@ -42,6 +46,7 @@ def room_in_leaving(scene: Scene, leaving: Mapping[NodeName, UnixTime], homeless
 
 
 def kept_after_all(node: Node) -> Node:
-    """The node as it is once its removal is given up."""
-    taints = tuple(taint for taint in node.taints if taint.key != TO_BE_DELETED_TAINT)
+    """The node as it is once its removal is given up: where the cordon was ours, it goes with its taint."""
+    ours = {TO_BE_DELETED_TAINT, _CORDON} if node.cordoned_by_us else {TO_BE_DELETED_TAINT}
+    taints = tuple(taint for taint in node.taints if taint.key not in ours)
     return replace(node, taints=taints, unschedulable=node.unschedulable and not node.cordoned_by_us)

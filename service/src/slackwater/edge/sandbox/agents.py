@@ -57,6 +57,7 @@ class Habits:
     tick_seconds: float = 2.0
     retry_seconds: float = 1.0
     answer_seconds: float = 5.0
+    grow_seconds: float = 0.0  #: until a machine has grown to what was permitted, at most
 
 
 @dataclass(slots=True)
@@ -122,7 +123,9 @@ class Agents:
         if status != _OK:
             agent.failed += 1
             return
-        self._follow(agent, agent.asked, msgspec.json.decode(body)["permit"])
+        if self._permitted(agent, agent.asked, msgspec.json.decode(body)["permit"]) > agent.in_use:
+            await anyio.sleep(self.habits.grow_seconds * self.rng.random())
+            self._become(agent, min(agent.permit or (agent.in_use,)))
 
     def _request(self, agent: Agent, units: int) -> bytes:
         body = {
@@ -138,17 +141,17 @@ class Agents:
             body["lastPermit"] = _amounts(agent, agent.permit)
         return msgspec.json.encode(body)
 
-    def _follow(self, agent: Agent, asked: int, permit: Json) -> None:
+    def _permitted(self, agent: Agent, asked: int, permit: Json) -> int:
+        """Compute units that the machine may have now."""
         cpu, memory = milli_cpu(permit["vCPUs"]), byte_count(permit["mem"]) * (UNIT_MEMORY if agent.version == _SLOTS else 1)
         units = (cpu // UNIT_CPU, memory // UNIT_MEMORY)
         within = agent.in_use <= min(units) and max(units) <= asked
         if (cpu, memory) != (units[0] * UNIT_CPU, units[1] * UNIT_MEMORY) or not within:
             self.broken.append(f"pod {agent.pod}: permit {permit}, want whole units from {agent.in_use} to {asked}")
-            return
+            return agent.in_use
         agent.permit = units
         agent.denied += min(units) < asked
-        if min(units) > agent.in_use:
-            self._become(agent, min(units))
+        return min(units)
 
     def _become(self, agent: Agent, units: int) -> None:
         agent.in_use = units
