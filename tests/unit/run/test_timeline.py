@@ -66,7 +66,7 @@ def test_each_leads_to_an_object_that_can_be_explained() -> None:
     timeline.note(MarkNode(uid="n", name=NodeName("n1"), taint=taint), DONE)
     key = PodKey("default", "vm")
     for on in ("machine", "pod"):
-        timeline.note(WritePermit(uid="m", key=key, on=on, pod=PodUid("p"), before=None, text="?"), DONE)  # type: ignore[arg-type]
+        timeline.note(WritePermit(uid="m", key=key, on=on, pod=PodUid("p"), before=None, text="?"), DONE)
     assert [(found.about, found.name) for found in timeline.newest(9)] == [
         ("pods", "default/vm"),
         ("", "default/vm"),
