@@ -38,6 +38,29 @@ AT = UnixTime(1790000000.0)
 _TWO = amounts("2", "4Gi")
 
 
+#: As `run.loops.slack_shares.slack_document` tells it.
+_SLACK: dict[str, Any] = {
+    "sources": [
+        {
+            "name": "extraCapacity",
+            "placeholders": 3,
+            "placed": 2,
+            "coming": 1,
+            "homeless": 0,
+            "amount": {"cpu": 3000, "memory": 6 << 30},
+            "tooManySince": None,
+        }
+    ],
+    "asked": {},
+    "nodesForSlackAlone": 0,
+    "pushedOff": [],
+    "placeholders": [
+        {"name": f"slack/{number}", "source": "extraCapacity", "node": node, "group": group, "cpu": 1000, "memory": 2 << 30}
+        for number, node, group in ((0, "general-0", None), (1, "general-2", None), (2, None, "general"))
+    ],
+}
+
+
 class Ready:
     ready = True
     unlisted: tuple[str, ...] = ()
@@ -175,7 +198,7 @@ def a_loop() -> dict[str, Any]:
             unneeded={GroupName("memory"): 1}, cooling={GroupName("general"): "it has grown 12 s ago"}, under_way=(2, 2)
         ),
     )
-    return record_document(record)
+    return {**record_document(record), "slack": _SLACK}
 
 
 def some_decisions() -> Timeline:

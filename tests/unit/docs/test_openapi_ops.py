@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from slackwater.app.openapi import ops_document
 from slackwater.app.settings import Settings, as_file
 from slackwater.decide.preemption.victims import Occupant, Sacrifice
+from slackwater.edge.web.dashboard import Listeners
 from slackwater.edge.web.ops import ops_app
 from slackwater.edge.web.status import SettingsView
 from slackwater.model.events import PodSeen, Synced, Ticked
@@ -85,6 +86,7 @@ def an_ops_app(world: World, *, unlisted: list[str]) -> FastAPI:
         registry=CollectorRegistry(),
         settings=settings,
         clock=lambda: Instant(4.0),
+        listeners=Listeners(most=0),  # a stream would not end here: tests/unit/web/test_dashboard.py
     )
 
 

@@ -84,6 +84,7 @@ class Scaling:
         self._times = times
         self._client = client
         self._told = told
+        self._document: tuple[LoopRecord, dict[str, Any]] | None = None
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
         mirrors = settings.feature_gates.resource_slack and settings.autoscaler.slack.mirrors
         more = askers(kinds, on_broken) if mirrors else ()
@@ -112,7 +113,12 @@ class Scaling:
 
     def document(self) -> dict[str, Any] | None:
         """The newest record as JSON values."""
-        return None if self.last is None else record_document(self.last)
+        record = self.last
+        if record is None:
+            return None
+        if self._document is None or self._document[0] is not record:  # the dashboard asks each second
+            self._document = record, record_document(record)
+        return self._document[1]
 
     def view(self) -> FleetView | None:
         """What what-if reads of it, copied; None until everything around is listed."""

@@ -31,7 +31,14 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
         "description": "Events `board` (everything), then `change` (what differs from the frame before); the data is JSON.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     },
-    503: {"description": f"{MOST_LISTENERS} listeners are there already, or the service stops."},
+    503: {
+        "description": f"Not everything was listed once, {MOST_LISTENERS} listeners are there already, or the service stops.",
+        "content": {
+            "application/json": {
+                "schema": {"type": "object", "required": ["detail"], "properties": {"detail": {"type": "string"}}}
+            }
+        },
+    },
 }
 
 

@@ -5,9 +5,9 @@ import { many, number } from "./units.js";
 import { pointAt } from "./why.js";
 
 export class SectionTable {
-  // `columns`: {title, width, class, text(entry)}; the first is the link, which `link(entry)` points as [kind, name] or null.
-  constructor({ section, label, one, columns, link, key, nothing, words, rest = "the first are told" }) {
-    Object.assign(this, { section, label, one, columns, link, key, nothing, words, rest });
+  // `list(state)` gives {total, entries} where they are no section of their own. `columns`: {title, width, class, text(entry)}; the first is the link, which `link(entry)` points as [kind, name] or null.
+  constructor({ section, list = (state) => state.list(section), label, one, columns, link, key, nothing, words, rest = "the first are told" }) {
+    Object.assign(this, { list, label, one, columns, link, key, nothing, words, rest });
   }
 
   build() {
@@ -23,7 +23,7 @@ export class SectionTable {
 
   draw(state) {
     this.state = state;
-    const { total, entries } = state.list(this.section);
+    const { total, entries } = this.list(state);
     const text = this.search.value.trim().toLowerCase();
     const found = text ? entries.filter((entry) => this.words(entry).toLowerCase().includes(text)) : entries;
     this.none.hidden = entries.length > 0;

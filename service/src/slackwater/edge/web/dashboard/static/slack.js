@@ -1,7 +1,16 @@
 // How much room is left: Total less Reserved and held, by node group; and the placeholders that keep room for pods to come.
 import { el, setText } from "./dom.js";
+import { SectionTable } from "./sectiontable.js";
 import { CORDONED, NOT_READY } from "./state.js";
-import { cpu, memory, number, percent } from "./units.js";
+import { cpu, many, memory, number, percent } from "./units.js";
+
+const MOST = 2000;
+
+function table({ list, link = () => null, ...rest }) {
+  const entries = (state) => state.sections.autoscaler?.slack?.[list] ?? [];
+  const words = (entry) => Object.values(entry).filter((value) => typeof value === "string").join(" ");
+  return new SectionTable({ ...rest, link, words, key: (entry) => entry.name, list: (state) => ({ total: entries(state).length, entries: entries(state).slice(0, MOST) }) });
+}
 
 class SlackView {
   id = "slack";
@@ -13,11 +22,43 @@ class SlackView {
     const head = ["Group", "Nodes", "Free CPU", "of Total", "Free memory", "of Total", "Largest free CPU", "Largest free memory"];
     this.body = el("tbody");
     this.note = el("p", { class: "dim" });
-    return el("div", {}, el("div", { class: "scroll" }, el("table", { "aria-label": "Free room by node group" }, el("thead", {}, el("tr", {}, ...head.map((title, index) => el("th", { scope: "col", class: index ? "number" : null }, title)))), this.body)), this.note);
+    this.sources = table({
+      list: "sources",
+      label: "Why room is kept",
+      one: "source",
+      nothing: "No room is kept for pods to come.",
+      columns: [
+        { title: "Source", width: "34%", text: (source) => source.name },
+        { title: "CPU", class: "number", text: (source) => cpu(source.amount.cpu) },
+        { title: "Memory", class: "number", text: (source) => memory(source.amount.memory) },
+        { title: "Placeholders", class: "number", text: (source) => number(source.placeholders) },
+        { title: "in place", class: "number", text: (source) => number(source.placed) },
+        { title: "coming", class: "number", text: (source) => number(source.coming) },
+        { title: "without a place", class: "number", text: (source) => number(source.homeless) },
+      ],
+    });
+    this.places = table({
+      list: "placeholders",
+      label: "Placeholders",
+      one: "placeholder",
+      nothing: "There are no placeholders.",
+      columns: [
+        { title: "Node", width: "26%", text: (each) => each.node ?? "nowhere yet" },
+        { title: "Placeholder", text: (each) => each.name },
+        { title: "Source", text: (each) => each.source },
+        { title: "Group that grows for it", text: (each) => each.group ?? "–" },
+        { title: "CPU", class: "number", width: "6rem", text: (each) => cpu(each.cpu) },
+        { title: "Memory", class: "number", width: "7rem", text: (each) => memory(each.memory) },
+      ],
+      link: (each) => (each.node ? ["nodes", each.node] : null),
+    });
+    return el("div", {}, el("div", { class: "scroll" }, el("table", { "aria-label": "Free room by node group" }, el("thead", {}, el("tr", {}, ...head.map((title, index) => el("th", { scope: "col", class: index ? "number" : null }, title)))), this.body)), this.note, el("h3", {}, "Room kept for pods to come, by source"), this.sources.build(), el("h3", {}, "Placeholders: where that room is"), this.places.build());
   }
 
   draw(state) {
     if (!state.line) return;
+    this.sources.draw(state);
+    this.places.draw(state);
     const sums = new Map();
     state.nodes.names.forEach((_, row) => {
       if (state.line.flags[row] & (NOT_READY | CORDONED)) return;
@@ -41,7 +82,7 @@ class SlackView {
       told.forEach((text, cell) => setText(row.cells[cell], text));
     });
     const unneeded = Object.values(state.sections.autoscaler?.scaleDown?.unneeded ?? {}).reduce((sum, count) => sum + count, 0);
-    setText(this.note, `Cordoned and unready nodes are left out. ${number(unneeded)} nodes could go together now, by the autoscaler's last loop. This version's loop keeps no placeholders; "slackwater simulate scale-up" shows where they would stand.`);
+    setText(this.note, `Cordoned and unready nodes are left out. By the autoscaler's last loop ${many(unneeded, "node")} could go together now, and ${many(state.sections.autoscaler?.slack?.nodesForSlackAlone ?? 0, "node")} stood for slack alone.`);
   }
 }
 

@@ -1,0 +1,77 @@
+"""What the dashboard tells of the world: nodes as columns, removals with where each pod goes, and bounds on all of it."""
+
+from slackwater.model.events import NodeSeen, PodSeen
+from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.world import board
+from slackwater.world.board_nodes import CORDONED, LINES, NOT_READY, changed, take_nodes
+from slackwater.world.drains.drain import DrainOrder
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from slackwater_protocol.names import NODE_GROUP
+from tests.support.builders import a_node, a_pod
+
+NOW = Instant(10.0)
+
+
+def a_world() -> World:
+    world = World(Policy())
+    world.apply(NodeSeen(a_node("a", cpu="4", labels={NODE_GROUP: "g"}, ready=False, unschedulable=True)), NOW)
+    world.apply(NodeSeen(a_node("b", cpu="8")), NOW)
+    world.apply(PodSeen(a_pod("p", on="b", cpu="3")), NOW)
+    return world
+
+
+def test_nodes_are_columns_of_integers() -> None:
+    nodes = take_nodes(a_world(), None)
+    numbers = dict(zip(LINES, nodes.numbers.tolist(), strict=True))
+    assert nodes.names == ["a", "b"]
+    assert [nodes.groups[index] for index in nodes.group] == ["g", ""]
+    assert (numbers["cpu.total"], numbers["cpu.reserved"], numbers["pods"]) == ([4000, 8000], [0, 3000], [0, 1])
+    assert numbers["flags"] == [NOT_READY | CORDONED, 0]
+
+
+def test_only_the_node_that_changed_is_told() -> None:
+    world = a_world()
+    before = take_nodes(world, None)
+    world.apply(PodSeen(a_pod("q", on="a", cpu="1")), NOW)
+    rows = changed(before, take_nodes(world, before))
+    assert rows is not None
+    assert rows.tolist() == [0]
+
+
+def test_a_node_that_moved_to_another_group_is_everything_anew() -> None:
+    world = a_world()
+    before = take_nodes(world, None)
+    world.apply(NodeSeen(a_node("b", cpu="8", labels={NODE_GROUP: "g"})), NOW)
+    assert changed(before, take_nodes(world, before)) is None
+
+
+def test_a_world_without_nodes_has_a_board_too() -> None:
+    nodes = take_nodes(World(Policy()), None)
+    assert nodes.numbers.shape == (len(LINES), 0)
+
+
+def test_a_drain_tells_where_each_pod_goes() -> None:
+    world = a_world()
+    node = world.nodes.by_row[world.nodes.row_of[NodeName("b")]]
+    assert node is not None
+    order = DrainOrder(
+        node=node.name,
+        uid=node.uid,
+        group=GroupName("g"),
+        empty=False,
+        stamp=UnixTime(0.0),
+        destinations=((a_pod("p").key, NodeName("a")),),
+    )
+    world.removals.drains.begin([order], NOW)
+    [drain] = board.sections(world, Instant(NOW + 3))["drains"]["entries"]
+    assert (drain["node"], drain["phase"], drain["since"], drain["podsTotal"]) == ("b", "marking", 3, 1)
+    assert drain["pods"] == [{"namespace": "default", "name": "p", "step": "planned", "detail": "", "destination": "a"}]
+
+
+def test_a_long_section_is_cut_and_says_how_long_it_is() -> None:
+    pods = [a_pod(f"p{number:05}") for number in range(board.MOST + 5)]
+    told = board.pending(pods)
+    assert (told["total"], len(told["entries"])) == (board.MOST + 5, board.MOST)
+    assert told["entries"][0]["name"] == "p00000"
