@@ -36,13 +36,13 @@ _EPOCH: Final = 1.8e9
 _CALM_SECONDS: Final = 45.0
 #: Every so many steps what is expensive is checked too.
 _SUMS_EVERY: Final = 7
-_DUMP_EVERY: Final = 997
+_DUMP_EVERY: Final = 199
 #: Of all runs, so many have an autoscaler.
 _AUTOSCALED: Final = 0.4
 _SETTINGS: Final = """
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
-extender: {{holdTimeout: {hold}s}}
+extender: {{holdTimeout: {hold}s, denialTimeout: 10s}}
 """
 _AUTOSCALER: Final = """
 autoscaler:
