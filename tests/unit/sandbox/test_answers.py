@@ -84,7 +84,7 @@ async def test_a_watch_where_nothing_happens_gets_bookmarks_and_an_end(server: A
 
 
 async def test_what_it_does_not_serve_it_refuses(server: ApiServer) -> None:
-    assert server.request("GET", "/apis/apps/v1/replicasets").status == 404
+    assert server.request("GET", "/apis/example.com/v1/things").status == 404
     assert server.request("POST", f"{PODS}/a/log").status in {400, 404}
     with pytest.raises(Fault, match="404"):
-        await anext(server.watch("/apis/apps/v1/replicasets", params={}))
+        await anext(server.watch("/apis/example.com/v1/things", params={}))
