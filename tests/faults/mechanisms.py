@@ -11,28 +11,20 @@ from typing import Any, Final, cast
 import msgspec
 import numpy as np
 
-from slackwater.edge.kube.drain_writer import DrainWriter
 from slackwater.edge.kube.given import Given
 from slackwater.ledger.account import Account
 from slackwater.ledger.growth import Question
 from slackwater.model.columns import Rows
-from slackwater.model.effects import Effect, Evict
-from slackwater.model.events import BindEnded
-from slackwater.model.ids import Instant
-from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitAnswer
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
-from slackwater.run.ports import Outcome
 from slackwater.world import permits, placing
 from slackwater.world.binding import Binding
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.holds import Holds
 from slackwater.world.permits import Decided, Permits
-from slackwater.world.policy import Policy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.restore import _Restoring
-from slackwater.world.standings import Standings
 from slackwater.world.world import World
 from slackwater_protocol.units import Bytes, MilliCpu
 from tests.faults.wire import Wire
@@ -53,13 +45,6 @@ def _answers(value: Callable[[], Any]) -> Callable[[Any], Any]:
     return lambda _original: lambda *_args, **_kwargs: value()
 
 
-def _by_force(original: Any) -> Any:
-    async def evict(self: DrainWriter, effect: Evict, deadline: float) -> Outcome:
-        return cast("Outcome", await original(self, replace(effect, force=True), deadline))
-
-    return evict
-
-
 def _without_conditions(_original: Any) -> Any:
     def sent(_wire: Wire, body: bytes | None) -> bytes | None:
         if body is None:
@@ -76,29 +61,12 @@ def _without_conditions(_original: Any) -> Any:
     return sent
 
 
-def _unknown_is_no(original: Any) -> Any:
-    def ended(self: Binding, event: BindEnded, policy: Policy, now: Instant) -> list[Effect]:
-        no = replace(event, outcome="refused") if event.outcome == "unknown" else event
-        return cast("list[Effect]", original(self, no, policy, now))
-
-    return ended
-
-
 def _more_than_asked(original: Any) -> Any:
     def answer(self: Permits, decided: Decided) -> Any:
         found = original(self, decided)
         return replace(found, permit=found.permit.plus(found.permit)) if isinstance(found, PermitAnswer) else found
 
     return answer
-
-
-def _as_used(_original: Any) -> Any:
-    def after_restart(_self: Standings, pod: Pod, *, scheduler_name: str) -> Account:
-        vertical = pod.vertical
-        assert vertical is not None
-        return Account(reserved=vertical.using, min=vertical.min, max=vertical.max)
-
-    return after_restart
 
 
 def _endless_room(original: Any) -> Any:
@@ -138,12 +106,6 @@ _ALL: Final = (
         patches=((Holds, "expire", _answers(list)),),
     ),
     Mechanism(
-        name="budget",
-        law="S5",
-        what="a node's pods leave by the Eviction API, which counts their budgets",
-        patches=((DrainWriter, "_evict", _by_force),),
-    ),
-    Mechanism(
         name="preconditions",
         law="S8",
         what="every write names the object that it is meant for",
@@ -156,28 +118,10 @@ _ALL: Final = (
         patches=((Ceilings, "safe", _answers(lambda: _PLENTY)),),
     ),
     Mechanism(
-        name="restart",
-        law="S1",
-        what="a restart counts what is on record, not what is used",
-        patches=((Standings, "after_restart", _as_used),),
-    ),
-    Mechanism(
         name="growth",
         law="S2",
         what="growth ends at what is left of the node",
         patches=((permits, "settled", _endless_room),),
-    ),
-    Mechanism(
-        name="unknown-outcome",
-        law="S1",
-        what="a bind without an answer may have happened",
-        patches=((Binding, "ended", _unknown_is_no),),
-    ),
-    Mechanism(
-        name="doubt",
-        law="L5",
-        what="a bind whose end nobody tells is asked about",
-        patches=((Binding, "overdue", _answers(list)),),
     ),
     Mechanism(
         name="relist",
