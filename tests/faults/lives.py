@@ -32,6 +32,8 @@ class Life:
     number: int
     wire: Wire
     service: Service
+    #: Ends it, also where it has not got so far as to have a group.
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     group: TaskGroup | None = None
     ready: bool = False
     ended: anyio.Event = field(default_factory=anyio.Event)
@@ -69,14 +71,15 @@ class Lives:
         group.start_soon(self._live, life)
 
     async def _live(self, life: Life) -> None:
-        async with anyio.create_task_group() as group:
-            life.group = group
-            await group.start(life.service.dispatcher.run)
-            group.start_soon(life.service.intake.run)
-            await life.service.intake.synced()
-            life.ready = True
-            if life.service.scaling is not None:
-                group.start_soon(life.service.scaling.run)
+        with life.scope:
+            async with anyio.create_task_group() as group:
+                life.group = group
+                await group.start(life.service.dispatcher.run)
+                group.start_soon(life.service.intake.run)
+                await life.service.intake.synced()
+                life.ready = True
+                if life.service.scaling is not None:
+                    group.start_soon(life.service.scaling.run)
         life.ended.set()
 
     async def kill(self, group: TaskGroup) -> None:
@@ -85,7 +88,7 @@ class Lives:
         if life is None:
             return
         life.wire.dead = True
-        self._cancel(life)
+        life.scope.cancel()
         await anyio.sleep(_START_SECONDS)
         await self.begin(group)
 
@@ -94,18 +97,14 @@ class Lives:
         life, self.now = self.now, None
         if life is None:
             return
-        self._cancel(life)
+        life.scope.cancel()
         await life.ended.wait()
         await anyio.sleep(_START_SECONDS)
         await self.begin(group)
 
     def end(self) -> None:
         if self.now is not None:
-            self._cancel(self.now)
-
-    def _cancel(self, life: Life) -> None:
-        if life.group is not None:
-            life.group.cancel_scope.cancel()
+            self.now.scope.cancel()
 
     # --- who calls --------------------------------------------------------------------------------------------------------
 

@@ -87,8 +87,8 @@ class Truth:
         if use is None:
             return 0, 0
         agent = None if self.agents is None else self.agents.living.get(placed.name)
-        permit = (0, 0) if agent is None or agent.permit is None else agent.permit
-        return max(use, permit[0]) * UNIT_CPU, max(use, permit[1]) * UNIT_MEMORY
+        told = (0, 0) if agent is None else agent.may_use
+        return max(use, told[0]) * UNIT_CPU, max(use, told[1]) * UNIT_MEMORY
 
     def _in_use(self, placed: Placed) -> int | None:
         """Compute units; None where the machine is not, and will not be: it has moved on, or is gone."""

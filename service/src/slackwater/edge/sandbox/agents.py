@@ -44,6 +44,8 @@ class Agent:
     low: int
     high: int
     permit: tuple[int, int] | None = None
+    #: Of its permit, what it has not asked to have less of since, whether or not that was answered.
+    may_use: tuple[int, int] = (0, 0)
     asked: int | None = None
     denied: int = 0
     failed: int = 0
@@ -114,6 +116,7 @@ class Agents:
         if wanted < agent.in_use:
             self._become(agent, wanted)  # what is given back is given back before it is told
         agent.asked = max(wanted, agent.in_use)
+        agent.may_use = min(agent.may_use[0], agent.asked), min(agent.may_use[1], agent.asked)
         try:
             with anyio.fail_after(self.habits.answer_seconds):
                 status, body = await self.ask(self._request(agent, agent.asked))
@@ -149,7 +152,7 @@ class Agents:
         if (cpu, memory) != (units[0] * UNIT_CPU, units[1] * UNIT_MEMORY) or not within:
             self.broken.append(f"pod {agent.pod}: permit {permit}, want whole units from {agent.in_use} to {asked}")
             return agent.in_use
-        agent.permit = units
+        agent.permit = agent.may_use = units
         agent.denied += min(units) < asked
         return min(units)
 
