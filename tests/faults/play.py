@@ -21,6 +21,7 @@ from slackwater.edge.sandbox.machines import Moves
 from slackwater.edge.sandbox.scheduler import Scheduler
 from slackwater.model.events import Ticked
 from slackwater.model.ids import Instant
+from slackwater.model.permits import PermitAsk
 from tests.faults import deeds, laws
 from tests.faults.laws import Broken
 from tests.faults.lives import Life, Lives
@@ -310,8 +311,12 @@ class _Play:
 
             return ask
 
-        world.apply = applied
-        world.filter, world.bind, world.preempt, world.ask_permit = map(asked, (filter_, bind, preempt, ask_permit))
+        def permitted(ask: PermitAsk, *args: Any) -> Any:
+            self._truth.reclaims(ask.key.name)
+            return asked(ask_permit)(ask, *args)
+
+        world.apply, world.ask_permit = applied, permitted
+        world.filter, world.bind, world.preempt = map(asked, (filter_, bind, preempt))
 
     def _step(self, life: Life | None) -> None:
         result = self.result

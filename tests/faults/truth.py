@@ -34,7 +34,8 @@ class Placed:
 
 
 class Truth:
-    """`excused` are nodes that were made too full by others than the service, until they are not too full any more."""
+    """`excused` are nodes that were made too full by others than the service, until they are not too full any more: by people
+    who bind by hand, and by agents whose last permit is more than they were counted with."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
@@ -69,6 +70,17 @@ class Truth:
     def meddle(self, node: str) -> None:
         self.excused[node] = anyio.current_time() + _NEWS_SECONDS
         self.meddled.add(node)
+
+    def reclaims(self, pod: str) -> None:
+        """An agent asks. Had it given back some of its last permit, and was that never answered, it may have that again,
+        whoever has got it meanwhile: a permit is never below what is asked and was permitted last."""
+        agent = None if self.agents is None else self.agents.living.get(pod)
+        if agent is None or agent.permit is None or agent.asked is None:
+            return
+        if any(min(permit, agent.asked) > left for permit, left in zip(agent.permit, agent.may_use, strict=True)):
+            for placed in self.placed.values():
+                if placed.name == pod:
+                    self.meddle(placed.node)
 
     def used(self) -> Mapping[str, Amounts]:
         """By node: what pods were given and may use at any moment."""

@@ -155,6 +155,17 @@ def test_a_read_that_was_answered_before_the_deletion_does_not_bring_the_pod_bac
     assert story.world.pods.get(pod.uid) is None
 
 
+def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_a_bind_found_gone() -> None:
+    """The answer of a bind was lost, the pod deleted, the next try said 404; only then the watch shows the pod bound."""
+    pod = a_pod("p", cpu="2")
+    story = Story(a_node("n", cpu="4"), pod)
+    story.filter(pod, "n")
+    assert story.bind(pod, "n") is Reason.OK
+    story.bind_ended(pod, "n", "gone")
+    story.seen(replace(pod, node=NodeName("n"), resource_version=pod.resource_version + 1))
+    assert story.world.ledger.numbers(story.world.nodes.row_of[NodeName("n")]).reserved == amounts("0", "0")
+
+
 def test_a_new_pod_of_the_same_name_is_another_pod() -> None:
     old, new = a_pod("p", uid="old"), a_pod("p", uid="new")
     story = Story(a_node("n"), old)

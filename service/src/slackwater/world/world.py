@@ -243,10 +243,14 @@ class World:
         return effects + self._pod_seen(pod, now, read=True)
 
     def _bind_ended(self, event: BindEnded, now: Instant) -> list[Effect]:
-        counted = self.claims.get(event.uid) is not None
+        claim = self.claims.get(event.uid)
         effects = self._binding.ended(event, self.policy, now)
-        if counted and self.claims.get(event.uid) is None:
+        if claim is not None and self.claims.get(event.uid) is None:
             effects += self.refusals.wake_recent(now)
+        if claim is not None and event.outcome == "gone":
+            # The watch may be behind, and yet show the pod bound by a try whose answer was lost.
+            self.pods.drop(event.uid, claim.key, now, read=True)
+            effects += self._let_go(event.uid, now)
         return effects
 
     def _let_go(self, uid: PodUid, now: Instant) -> list[Effect]:
