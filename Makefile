@@ -65,7 +65,7 @@ cluster-kills: controlplane ## Forty machines that grow and move while the servi
 given = $(filter command environment,$(firstword $(origin $(1))))
 DURATION ?= 180s
 .PHONY: faults-quick
-faults-quick: $(STAMP) ## The same on a hundred seeds that never change: fresh ones find something new now and then, which is not CI's to tell
+faults-quick: $(STAMP) ## The simulation on a hundred seeds that never change, for CI: fresh ones find something new now and then
 	$(BIN)/python -m tests.faults --seed 1 --seeds 100
 
 .PHONY: faults
