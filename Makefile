@@ -65,8 +65,8 @@ cluster-kills: controlplane ## Forty machines that grow and move while the servi
 given = $(filter command environment,$(firstword $(origin $(1))))
 DURATION ?= 180s
 .PHONY: faults-quick
-faults-quick: $(STAMP) ## The simulation on a hundred seeds that never change, for CI: fresh ones find something new now and then
-	$(BIN)/python -m tests.faults --seed 1 --seeds 100
+faults-quick: $(STAMP) ## The simulation on sixty seeds that never change, for CI: fresh ones find something new now and then
+	$(BIN)/python -m tests.faults --seed 1 --seeds 60
 
 .PHONY: faults
 faults: $(STAMP) ## Deterministic simulation with faults, for DURATION; SEED=n plays that one; BREAK=<mechanism> (list: names them)

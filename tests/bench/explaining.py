@@ -6,7 +6,7 @@ of its own asks filter over 5,000 names again and again, first with nobody else 
 
 import time
 from dataclasses import replace
-from itertools import cycle, islice
+from itertools import cycle
 from typing import Final
 
 import anyio
@@ -56,11 +56,11 @@ async def measure(options: Options, tell: Tell) -> Report:
         async with asking(service, nodes) as calm:
             await anyio.sleep(_QUIET_SECONDS)
         async with asking(service, nodes) as busy:
-            took = [await _asked(explaining, what, name) for what, name in islice(cycle(_questions(service)), rounds)]
+            took = await _all_asked(explaining, service, rounds)
     return Report(
         bench=NAME,
         quick=options.quick,
-        parameters={"nodes": nodes, "running pods": nodes * _EACH, "pending pods": pending, "questions": rounds},
+        parameters={"nodes": nodes, "running pods": nodes * _EACH, "pending pods": pending, "questions at least": rounds},
         measurements=(
             *latencies("filter, nobody asks", calm, None),
             *latencies("filter, while something is explained", busy, _P99),
@@ -71,6 +71,16 @@ async def measure(options: Options, tell: Tell) -> Report:
         ratios=(),
         notes=("The first answer pays for the mirror of the whole cluster; it is given up when nobody asks for five minutes.",),
     )
+
+
+async def _all_asked(explaining: Explaining, service: Service, rounds: int) -> list[float]:
+    """So many questions at least, and for as long as nobody asked."""
+    until, took = time.perf_counter() + _QUIET_SECONDS, list[float]()
+    for what, name in cycle(_questions(service)):
+        if len(took) >= rounds and time.perf_counter() > until:
+            break
+        took.append(await _asked(explaining, what, name))
+    return took
 
 
 def _large() -> Pod:

@@ -112,7 +112,6 @@ async def test_pods_without_any_node_get_just_the_nodes_they_need_in_batches(
 
     assert growth.moments[-1].ready == NODES, "as many as the plan: no node too many, none too few"
     assert growth.most_in_creation <= BATCH
-    assert growth.most_in_creation > BATCH // 2, "the limit was what kept it back"
     assert growth.most_nodes <= NODES
     metrics = await service.metrics()
     assert metrics.total("cluster_autoscaler_failed_node_creations_total") > 0
