@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import anyio
 
 from slackwater.edge.sandbox.agents import UNIT_CPU, UNIT_MEMORY, Agents
-from slackwater.edge.sandbox.kinds import MACHINES, NODES, PODS, ResourceKind
+from slackwater.edge.sandbox.kinds import MACHINES, MIGRATIONS, NODES, PODS, ResourceKind
 from slackwater.edge.sandbox.server import ApiServer
 from slackwater.edge.sandbox.sights import node_sight, pod_sight
 from slackwater.edge.sandbox.store import Change
@@ -108,7 +108,17 @@ class Truth:
         if stored is None:
             return None
         there = (stored.body.get("status") or {}).get("podName") == placed.name
-        return int(stored.body["spec"]["guest"]["memorySlots"]["use"]) if there or placed.landing else None
+        awaited = placed.landing and self._is_awaited(placed)
+        return int(stored.body["spec"]["guest"]["memorySlots"]["use"]) if there or awaited else None
+
+    def _is_awaited(self, placed: Placed) -> bool:
+        """Nobody ever uses the target of a migration that failed."""
+        of_machine = (
+            stored.body
+            for stored in self._server.store.each(MIGRATIONS)
+            if (stored.body["metadata"]["namespace"], stored.body["spec"]["vmName"]) == (placed.namespace, placed.machine)
+        )
+        return any((body.get("status") or {}).get("phase") not in {"Failed", "Succeeded"} for body in of_machine)
 
     def too_full(self) -> list[str]:
         """One sentence for each node that has been promised more than it has. Excuses end with what they excuse."""
