@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import anyio
 import structlog
+from fastapi import FastAPI
 from prometheus_client import (
     CollectorRegistry,
     GCCollector,
@@ -142,17 +143,7 @@ class Service:
         self._times = times
         self._view = SettingsView(as_file(settings))
         kinds = KindInterner()
-        config = ReflectorConfig(page_size=settings.kube.list_page_size)
-        self._reflectors: dict[str, Reflector[Any]] = {
-            resource.name: Reflector(client, resource, rng=rng, config=config, clock=times.monotonic)
-            for resource in (
-                nodes(_report_broken),
-                pods(kinds, _report_broken),
-                budgets(_report_broken),
-                machines(_report_broken),
-                migrations(_report_broken),
-            )
-        }
+        self._reflectors = self._kube_feeds(client, kinds, rng)
         file = settings.recording.file
         self.recording = None if file is None else Recording(file, max_bytes=settings.recording.max_bytes)
         self.world = _world(policy_of(settings), rng.getrandbits(63), self.recording)
@@ -194,12 +185,28 @@ class Service:
             held_back=self._held_back,
             clocks=Clocks(clock=times.monotonic, wall=lambda: UnixTime(times.wall())),
         )
-        self.ops = ops_app(
+        self.ops = self._ops(registry)
+
+    def _kube_feeds(self, client: ApiPort, kinds: KindInterner, rng: Random) -> dict[str, Reflector[Any]]:
+        """One for each type of object that is followed whatever is configured."""
+        config = ReflectorConfig(page_size=self._settings.kube.list_page_size)
+        resources = (
+            nodes(_report_broken),
+            pods(kinds, _report_broken),
+            budgets(_report_broken),
+            machines(_report_broken),
+            migrations(_report_broken),
+        )
+        clock = self._times.monotonic
+        return {each.name: Reflector(client, each, rng=rng, config=config, clock=clock) for each in resources}
+
+    def _ops(self, registry: CollectorRegistry) -> FastAPI:
+        return ops_app(
             world=self.world,
             readiness=self.intake,
             registry=registry,
             settings=self._view,
-            clock=times.monotonic,
+            clock=self._times.monotonic,
             autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
             feeds=self._feed_statuses,
             timeline=self.timeline,
@@ -207,7 +214,7 @@ class Service:
             cancel_drain=self._cancel_drain,
             what_if=Answering(self._taken, lambda: self._settings),
             explain=self.explaining,
-            certified=_asks_for_certificates(settings.listeners.ops),
+            certified=_asks_for_certificates(self._settings.listeners.ops),
         )
 
     def _taken(self) -> Taken:
