@@ -8,7 +8,7 @@ import pytest
 from slackwater.model.events import MachineSeen, PermitNotWritten
 from slackwater.model.ids import NodeName
 from slackwater.model.permits import Caller, PermitRefusal
-from slackwater.model.written import Written, read_written
+from slackwater.model.written import Written
 from slackwater.world.policy import Policy, VerticalPolicy
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
@@ -21,10 +21,6 @@ def cluster() -> Growing:
     cluster = Growing()
     cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
     return cluster
-
-
-def written(cluster: Growing, name: str = "vm") -> Written | None:
-    return read_written(cluster.machines[a_pod(name).key].permit)
 
 
 def test_a_machine_that_we_placed_counts_by_its_use(cluster: Growing) -> None:
@@ -50,7 +46,7 @@ def test_growth_above_the_ceiling_is_answered_only_after_it_is_written(cluster: 
     cluster.ask(pod, SMALL)
     cluster.passes(1.5)
     cluster.write()
-    assert written(cluster) == Written(permit=SMALL, ceiling=SMALL)
+    assert cluster.record() == Written(permit=SMALL, ceiling=SMALL)
     decided = cluster.decide(pod, MEDIUM, last=SMALL)
     assert cluster.told(decided).ceiling_pending
     assert cluster.told(decided).permit == SMALL
@@ -77,13 +73,13 @@ def test_a_ceiling_never_passes_max_nor_the_room_of_the_node(cluster: Growing) -
     cluster.passes(1.5)
     cluster.write()
     cluster.ask(pod, amounts("3500m", "14Gi"), last=SMALL)
-    assert written(cluster) == Written(permit=amounts("3500m", "14Gi"), ceiling=LARGE)
+    assert cluster.record() == Written(permit=amounts("3500m", "14Gi"), ceiling=LARGE)
     cluster.has_pod("other", on="n", vertical=None)
     cluster.store(a_pod("full", on="n", cpu="6250m", memory="1Gi"))
     cluster.passes(3)
     cluster.write()
     cluster.ask(pod, amounts("3500m", "15Gi"), last=amounts("3500m", "14Gi"))
-    assert written(cluster) == Written(permit=amounts("3500m", "15Gi"), ceiling=amounts("3500m", "16Gi"))
+    assert cluster.record() == Written(permit=amounts("3500m", "15Gi"), ceiling=amounts("3500m", "16Gi"))
 
 
 def test_a_quiet_pod_keeps_no_room_for_its_next_steps(cluster: Growing) -> None:
@@ -93,7 +89,7 @@ def test_a_quiet_pod_keeps_no_room_for_its_next_steps(cluster: Growing) -> None:
     cluster.ask(pod, MEDIUM, last=SMALL)
     cluster.passes(3)
     cluster.write()
-    assert written(cluster) == Written(permit=MEDIUM, ceiling=MEDIUM)
+    assert cluster.record() == Written(permit=MEDIUM, ceiling=MEDIUM)
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 2000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
@@ -108,7 +104,7 @@ def test_shrinking_is_written_lazily_at_most_once_a_second(cluster: Growing) -> 
     assert len(cluster.writes()) <= 2
     cluster.passes(1.5)
     cluster.write()
-    assert written(cluster) == Written(permit=amounts("2750m", "16Gi"), ceiling=amounts("2750m", "16Gi"))
+    assert cluster.record() == Written(permit=amounts("2750m", "16Gi"), ceiling=amounts("2750m", "16Gi"))
 
 
 def test_a_load_that_comes_and_goes_soon_costs_no_more_writes(cluster: Growing) -> None:
@@ -128,13 +124,13 @@ def test_a_load_that_comes_and_goes_soon_costs_no_more_writes(cluster: Growing) 
     # Then it stays: in the end what is written is what is.
     cluster.passes(200)
     cluster.write()
-    assert written(cluster) == Written(permit=low, ceiling=low)
+    assert cluster.record() == Written(permit=low, ceiling=low)
     # After a long calm it counts as calm.
     cluster.passes(200)
     cluster.ask(pod, high)
     cluster.passes(3)
     cluster.write()
-    assert written(cluster) == Written(permit=high, ceiling=high)
+    assert cluster.record() == Written(permit=high, ceiling=high)
 
 
 @pytest.mark.parametrize("pods_first", [False, True], ids=["machines-first", "pods-first"])
@@ -145,7 +141,7 @@ def test_after_a_restart_reserved_is_the_ceiling_and_the_buffer_its_distance_to_
     cluster.passes(1.5)
     cluster.write()
     cluster.ask(pod, MEDIUM, last=SMALL)
-    assert written(cluster) == Written(permit=MEDIUM, ceiling=amounts("3", "12Gi"))
+    assert cluster.record() == Written(permit=MEDIUM, ceiling=amounts("3", "12Gi"))
     cluster.restarts(pods_first=pods_first)
     assert cluster.cpu("n") == {"R": 3000, "B": 1000, "CP": 0, "PAF": 0, "held": 0}
 
@@ -160,7 +156,7 @@ def test_a_broken_annotation_counts_as_none(cluster: Growing, text: str) -> None
     cluster.ask(pod, SMALL)
     cluster.passes(2)
     cluster.write()
-    assert written(cluster) == Written(permit=SMALL, ceiling=SMALL)
+    assert cluster.record() == Written(permit=SMALL, ceiling=SMALL)
 
 
 def test_room_that_was_given_back_is_granted_only_after_that_is_written(cluster: Growing) -> None:
@@ -194,7 +190,7 @@ def test_growth_within_the_ceiling_waits_too_while_its_room_is_written_as_anothe
     cluster.passes(1.5)
     cluster.write()
     cluster.ask(late, amounts("1250m", "5Gi"))
-    assert written(cluster, "late") == Written(permit=amounts("1250m", "5Gi"), ceiling=amounts("2250m", "9Gi"))
+    assert cluster.record("late") == Written(permit=amounts("1250m", "5Gi"), ceiling=amounts("2250m", "9Gi"))
     for pod in others:
         cluster.ask(pod, LARGE, last=SMALL)
     cluster.passes(1.5)
@@ -206,7 +202,7 @@ def test_growth_within_the_ceiling_waits_too_while_its_room_is_written_as_anothe
     assert cluster.told(decided).permit == amounts("1250m", "5Gi")
     cluster.write()
     assert cluster.told(decided).permit == amounts("2250m", "9Gi")
-    assert written(cluster, "other-0") == Written(permit=SMALL, ceiling=SMALL)
+    assert cluster.record("other-0") == Written(permit=SMALL, ceiling=SMALL)
 
 
 def test_where_ceilings_overlap_after_a_restart_the_first_to_grow_takes_nobody_over(cluster: Growing) -> None:
@@ -221,7 +217,7 @@ def test_where_ceilings_overlap_after_a_restart_the_first_to_grow_takes_nobody_o
         cluster.ask(pod, have)
         cluster.change(pod, using=have)
     want = Written(permit=have, ceiling=amounts("5500m", "22Gi"))
-    assert [written(cluster, name) for name in ("one", "two")] == [want] * 2
+    assert [cluster.record(name) for name in ("one", "two")] == [want] * 2
     cluster.restarts()
     cpu = cluster.cpu("n")
     assert (cpu["R"], cpu["B"]) == (11_000, 2000)
@@ -260,7 +256,7 @@ def test_another_text_than_expected_is_read_and_written_anew(cluster: Growing) -
     assert cluster.told(decided).permit == MEDIUM
     cluster.passes(3)
     cluster.write()
-    assert written(cluster) == Written(permit=MEDIUM, ceiling=MEDIUM)
+    assert cluster.record() == Written(permit=MEDIUM, ceiling=MEDIUM)
 
 
 def test_an_older_sight_of_the_machine_does_not_undo_a_write(cluster: Growing) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from slackwater.model.effects import WritePermit
-from slackwater.model.written import Written, read_written
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 
@@ -17,10 +16,6 @@ def cluster() -> Growing:
     cluster = Growing()
     cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
     return cluster
-
-
-def written(cluster: Growing, name: str = "vm") -> Written | None:
-    return read_written(cluster.machines[a_pod(name).key].permit)
 
 
 def test_the_bounds_of_a_running_machine_change(cluster: Growing) -> None:

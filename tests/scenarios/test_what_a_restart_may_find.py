@@ -36,12 +36,8 @@ def machine(cluster: Growing, name: str, have: Amounts, *, on: str = "n") -> Pod
     cluster.ask(pod, have)
     cluster.passes(3)
     cluster.write()
-    assert record(cluster, name) == Written(permit=have, ceiling=have)
+    assert cluster.record(name) == Written(permit=have, ceiling=have)
     return pod
-
-
-def record(cluster: Growing, name: str) -> Written | None:
-    return read_written(cluster.machines[PodKey("default", name)].permit)
 
 
 def dies_while_big_grows(cluster: Growing) -> tuple[Pod, Pod, WritePermit]:
@@ -59,7 +55,7 @@ def test_what_the_dead_service_sent_finds_another_text_and_does_nothing(cluster:
     cluster.passes(3)
     cluster.write()
     cluster.annotate(late)
-    assert record(cluster, "big") == Written(permit=ONE, ceiling=ONE)
+    assert cluster.record("big") == Written(permit=ONE, ceiling=ONE)
 
 
 def test_room_that_the_dead_service_had_sent_word_of_is_given_to_whoever_asks(cluster: Growing) -> None:
@@ -71,7 +67,7 @@ def test_room_that_the_dead_service_had_sent_word_of_is_given_to_whoever_asks(cl
     cluster.write()
     assert cluster.told(decided).permit == EIGHT
     cluster.annotate(late)
-    assert record(cluster, "big") == Written(permit=SIX, ceiling=SIX)
+    assert cluster.record("big") == Written(permit=SIX, ceiling=SIX)
 
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 14_000, "B": 6000, "CP": 0, "PAF": 0, "held": 0}
@@ -115,7 +111,7 @@ def test_what_the_dead_service_sent_arrives_first_and_is_taken_back(cluster: Gro
     decided = cluster.decide(small, EIGHT, last=FOUR)
     cluster.write()
     assert cluster.told(decided).permit == EIGHT
-    assert record(cluster, "big") == Written(permit=TWO, ceiling=TWO)
+    assert cluster.record("big") == Written(permit=TWO, ceiling=TWO)
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 10_000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
@@ -132,7 +128,7 @@ def test_what_an_agent_gave_back_it_has_no_more_though_its_answer_never_came(clu
         assert answer.ceiling_pending, again
         assert answer.permit == amounts("2", "16Gi"), again  # covered by either text
     cluster.carry_out(lower)
-    before = record(cluster, "vm")
+    before = cluster.record("vm")
     assert before is not None
     assert not FOUR.within(before.ceiling)
     assert cluster.told(decided).ceiling_pending
@@ -166,7 +162,7 @@ def test_a_text_never_comes_again(cluster: Growing) -> None:
     cluster.ask(pod, TWO, last=FOUR)
     cluster.passes(3)
     cluster.write()
-    assert record(cluster, "vm") == read_written(first)
+    assert cluster.record("vm") == read_written(first)
     assert cluster.machines[PodKey("default", "vm")].permit != first
 
 
@@ -212,7 +208,7 @@ def test_who_gives_back_one_resource_and_takes_of_another_is_written_in_two_step
     second = cluster.decide(two, amounts("8", "8Gi"), last=amounts("2", "8Gi"))
     while cluster.sent:
         cluster.carry_out(cluster.sent.pop())
-        found = [record(cluster, name) for name in ("one", "two")]
+        found = [cluster.record(name) for name in ("one", "two")]
         assert sum(written.permit.cpu for written in found if written is not None) <= 10_000
         assert sum(written.permit.memory for written in found if written is not None) <= 40 << 30
     assert (cluster.told(first).permit, cluster.told(second).permit) == (amounts("2", "32Gi"), amounts("8", "8Gi"))
@@ -258,11 +254,11 @@ def test_a_pod_that_its_machine_has_left_never_writes_over_the_record_of_its_suc
     cluster.ask(target, TWO)
     cluster.passes(3)
     cluster.write()
-    assert record(cluster, "vm") == Written(permit=TWO, ceiling=TWO)
+    assert cluster.record("vm") == Written(permit=TWO, ceiling=TWO)
     cluster.store(replace(cluster.pods[source.key], deleting=True))
     cluster.passes(3)
     cluster.write()
-    assert record(cluster, "vm") == Written(permit=TWO, ceiling=TWO)
+    assert cluster.record("vm") == Written(permit=TWO, ceiling=TWO)
 
 
 def test_the_pod_that_a_machine_has_left_does_not_count_by_what_the_machine_uses_elsewhere(cluster: Growing) -> None:
@@ -280,7 +276,7 @@ def test_the_pod_that_a_machine_has_left_does_not_count_by_what_the_machine_uses
 def test_a_machine_found_migrating_may_have_grown_to_its_ceiling(cluster: Growing) -> None:
     pod = machine(cluster, "vm", TWO)
     cluster.ask(pod, amounts("2500m", "10Gi"), last=TWO)
-    assert record(cluster, "vm") == Written(permit=amounts("2500m", "10Gi"), ceiling=amounts("3500m", "14Gi"))
+    assert cluster.record("vm") == Written(permit=amounts("2500m", "10Gi"), ceiling=amounts("3500m", "14Gi"))
     cluster.ask(pod, amounts("3", "12Gi"), last=amounts("2500m", "10Gi"))
     cluster.change(pod, migration=MigrationRef(name="move", role="source"))
     cluster.restarts()

@@ -28,6 +28,7 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import Caller, Load, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
+from slackwater.model.written import Written, read_written
 from slackwater.world.invariants import violations
 from slackwater.world.permits import Decided
 from slackwater.world.policy import Policy
@@ -243,6 +244,10 @@ class Growing:
             "PAF": numbers.pressure_accounted_for.cpu,
             "held": numbers.held.cpu,
         }
+
+    def record(self, name: str = "vm") -> Written | None:
+        """What stands on record on the machine."""
+        return read_written(self.machines[PodKey("default", name)].permit)
 
     def reserved(self, pod: Pod) -> Amounts:
         claim = self.world.claims.get(PodUid(pod.uid))
