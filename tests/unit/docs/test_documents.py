@@ -137,12 +137,6 @@ def test_every_key_of_the_file_is_in_the_tables() -> None:
     assert sum(len(rows(part)) for part in settings().split("### ")) == keys(whole, whole["$defs"])
 
 
-def test_keys_without_effect_are_marked_and_others_are_not() -> None:
-    sections = {part.partition("\n")[0].strip("`"): part for part in settings().split("### ")}
-    marked = {name for name, part in sections.items() if "**No effect in this version**" in part}
-    assert marked == set()  # every key of the file has an effect
-
-
 def test_a_row_says_default_values_and_when_a_change_takes_effect() -> None:
     extender = next(part for part in settings().split("### ") if part.startswith("`extender`\n"))
     described = {row[0]: row[1:4] for row in rows(extender)}

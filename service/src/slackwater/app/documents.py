@@ -19,7 +19,7 @@ from prometheus_client.core import Metric
 
 from slackwater.app import rbac, wiring
 from slackwater.app.schedulerconfig import generate
-from slackwater.app.settings import API_VERSION, KIND, Settings, loads, notes, schema
+from slackwater.app.settings import Settings, loads, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.changes import Needs, needs
 from slackwater.app.settings.problems import Steps
@@ -32,8 +32,6 @@ from slackwater.model.standstills import Standstill
 
 Json = Mapping[str, Any]
 
-_HEADER: Final = {"apiVersion": API_VERSION, "kind": KIND}
-_LATER: Final = ": has no effect in this build: "
 _WHEN: Final[dict[Needs, str]] = {
     "live": "at once",
     "restart": "restart",
@@ -116,12 +114,12 @@ def hindrances(_text: str = "") -> str:
     return _table(("reason", "meaning"), *((f"`{hindrance}`", text) for hindrance, text in TEXTS.items()))
 
 
-# --- configuration --------------------------------------------------------------------------------------------------------
-
-
 def standstills(_text: str = "") -> str:
     """Every word that explanations have of their own."""
     return _table(("code", "text"), *((f"`{each}`", STANDSTILLS[each]) for each in Standstill))
+
+
+# --- configuration --------------------------------------------------------------------------------------------------------
 
 
 def settings(_text: str = "") -> str:
@@ -130,30 +128,19 @@ def settings(_text: str = "") -> str:
     return "\n".join(_section((), {**whole, "description": "The keys that are in no section."}, whole["$defs"]))
 
 
-def _section(at: Steps, section: Json, definitions: Json, inherited: str | None = None) -> Iterator[str]:
-    """`inherited` is why the section as a whole has no effect yet, where its keys cannot be asked one by one."""
+def _section(at: Steps, section: Json, definitions: Json) -> Iterator[str]:
     keys = {(*at, key): part for key, part in section["properties"].items()}
-    later = {steps: _later(steps, part) if inherited is None else inherited for steps, part in keys.items()}
-    common = set(later.values())
     path = ".".join(map(str, at))
     yield f"### {f'`{path}`' if at else 'Top'}\n"
     yield section["description"] + "\n"
-    if len(common) == 1 and "" not in common:
-        yield f"**No effect in this version**: {next(iter(common))}.\n"
     needed = section.get("required", ())
-    rows = [
-        _row(steps, part, needed=steps[-1] in needed, later=later[steps] if len(common) > 1 else "")
-        for steps, part in keys.items()
-        if "$ref" not in part
-    ]
+    rows = [_row(steps, part, needed=steps[-1] in needed) for steps, part in keys.items() if "$ref" not in part]
     if rows:
         yield _table(("key", "default", "values", "a change takes effect", "meaning"), *rows)
     for steps, part in keys.items():
         if target := _target(part):
-            # A file cannot set one key of a list's entry, or of a section that has needed keys.
-            whole = inherited if "$ref" in part else later[steps]
             entry = f"{steps[-1]}[]" if part.get("type") == "array" else steps[-1]
-            yield from _section((*at, entry), definitions[target], definitions, whole)
+            yield from _section((*at, entry), definitions[target], definitions)
 
 
 def _target(part: Json) -> str | None:
@@ -163,10 +150,9 @@ def _target(part: Json) -> str | None:
     return None if found is None else str(found).rpartition("/")[2]
 
 
-def _row(steps: Steps, part: Json, *, needed: bool, later: str) -> Sequence[str]:
-    meaning = str(part["description"]) + (f" *No effect in this version: {later}.*" if later else "")
+def _row(steps: Steps, part: Json, *, needed: bool) -> Sequence[str]:
     default = "needed" if needed else _default(part["default"])
-    return f"`{steps[-1]}`", default, _values(part), _WHEN[needs(_keys(steps))], meaning
+    return f"`{steps[-1]}`", default, _values(part), _WHEN[needs(_keys(steps))], str(part["description"])
 
 
 def _default(value: object) -> str:
@@ -182,15 +168,6 @@ def _values(part: Json) -> str:
         return "`true`, `false`"
     bounds = (("> ", "exclusiveMinimum"), (">= ", "minimum"), ("<= ", "maximum"))
     return ", ".join(f"{sign}{part[key]}" for sign, key in bounds if key in part)
-
-
-def _later(steps: Steps, part: Json) -> str:
-    """Why a key has no effect yet, as `config check` notes of a file that sets it to its default; empty where it has one."""
-    tree = part["default"]
-    for key in reversed(steps):
-        tree = {key: tree}
-    found = (note.partition(_LATER) for note in notes(loads(json.dumps({**_HEADER, **tree}))))
-    return next((why for _, later, why in found if later), "")
 
 
 def _keys(steps: Steps) -> Steps:
