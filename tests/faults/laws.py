@@ -9,7 +9,7 @@ from slackwater.app.settings import Settings
 from slackwater.edge.sandbox.kinds import NODES, PODS
 from slackwater.edge.sandbox.server import ApiServer
 from slackwater.edge.sandbox.sights import allows, node_sight, pod_sight
-from slackwater.model.ids import Instant
+from slackwater.model.ids import Instant, NodeName
 from slackwater.world.dump import document, take
 from slackwater.world.invariants import violations
 from slackwater.world.restore import restore
@@ -137,7 +137,7 @@ def waiting_in_vain(server: ApiServer, truth: Truth, world: World) -> Iterator[s
             need = (int(asks.vertical.using.cpu), int(asks.vertical.using.memory))
         for node in server.store.all(NODES):
             sight = node_sight(node)
-            row = world.nodes.row_of.get(sight.name)  # type: ignore[call-overload]
+            row = world.nodes.row_of.get(NodeName(sight.name))
             if row is None or not allows(pod, sight) or pod.spec.get("affinity"):
                 continue
             there = used.get(sight.name, (0, 0))

@@ -5,6 +5,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -212,6 +213,9 @@ class _Play:
         wire.outage = self._outage
         return wire
 
+    def _lag(self, most: float, rng: Random) -> float:
+        return 0.0 if self._sky.calm else most * rng.random()
+
     async def _schedule(self, *, task_status: Any) -> None:
         """kube-scheduler, again and again."""
         rng = self._rng("scheduler")
@@ -222,7 +226,7 @@ class _Play:
                 self._box.agenda,
                 self._to_extender,
                 rng=rng,
-                lag=lambda lag=lag: 0.0 if self._sky.calm else lag * rng.random(),  # type: ignore[misc]
+                lag=partial(self._lag, lag, rng),
             )
             scheduler.attach()
             with anyio.CancelScope() as self._scheduling:

@@ -25,7 +25,6 @@ class Weather:
     outage: float = 0.0  #: of each second: the API server is gone for a while
     scheduler_restart: float = 0.0  #: of each second
     skew: float = 0.0  #: seconds by which the clock on the wall is wrong
-    silent: float = 0.0  #: of each second: an agent falls silent for a while
 
 
 _WORST: Final = Weather(
@@ -45,7 +44,6 @@ _WORST: Final = Weather(
     outage=0.05,
     scheduler_restart=0.03,
     skew=30.0,
-    silent=0.1,
 )
 FAULTS: Final = tuple(fault.name for fault in fields(Weather))
 

@@ -1,7 +1,7 @@
 """What rules about the node itself have against its removal, and what would lift each."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -34,7 +34,7 @@ def _changes(situation: Situation, look: Look, row: Row, group: GroupName, hindr
     match hindrance:
         case Hindrance.DISABLED_FOR_GROUP:
             words = f"let nodes of group {group} be removed (scaleDown.enabled)"
-            yield ShrinkEdit(words=words, edit=lambda policy: _of_group(policy, group, enabled=True))
+            yield ShrinkEdit(words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, enabled=True)))
         case Hindrance.DISABLED_ANNOTATION:
             words = f"remove annotation scale-down-disabled from node {look.node.name}"
             yield NodeEdit(words=words, node=look.node.name, edit=lambda node: replace(node, keep=False))
@@ -51,9 +51,8 @@ def _changes(situation: Situation, look: Look, row: Row, group: GroupName, hindr
             return
 
 
-def _of_group(policy: ScaleDownPolicy, group: GroupName, **said: object) -> ScaleDownPolicy:
-    own = policy.groups.get(group, GroupPolicy())
-    return replace(policy, groups={**policy.groups, group: replace(own, **said)})  # type: ignore[arg-type]
+def _of_group(policy: ScaleDownPolicy, group: GroupName, change: Callable[[GroupPolicy], GroupPolicy]) -> ScaleDownPolicy:
+    return replace(policy, groups={**policy.groups, group: change(policy.groups.get(group, GroupPolicy()))})
 
 
 def _threshold(look: Look, group: GroupName) -> Iterator[Change]:
@@ -65,7 +64,9 @@ def _threshold(look: Look, group: GroupName) -> Iterator[Change]:
         yield ShrinkEdit(words=words, edit=lambda policy: replace(policy, gpu_utilization_threshold=share))
     else:
         words = f"raise the utilization threshold of group {group} from {look.rules.utilization_threshold:g} to {share:g}"
-        yield ShrinkEdit(words=words, edit=lambda policy: _of_group(policy, group, utilization_threshold=share))
+        yield ShrinkEdit(
+            words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, utilization_threshold=share))
+        )
 
 
 def _smaller(situation: Situation, group: GroupName) -> Change:

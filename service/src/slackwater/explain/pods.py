@@ -6,13 +6,14 @@ nearest nodes, those with the fewest obstacles, and name all of them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from slackwater.decide.scaleup.pending import which_count
 from slackwater.explain import obstacles
-from slackwater.explain.asked import Asked
+from slackwater.explain.asked import Asked, Obstacle
 from slackwater.explain.findings import Explanation, Finding, MinimalSet, Remedy, of_reason, of_standstill
 from slackwater.explain.growth import group_words, growing_changes, grows_for, on_its_way
 from slackwater.explain.search import Goal, minimal_set, single_remedies
@@ -156,10 +157,14 @@ def _goals(situation: Situation, pod: Pod, word: PodWord) -> list[Goal]:
     asked = Asked(situation, pod)
     if not asked.picture.n_rows:
         return []
+
+    def on_row(row: Row, then: Situation) -> Sequence[Obstacle]:
+        return obstacles.on_row(Asked(then, then.pending[pod.uid]), row)
+
     return [
         Goal(
             reached=lambda then: _fits(then, pod.uid, word),
-            obstacles=lambda then, row=row: obstacles.on_row(Asked(then, then.pending[pod.uid]), row),  # type: ignore[misc]
+            obstacles=partial(on_row, row),
             where=f"node {asked.name_of(row)}",
         )
         for row in nearest(asked, leave_out=word.denied)

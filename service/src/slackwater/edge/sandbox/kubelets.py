@@ -5,6 +5,7 @@ Each step takes a while. Deliberately absent: containers, and nodes that refuse 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -94,7 +95,7 @@ class Kubelets:
         """Pods of a node that is gone are deleted, as the garbage collector of pods does."""
         lost = [s.body["metadata"] for s in self._api.store.each(PODS) if s.body["spec"].get("nodeName") == node]
         for meta in sorted(lost, key=lambda meta: (meta["namespace"], meta["name"])):
-            self._after(self._paces.stop, lambda meta=meta: self._gone((meta["namespace"], meta["name"]), meta["uid"]))  # type: ignore[misc]
+            self._after(self._paces.stop, partial(self._gone, (meta["namespace"], meta["name"]), meta["uid"]))
 
     def _start(self, key: Key, uid: str) -> None:
         pod = self._there(key, uid)

@@ -41,7 +41,7 @@ def _flat(value: object) -> object:
         return [str(value.dtype), list(value.shape), value.tobytes()]
     if isinstance(value, np.generic):
         return value.item()
-    raise NotImplementedError(type(value))
+    raise TypeError(f"record: got {type(value).__name__}, want a value, a column or a number")
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_flat)
@@ -138,7 +138,7 @@ class Adopted(msgspec.Struct, array_like=True, frozen=True):
     limits: DrainLimits
 
 
-def reader(given: type) -> Any:
+def reader(given: type | None) -> Any:
     """Reads one of the types above."""
     return msgspec.msgpack.Decoder(given).decode
 

@@ -72,9 +72,9 @@ _READ: Final[dict[str, Any]] = {
     "cancel_drain": reader(Cancelled),
     "adopt_policy": reader(Policy),
     "adopt_drains": reader(Adopted),
-    "take_removals": reader(None),  # type: ignore[arg-type]
-    "take_evicted": reader(None),  # type: ignore[arg-type]
-    "take_ended": reader(None),  # type: ignore[arg-type]
+    "take_removals": reader(None),
+    "take_evicted": reader(None),
+    "take_ended": reader(None),
 }
 _NOTHING: Final = encoded([])
 
