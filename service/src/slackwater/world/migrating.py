@@ -101,7 +101,9 @@ class Migrating:
         self._expect(move)
 
     def _expect(self, move: Move) -> None:
-        """A target that counts already, counts what its source may still grow to."""
+        """A target counts what its source may still grow to, as far as anybody knows."""
+        source = None if move.pod is None else self._claims.get(move.pod)
+        self._standings.arriving[move.key] = move.amounts if source is None else source.account.reserved
         for uid in self._standings.of_machine(move.machine):
             claim, pod, standing = self._claims.get(uid), self._pods.get(uid), self._standings.get(uid)
             if claim is not None and pod is not None and standing is not None and standing.heard_at is None:
@@ -122,6 +124,7 @@ class Migrating:
             account = claim.account
             counted = account.reserved.minus(account.buffer).plus(account.capacity_pressure)
             self._claims.recount(uid, replace(account, accounted_for=counted))
+            self._expect(self.moves[self._by_source[uid]])
 
     # --- how it goes on ---------------------------------------------------------------------------------------------------
 
