@@ -1,4 +1,4 @@
-"""A machine that leaves may still grow to what it was permitted before: its target's node keeps that room until its agent is heard."""
+"""A machine that leaves may still grow to what it was permitted before: its target keeps that room until its agent is heard."""
 
 from dataclasses import replace
 

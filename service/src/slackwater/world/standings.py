@@ -216,12 +216,12 @@ class Standings:
         if not standing.exact and standing.heard_at is None:
             found = self._found_again(pod, vertical, standing, scheduler_name)
             return found if account.accounted_for == NOTHING else migration_found(found)
-        if before == vertical:
-            return account
-        if vertical.resizing is not None:
-            return _resized(before, standing, account)
-        account = _followed(before, vertical, account)
-        return self.expecting(account, pod) if _is_target(vertical) and standing.heard_at is None else account
+        if before != vertical:
+            resized = vertical.resizing is not None
+            account = _resized(before, standing, account) if resized else _followed(before, vertical, account)
+            if _is_target(vertical) and standing.heard_at is None:
+                account = self.expecting(account, pod)
+        return account
 
 
 def _is_target(vertical: Vertical) -> bool:
