@@ -73,6 +73,7 @@ def scale_up_policy_of(
     """How nodes are added. `priorities` come from the cluster, the seed from whoever plans; see `PendingRules` for the last."""
     autoscaler = settings.autoscaler
     scale_up = autoscaler.scale_up
+    bypassed = scale_up.bypassed_scheduler_names
     quotas = [Quota(name=_WHOLE_CLUSTER, limits=_whole_amounts(scale_up.limits))]
     for quota in scale_up.quotas:
         selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(quota.node_labels.items()))
@@ -85,6 +86,8 @@ def scale_up_policy_of(
             gpu_settle_seconds=seconds(scale_up.gpu_settle_time),
             max_pods=scale_up.max_pods,
             after_scheduler=after_scheduler,
+            bypassed=frozenset((settings.scheduler_name,) if bypassed is None else bypassed),
+            untried_seconds=seconds(scale_up.untried_pod_delay),
         ),
         expanders=autoscaler.expanders,
         balance=scale_up.balance_similar_groups,
