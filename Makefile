@@ -73,6 +73,11 @@ faults: $(STAMP) ## Deterministic simulation with faults, for DURATION; SEED=n p
 	@$(BIN)/python -m tests.faults $(if $(call given,SEED),--seed $(SEED) $(if $(call given,DURATION),--duration $(DURATION)),--duration $(DURATION)) \
 	$(if $(BREAK),--break $(BREAK)) $(FAULTS_ARGS)
 
+.PHONY: chaos
+chaos: controlplane ## A real control plane, piece after piece killed or paused at random, for DURATION (10m unless given); SEED=n
+	SLACKWATER_TEST_CHAOS=$(if $(call given,DURATION),$(DURATION),10m) SLACKWATER_TEST_CHAOS_SEED=$(if $(call given,SEED),$(SEED)) \
+	  $(BIN)/python -m pytest -s tests/cluster/test_chaos.py
+
 NODES ?= 500
 PODS ?= 20000
 .PHONY: scale-up

@@ -19,6 +19,7 @@ from slackwater.model.ids import UnixTime
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.run.dispatcher import DispatcherConfig
+from slackwater.run.loops.audit import AuditConfig
 from slackwater.world.policy import Policy, PreemptionPolicy, VerticalPolicy
 from slackwater_protocol.durations import seconds
 
@@ -154,3 +155,8 @@ def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
 def answer_seconds_of(settings: Settings) -> float:
     """How long an answer that waits for the API server may take."""
     return 0.8 * seconds(settings.extender.http_timeout)
+
+
+def audit_config_of(settings: Settings) -> AuditConfig:
+    """How often the picture is held against the cluster."""
+    return AuditConfig(interval_seconds=seconds(settings.audit.interval))
