@@ -16,6 +16,7 @@ from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.slack.rule import SlackPolicy, SlackRule
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.ids import UnixTime
+from slackwater.model.promises import PodClass
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.run.dispatcher import DispatcherConfig
@@ -112,7 +113,31 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
     if at is not None:
         due = [schedule for schedule in slack.schedules if is_due(schedule, at)]
         rules += [_slack_rule(schedule.name, schedule.extra_capacity, schedule.node_labels) for schedule in due]
-    return SlackPolicy(rules=tuple(rules), max_nodes=slack.max_nodes, shrink_seconds=seconds(slack.shrink_delay))
+    return SlackPolicy(
+        rules=tuple(rules),
+        max_nodes=slack.max_nodes,
+        shrink_seconds=seconds(slack.shrink_delay),
+        node_start_seconds=seconds(slack.node_start_time),
+        loop_seconds=seconds(settings.autoscaler.scan_interval),
+    )
+
+
+def promises_of(settings: Settings) -> tuple[PodClass, ...]:
+    """The classes of pods that something is promised for; none where slack is switched off."""
+    if not settings.feature_gates.resource_slack:
+        return ()
+    return tuple(
+        PodClass(
+            name=promise.name,
+            share_ppm=round(promise.percent * _PPM / 100),
+            within_seconds=seconds(promise.within),
+            namespaces=promise.pods.namespaces,
+            labels=tuple(sorted(promise.pods.labels.items())),
+            least_priority=promise.pods.min_priority,
+            most_priority=promise.pods.max_priority,
+        )
+        for promise in settings.autoscaler.slack.promises
+    )
 
 
 def is_due(schedule: SlackSchedule, at: UnixTime) -> bool:

@@ -9,8 +9,10 @@ from typing import Any, Final
 import yaml
 
 from slackwater.app.clouds import uses_clusterapi, uses_kwok
+from slackwater.app.policy import promises_of
 from slackwater.app.settings import Settings
 from slackwater.edge.cloud.kwok.provider import CONFIG_MAP
+from slackwater.edge.kube.arrivals import CONFIG_MAP as ARRIVALS
 from slackwater.edge.kube.priorities import CONFIG_MAP as PRIORITIES
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, SCHEDULER_NAMESPACE
 
@@ -71,6 +73,10 @@ _KWOK_RECORD: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CONFIG_MAP], "verbs": ["get", "patch"]},
 )
+#: What was observed of the pods that something is promised for.
+_ARRIVALS: Final[tuple[dict[str, Any], ...]] = (
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [ARRIVALS], "verbs": ["get", "patch"]},
+)
 _SCALED: Final = ("machinedeployments", "machinesets", "machinepools")
 _CLUSTER_API: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [CLUSTER_API_GROUP], "resources": [*_SCALED], "verbs": ["get", "list"]},
@@ -104,6 +110,7 @@ def status_role(settings: Settings) -> dict[str, Any] | None:
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": names, "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES], "verbs": ["get"]},
+        *(_ARRIVALS if promises_of(settings) else ()),
     )
     return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
 
