@@ -340,8 +340,7 @@ class World:
         return effects + self.removals.tick(self.policy, now)
 
     def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
-        found = ((uid, self.pods.get(uid)) for uid in uids)
-        return [Touch(uid, pod.key, why) for uid, pod in found if pod is not None and pod.node is None]
+        return [Touch(uid, pod.key, why) for uid in uids if (pod := self.pods.get(uid)) is not None and pod.node is None]
 
     def _still_owed(self) -> list[Effect]:
         pending = ((effect, self.pods.get(PodUid(effect.uid))) for effect in self._owed)
