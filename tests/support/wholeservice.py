@@ -1,7 +1,7 @@
 """The whole service, as `serve` runs it, on the sandbox cluster and over real sockets."""
 
 import gc
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -50,6 +50,14 @@ class Whole:
         answer = await self.ops.get("/dumpstate")
         assert answer.status_code == 200, answer.text
         return {key: value for key, value in answer.json().items() if key != "generation"}
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """TimeoutError if it does not come true."""
+        with anyio.fail_after(_SECONDS):
+            while True:
+                if condition():
+                    return
+                await anyio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.anyio
 LOOPS = [("asyncio", {}), ("asyncio", {"loop_factory": uvloop.new_event_loop})]
 NOW = 1_900_000_000.0
 
+Serving = Callable[..., Coroutine[Any, Any, None]]
+
 
 @pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
 def anyio_backend(request: pytest.FixtureRequest) -> object:
@@ -48,7 +50,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 
 @pytest.fixture(params=["direct", "ASGI"])
-def serving(request: pytest.FixtureRequest) -> Callable[..., Coroutine[Any, Any, None]]:
+def serving(request: pytest.FixtureRequest) -> Serving:
     async def serve(sock: Any, certificates: Certificates, *, task_status: Any) -> None:
         if request.param == "direct":
             await serve_direct(Direct(), sock, certificates, task_status=task_status)
@@ -88,7 +90,7 @@ class Running:
 
 
 @asynccontextmanager
-async def running(pki: Pki, serving: Callable[..., Coroutine[Any, Any, None]], *, now: float | None = None) -> AsyncIterator[Running]:
+async def running(pki: Pki, serving: Serving, *, now: float | None = None) -> AsyncIterator[Running]:
     clock = (lambda: now) if now is not None else (lambda: 0.0)
     certificates = Certificates("test", pki.tls(), unix_seconds=clock, interval_seconds=0.02)
     with listen("test", "127.0.0.1", 0) as sock:
@@ -102,9 +104,7 @@ def serial(leaf: Any) -> int:
     return x509.load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes()).serial_number
 
 
-async def test_new_connections_meet_the_new_certificate_and_open_ones_go_on(
-    tmp_path: Path, serving: Callable[..., Coroutine[Any, Any, None]]
-) -> None:
+async def test_new_connections_meet_the_new_certificate_and_open_ones_go_on(tmp_path: Path, serving: Serving) -> None:
     pki = Pki(tmp_path)
     first, second = pki.server(), pki.server()
     pki.write(first)
@@ -119,9 +119,7 @@ async def test_new_connections_meet_the_new_certificate_and_open_ones_go_on(
         assert listener.certificates.problem is None
 
 
-async def test_with_a_new_client_ca_the_old_ones_certificates_open_nothing(
-    tmp_path: Path, serving: Callable[..., Coroutine[Any, Any, None]]
-) -> None:
+async def test_with_a_new_client_ca_the_old_ones_certificates_open_nothing(tmp_path: Path, serving: Serving) -> None:
     pki = Pki(tmp_path)
     pki.write()
     old, new = pki.context(pki.client("old")), pki.context(pki.client("new", by=pki.stranger))
@@ -169,13 +167,13 @@ BROKEN = [break_certificate, break_key, encrypt_key, break_ca, lose_file, outliv
 
 @pytest.mark.parametrize("spoil", BROKEN, ids=lambda spoil: spoil.__name__)
 async def test_files_that_cannot_be_used_leave_the_old_ones_in_use_and_it_is_said_once(
-    tmp_path: Path, serving: Callable[..., Coroutine[Any, Any, None]], spoil: Callable[[Pki], None]
+    tmp_path: Path, serving: Serving, spoil: Callable[[Pki], None]
 ) -> None:
     pki = Pki(tmp_path)
     first, last = pki.server(), pki.server()
     pki.write(first)
     client = pki.context(pki.client("someone"))
-    async with running(pki, serving, now=NOW) as listener:
+    async with running(pki, serving) as listener:
         registry = CollectorRegistry()
         registry.register(CertificateCollector({"test": listener.certificates}))
         spoil(pki)
