@@ -26,6 +26,7 @@ autoscaler:
   creation: {{timeout: 20s, callTimeout: 5s, backoff: {{initial: 5s, max: 10s}}}}
   scaleDown:
     unneededTime: 3s
+    utilizationThreshold: 1.0
     delayAfterAdd: 2s
     delayAfterFailure: 5s
     unremovableRecheckTime: 5s

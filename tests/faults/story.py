@@ -110,7 +110,7 @@ class Story:
         meta: Json = {"name": self._name("pod"), "labels": {"app": f"app-{self._rng.randrange(3)}"}}
         if self._rng.random() < 0.2:
             meta["annotations"] = {"sandbox.slackwater.dev/runs-for": str(self._rng.randrange(1, 10))}
-        if self._rng.random() < 0.7:
+        if self._rng.random() < 0.9:
             owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "some", "uid": "some", "controller": True}
             meta["ownerReferences"] = [owner]
         spec: Json = {
