@@ -33,7 +33,7 @@ from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.policy import answer_seconds_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
-from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Kube, OpsListener
+from slackwater.app.settings.serving import AgentsListener, ExtenderListener, OpsListener
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import FleetView, Taken, take
 from slackwater.edge.kube.client import ApiPort, open_client
@@ -63,6 +63,7 @@ from slackwater.run.clock import Times
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
+from slackwater.run.loops.steering import SteeringLoop
 from slackwater.run.recording import Recording
 from slackwater.run.timeline import Telling, Timeline
 from slackwater.run.victims_deleted import VictimsDeleted
@@ -107,7 +108,7 @@ async def serve(
         extender = _opened("extender", settings.listeners.extender, stack)
         agents = _opened("agents", settings.listeners.agents, stack)
         client = await stack.enter_async_context(
-            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings.kube)) if api is None else api
+            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings)) if api is None else api
         )
         service = Service(settings, client, rng)
         async with anyio.create_task_group() as root:
@@ -128,6 +129,8 @@ async def serve(
             _log.info("ready", nodes=len(service.world.nodes), pods=len(service.world.pods))
             if service.scaling is not None:
                 root.start_soon(service.scaling.run, name="autoscaler")
+            if service.steering is not None:
+                root.start_soon(service.steering.run, name="steering")
             if on_ready is not None:
                 await on_ready(
                     Running(world=service.world, intake=service.intake, extender=service.extender, agents=service.agents)
@@ -157,7 +160,10 @@ class Service:
         self.desk = Desk(self.world, self.dispatcher.submit_all, times.monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
-        wakes = () if self.scaling is None else (self.scaling.look,)
+        self.steering = self._steering() if settings.feature_gates.steering else None
+        wakes: tuple[Callable[[], None], ...] = () if self.scaling is None else (self.scaling.look,)
+        if self.steering is not None:
+            wakes = (*wakes, self.steering.look)
         self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
         self.registry = registry = self._registry()
         self.extender = Extender(
@@ -246,6 +252,14 @@ class Service:
             times=self._times,
         )
 
+    def _steering(self) -> SteeringLoop:
+        return SteeringLoop(
+            self.world,
+            submit=self.dispatcher.submit_all,
+            clock=self._times.monotonic,
+            weight=self._settings.extender.weight,
+        )
+
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._times.wall(), UTC)
 
@@ -329,8 +343,10 @@ def _world(policy: Policy, seed: int, recording: Recording | None) -> World:
     return World(policy, seed=seed) if recording is None else RecordedWorld(policy, seed=seed, tell=recording.tell)
 
 
-def _most_writes(kube: Kube) -> int:
-    return kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+def _most_writes(settings: Settings) -> int:
+    kube, steering = settings.kube, settings.steering
+    writes = kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+    return writes + steering.max_concurrent_writes
 
 
 def _asks_for_certificates(listener: OpsListener) -> bool:

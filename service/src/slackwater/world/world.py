@@ -8,7 +8,7 @@ Effects come out as values; nothing here waits, logs or reads a clock.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slackwater.model.columns import Codes, Int64, Rows
-from slackwater.model.effects import Effect, Touch
+from slackwater.model.effects import Effect, ReadPod, Touch
 from slackwater.model.events import (
     BindEnded,
     BudgetGone,
@@ -22,6 +22,7 @@ from slackwater.model.events import (
     PodRead,
     PodSeen,
     PreemptionEvent,
+    SteeringEvent,
     Synced,
     Ticked,
     TouchLost,
@@ -38,6 +39,7 @@ from slackwater.world.claims import Claim
 from slackwater.world.conditions import Conditions
 from slackwater.world.contradictions import Contradictions
 from slackwater.world.gatekeeping import Gatekeeper
+from slackwater.world.holds import former
 from slackwater.world.migrating import Migrating
 from slackwater.world.nominating import Nominations
 from slackwater.world.occupants import Occupants
@@ -48,6 +50,7 @@ from slackwater.world.preempting import Preemptions
 from slackwater.world.preemptors import Preemptors
 from slackwater.world.proposals import Kept, Proposals
 from slackwater.world.removals import Removals
+from slackwater.world.steering import Steering
 from slackwater.world.vertical_events import VerticalEvents
 
 
@@ -76,7 +79,12 @@ class World:
         occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
         self._preemptors = Preemptors(books, occupants, self.preemptions)
         self._placing = Placing(
-            books, migrating=self.migrating, preemptions=self.preemptions, preemptors=self._preemptors, seed=seed
+            books,
+            migrating=self.migrating,
+            preemptions=self.preemptions,
+            preemptors=self._preemptors,
+            on_record=self.ceilings.records.loose,
+            seed=seed,
         )
         self._gatekeeper = Gatekeeper(
             books,
@@ -85,6 +93,7 @@ class World:
             preemptors=self._preemptors,
             preemptions=self.preemptions,
         )
+        self.steering = Steering(books, preemptions=self.preemptions)
         self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
         self._nominations = Nominations(books, placing=self._placing)
         self._conditions = Conditions(books.tally)
@@ -99,6 +108,7 @@ class World:
         self.standings = books.standings
         self.claims = books.claims
         self.holds = books.holds
+        self._room = books.room
         self.denials = books.denials
         self.budgets = books.budgets
         self.starvation = books.starvation
@@ -112,6 +122,9 @@ class World:
         self.generation = Generation(self.generation + 1)
         if isinstance(event, DrainEvent):
             return self.removals.drains.apply(event, now)
+        if isinstance(event, SteeringEvent):
+            self._gatekeeper.judge_soon(getattr(event, "unfit", ()), now)
+            return self.steering.apply(event, self.policy, now)
         effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
         return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
 
@@ -144,7 +157,9 @@ class World:
                 self._contradictions.settle()
                 self._preemptors.resume(self.policy.preemption, now)
             case _:
-                return self._vertical_events.apply(event, self.policy, now)
+                effects = self._vertical_events.apply(event, self.policy, now)
+                # Where no bind of ours waits for records, filter refuses, and somebody has to wake whom it refused.
+                return effects + ([] if self.policy.binds else self.refusals.wake_recent(now))
         return []
 
     def adopt_policy(self, policy: Policy) -> None:
@@ -183,7 +198,8 @@ class World:
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
         self._proposals.nominated(pod, self.policy, now)
-        self._gatekeeper.seen(pod, now)
+        self.steering.seen(pod, self.policy, now)
+        self._gatekeeper.seen(pod, self.policy, now)
         if self._conditions.told(before, pod):
             self.starvation.hasten(pod.uid, now)
         return []
@@ -191,8 +207,10 @@ class World:
     def _seen_bound(self, pod: Pod, node: NodeName, now: Instant) -> list[Effect]:
         claim = self.claims.get(pod.uid)
         if claim is None or claim.node != node:
-            # What the first list shows was bound before our time; afterwards it was bound behind our back.
-            self.tally.adopted += self.synced
+            # What the first list shows was bound before our time; afterwards it was bound behind our back, or as we let pass.
+            expected = claim is None and not self.policy.binds and self._let_pass(pod.uid, node)
+            self.tally.confirmed += expected
+            self.tally.adopted += self.synced and not expected
             self._adopt(pod, node)
         else:
             account = self.standings.seen(pod, claim.account, scheduler_name=self.policy.scheduler_name)
@@ -203,16 +221,18 @@ class World:
                 self.tally.confirmed += 1
                 self.claims.settle(pod.uid, "seen", None)
         self._nominations.ended(pod.uid, node)
+        self.steering.bound(pod.uid, node, self.policy, now)
         self._forget(pod.uid)
-        self.holds.drop(pod.uid)
+        self.holds.drop_all(pod.uid)
         if pod.vertical is None:
             return []
         self.migrating.pod_seen(pod, now)
         return self.ceilings.ensure(pod.uid, now)
 
     def _adopt(self, pod: Pod, node: NodeName) -> None:
-        row = self.nodes.row_of.get(node)
-        let_pass = row is not None and self.holds.covers(pod.uid, row)  # by our filter; kube-scheduler bound it by itself
+        let_pass = self._let_pass(pod.uid, node)
+        if pod.vertical is not None and not self.policy.binds:
+            self.holds.count_everywhere()
         self.claims.drop(pod.uid)
         scheduler_name = self.policy.scheduler_name
         account = self.standings.placed(pod) if let_pass else self.standings.found(pod, scheduler_name=scheduler_name)
@@ -222,6 +242,11 @@ class World:
         )
         self.claims.put(pod.uid, place)
         self._count_over_total(node)
+
+    def _let_pass(self, uid: PodUid, node: NodeName) -> bool:
+        """By our filter; kube-scheduler bound it by itself."""
+        row = self.nodes.row_of.get(node)
+        return row is not None and any(self.holds.covers(name, row) for name in (uid, former(uid)))
 
     def _claim_ended(self, uid: PodUid, claim: Claim) -> None:
         self.preemptions.left(uid)
@@ -240,6 +265,10 @@ class World:
         if pod.node is None and self._binding.read_unbound(pod.uid):
             # The pod itself was told to wait for its own bind, others for its room.
             effects = [Touch(pod.uid, pod.key, "bind-given-up"), *self.refusals.wake_recent(now)]
+        if pod.node is None and self.holds.read_unbound(pod.uid):
+            self.tally.holds_expired += 1
+            self.steering.hold_expired(pod.uid, self.policy, now)
+            effects += self.refusals.wake_held()
         return effects + self._pod_seen(pod, now, read=True)
 
     def _bind_ended(self, event: BindEnded, now: Instant) -> list[Effect]:
@@ -256,8 +285,9 @@ class World:
     def _let_go(self, uid: PodUid, now: Instant) -> list[Effect]:
         """The pod counts no more, and waits for nothing."""
         self.starvation.forget(uid)
+        self.steering.gone(uid)
         self._forget(uid)
-        claim, hold = self.claims.drop(uid), self.holds.drop(uid)
+        claim, hold = self.claims.drop(uid), self.holds.drop_all(uid)
         effects = self.refusals.wake_held() if hold is not None and len(hold.counted) else []
         return effects + (self.refusals.wake_recent(now) if claim is not None else [])
 
@@ -277,6 +307,7 @@ class World:
         self.tally.holds_expired += len(expired)
         for uid in expired:
             self.preemptions.hold_expired(uid)
+            self.steering.hold_expired(uid, self.policy, now)
         self.preemptions.due(now)
         self._preemptors.due(now)
         if expired:
@@ -287,6 +318,8 @@ class World:
             self.refusals.forget(stranger)
             self._conditions.forget(stranger)
         effects += self._binding.overdue(self.policy, now)
+        doubted = self.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
+        effects += [ReadPod(uid, key) for uid, key in doubted]
         effects += self._nominations.due(self.policy, now)
         if self.synced:  # before, a gate that has to stay shut would be opened
             effects += self._gatekeeper.due(self.policy, now)
@@ -308,6 +341,9 @@ class World:
         self.generation = Generation(self.generation + 1)
         before = self.holds.get(pod.uid)
         codes = self._placing.filter(pod, rows, self.policy, now)
+        self.steering.asked(pod, rows, codes, self.policy, now)
+        while self._placing.wanted_on:
+            self.ceilings.room_wanted(self._placing.wanted_on.pop(), now)
         refused = bool(codes.all())
         self._conditions.judged(pod.uid, refused=refused)
         if refused and before is not None and len(before.counted):  # its earlier hold ended unused
@@ -338,6 +374,10 @@ class World:
     def permit_answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
         """What may be told now of a decision: no more than is written."""
         return self._permits.answer(decided)
+
+    def room_kept_on(self, uid: PodUid) -> NodeName | None:
+        """Where room is kept for a preemptor."""
+        return self._room.node_of(uid)
 
     def seen(self, pod: Pod, now: Instant) -> Seen:
         """What filter would look at for the pod now; nothing changes."""

@@ -159,7 +159,8 @@ class Extender(Section):
     preferred affinity nor PreferNoSchedule. Written into the scheduler's file."""
     bind: Switch = True
     """Whether Slackwater binds, which makes the reservation and the bind one step. true by default; with false
-    kube-scheduler binds and the watch confirms. Written into the scheduler's file."""
+    kube-scheduler binds, and the room promised at filter is kept until the watch shows the bind, or none can come any more.
+    Written into the scheduler's file."""
     http_timeout: CallTimeout = Field(default=Duration(5 * SECOND), examples=["5s"])
     """Duration after which kube-scheduler gives a call up; answers are due before it. 5s by default, kube-scheduler's
     own default. At least 1s, as a bind includes a write to the API server; at most 30s, as scheduling is serial and a
@@ -168,7 +169,7 @@ class Extender(Section):
     """Quantity of bytes that a request body may have; a larger one is answered 413. 64Mi by default: whole Nodes of a
     5,000 node cluster fit."""
     hold_timeout: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
-    """Duration for which room is promised to a pod between the scheduler's decision and its bind call. 10s by
+    """Duration for which room is promised to a pod between the scheduler's decision and its bind call, where there is one. 10s by
     default, twice `httpTimeout`: the scheduler sends no signal when it gives a pod up."""
     denial_timeout: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
     """Duration for which a refused bind keeps its node out of the pod's next filter answers, unless the node changes

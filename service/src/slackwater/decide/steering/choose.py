@@ -10,21 +10,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from slackwater.decide.steering.ranking import OwnScore, Ranking
-from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.events import Pick
 from slackwater.model.objects import Pod
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
 
 #: Kinds whose rankings are kept: 125 kB each at 5,000 nodes.
 _MOST_KINDS = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """A pod, and the node that it should try first."""
-
-    uid: PodUid
-    node: NodeName
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Which pending pods may be told where to go. All others are kube-scheduler's own business.
 
-Left alone: pods of other schedulers; pods that somebody else has nominated; pods behind a gate that is not ours; pods place hangs on objects that no picture of steering holds (claims, resource claims, namespaces by their labels). Deliberately
+Left alone: pods of other schedulers; pods that somebody else has nominated; pods behind a gate that is not ours; pods whose
+place hangs on objects that no picture of steering holds (claims, resource claims, namespaces by their labels). Deliberately
 absent: whether there is room, and what the world knows beyond the pod itself (its hold, its preemption).
 """
 
