@@ -44,7 +44,12 @@ def _ineffective(settings: Settings) -> Iterator[str]:
     extender, migration = settings.extender, settings.migration
     if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
         yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"
-    if extender.hold_timeout < extender.http_timeout:
+    if "hold_timeout" in extender.model_fields_set and not extender.bind:
+        yield (
+            "extender.holdTimeout: has no effect while extender.bind is false: room is kept until the watch shows the bind, "
+            "or none can come any more"
+        )
+    elif extender.bind and extender.hold_timeout < extender.http_timeout:
         yield (
             f"extender.holdTimeout: {format_duration(extender.hold_timeout)} is shorter than extender.httpTimeout "
             f"({format_duration(extender.http_timeout)}): room promised to a pod may go to another one while "

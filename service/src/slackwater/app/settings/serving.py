@@ -169,8 +169,8 @@ class Extender(Section):
     """Quantity of bytes that a request body may have; a larger one is answered 413. 64Mi by default: whole Nodes of a
     5,000 node cluster fit."""
     hold_timeout: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
-    """Duration for which room is promised to a pod between the scheduler's decision and its bind call, where there is one. 10s by
-    default, twice `httpTimeout`: the scheduler sends no signal when it gives a pod up."""
+    """Duration for which room is promised to a pod between the scheduler's decision and its bind call. 10s by
+    default, twice `httpTimeout`: the scheduler sends no signal when it gives a pod up. Of no effect where `bind` is false."""
     denial_timeout: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
     """Duration for which a refused bind keeps its node out of the pod's next filter answers, unless the node changes
     before. 1m by default: longer than kube-scheduler's back-off (10 s), or it offers the same node for ever."""
