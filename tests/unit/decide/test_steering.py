@@ -8,6 +8,7 @@ import pytest
 from slackwater.decide.steering.backlog import Backlog
 from slackwater.decide.steering.eligible import Eligibility
 from slackwater.decide.steering.pace import Pace, PacePolicy
+from slackwater.decide.steering.searches import Searches
 from slackwater.model.changes import PodChange
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
@@ -175,3 +176,13 @@ def test_slow_writes_slow_it_down() -> None:
     assert pace.width == before
     pace.written(5.0, POLICY, T0)
     assert pace.width < before
+
+
+def test_while_a_nomination_is_written_kube_scheduler_takes_as_many_pods_as_it_searches_for_in_that_time() -> None:
+    searches, now = Searches(), T0
+    assert searches.meanwhile(0.05, now) == 0
+    for _ in range(100):
+        now = Instant(now + 0.005)
+        searches.begun(now)
+    assert 20 <= searches.meanwhile(0.05, now) <= 23
+    assert searches.meanwhile(0.05, Instant(now + 1.0)) == 0, "it has nothing to do, or takes what it was told"

@@ -47,8 +47,8 @@ class SteeringPolicy:
 
     enabled: bool = False
     min_nodes: int = 0
-    max_ahead: int = 512
-    hold_seconds: float = 30.0
+    max_ahead: int = 256
+    hold_seconds: float = 60.0
     gated: bool = True
     gate_seconds: float = 2.0
     pace: PacePolicy = field(default_factory=PacePolicy)

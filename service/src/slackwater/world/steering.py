@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.decide.steering.pace import Pace
+from slackwater.decide.steering.searches import Searches
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import Effect, Steer
 from slackwater.model.events import Pick, PodsSteered, SteerEnded, SteeringEvent
@@ -67,6 +68,7 @@ class Steering:
         self._tries: dict[PodUid, int] = {}
         self.counts = SteeringCounts()
         self.pace = Pace()
+        self._searches = Searches()
         #: Moves with every pod of ours that comes: whoever steers looks then.
         self.arrived = 0
         #: Pods that kube-scheduler searches for by itself already, since somebody last cleared this.
@@ -89,6 +91,11 @@ class Steering:
         if not policy.enabled or len(self._nodes) < policy.min_nodes:
             return 0
         return max(0, min(self.pace.allowed(now) - self._unwritten, policy.max_ahead - self._ahead))
+
+    def lead(self, now: Instant) -> int:
+        """How many of the first pods that wait are to be left alone: where kube-scheduler has caught up with us and searches,
+        it takes them before a nomination could be there."""
+        return self._searches.meanwhile(self.pace.write_seconds, now)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -130,6 +137,7 @@ class Steering:
         told = self._told.get(pod.uid)
         if told is None:
             self.searched.add(pod.uid)
+            self._searches.begun(now)
             return
         if len(rows) == 1 and int(rows[0]) == self._nodes.row_of.get(told.node):
             if codes[0] != Reason.OK:

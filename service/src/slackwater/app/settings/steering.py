@@ -4,7 +4,7 @@ from pydantic import Field
 
 from slackwater.app.settings.section import Section
 from slackwater.app.settings.values import Count, Share, Switch, Timeout, Width
-from slackwater_protocol.durations import SECOND, Duration
+from slackwater_protocol.durations import MINUTE, SECOND, Duration
 
 
 class Steering(Section):
@@ -13,14 +13,14 @@ class Steering(Section):
     min_nodes: Count = Field(default=1500, examples=[1500, 0])
     """Nodes from which on pods are told at all. 1500 by default: in smaller clusters kube-scheduler's own search costs no more
     than the nomination that would spare it."""
-    max_ahead: Width = Field(default=512, examples=[512])
-    """Nominations that kube-scheduler has not come to yet. 512 by default: about a second of its work. More keeps room for
-    pods whose turn is far off; fewer leaves it without some when the API server is slow for a moment."""
+    max_ahead: Width = Field(default=256, examples=[256])
+    """Nominations that kube-scheduler has not come to yet. 256 by default: about half a second of its work. More keeps room
+    for pods whose turn is far off; fewer leaves it without some when the API server is slow for a moment."""
     max_concurrent_writes: Width = Field(default=16, examples=[16])
     """Nominations being written at the same time. 16 by default: enough for 700 a second."""
-    hold_timeout: Timeout = Field(default=Duration(30 * SECOND), examples=["30s"])
-    """Duration for which the room of a nomination is kept until kube-scheduler comes to the pod. 30s by default; what is
-    nominated ahead takes it about a second."""
+    hold_timeout: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
+    """Duration for which the room of a nomination is kept until kube-scheduler comes to the pod. 1m by default: what is
+    nominated ahead takes it about half a second, on a slow machine a hundred times as long."""
     gates: Switch = True
     """Whether pods behind Slackwater's own scheduling gate are told before the gate is taken away, so that kube-scheduler never
     searches for them. true by default."""

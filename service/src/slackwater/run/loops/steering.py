@@ -40,7 +40,7 @@ from slackwater.world.world import World
 _log = structlog.get_logger(__name__)
 
 #: From the first pod of a round to the choice.
-_SETTLE_SECONDS: Final = 0.008
+_SETTLE_SECONDS: Final = 0.015
 #: A look at parked pods, and at changes of which none is a new pod.
 _IDLE_SECONDS: Final = 0.25
 #: After an error; and between two looks whether there is anything to steer at all.
@@ -166,6 +166,7 @@ class SteeringLoop:
         if now >= following.score_anew_at:
             following.score_anew_at = Instant(now + _SCORE_ANEW_SECONDS)
             following.chooser.forget()
+        backlog.some(world.steering.lead(now), now)
         pods = backlog.some(most, now)
         choice = following.chooser.choose(following.mirror.picture, pods)
         backlog.park(choice.unfit, now)
