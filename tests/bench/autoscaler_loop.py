@@ -30,7 +30,8 @@ from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
 from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.planning import GrowthRules, PlanMaker
+from slackwater.run.loops.planning_thread import ThreadPlanning
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
 from slackwater.run.surroundings import SurroundingsIntake
@@ -171,7 +172,8 @@ def _autoscaler(service: Service) -> Autoscaler:
             providers=[cloud],
         ),
         fleet=Fleet(FleetPolicy(in_cluster=100, in_group={GroupName("group-0"): 100})),
-        planning=Planning(GrowthPlanner(lambda: policy, refuses=lambda _: None)),
+        planning=ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=60),
+        rules=lambda: GrowthRules(policy=policy),
         submit=effects.extend,
         write_status=_write_nothing,
         clocks=Clocks(clock=lambda: Instant(clock()), wall=lambda: UnixTime(2e9)),

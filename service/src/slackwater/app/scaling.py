@@ -19,8 +19,6 @@ from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.live import FleetView
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.decide.slack.rule import SlackPolicy
 from slackwater.edge.kube.askers import askers
 from slackwater.edge.kube.buffer_status import BufferStatusWriter
 from slackwater.edge.kube.client import ApiPort
@@ -36,7 +34,6 @@ from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.model.objects import Pod
 from slackwater.model.surroundings import SurroundingKind
 from slackwater.run.clock import Times
 from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
@@ -45,7 +42,8 @@ from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.document import StatusText, record_document, stamp
 from slackwater.run.loops.growth import GrowthPlanner
 from slackwater.run.loops.machines import MachineRemover
-from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.planning import GrowthRules, PlanMaker
+from slackwater.run.loops.planning_thread import ThreadPlanning
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
 from slackwater.run.loops.shrinking import Shrinking
@@ -154,7 +152,8 @@ class Scaling:
             self._autoscaler = Autoscaler(
                 Senses(world=self._world, collector=self._collector, surroundings=self.intake, providers=clouds.providers),
                 fleet=self._fleet,
-                planning=Planning(GrowthPlanner(self._policy, refuses=self._refuses, slack=self._slack)),
+                planning=ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=300),
+                rules=self._rules,
                 submit=self._submit,
                 write_status=self._write_status,
                 clocks=Clocks(clock=self._times.monotonic, wall=self._wall),
@@ -195,19 +194,14 @@ class Scaling:
     def _wall(self) -> UnixTime:
         return UnixTime(self._times.wall())
 
-    def _policy(self) -> ScaleUpPolicy:
-        return scale_up_policy_of(self._settings, priorities=self._priorities, seed=self._seed)
-
-    def _slack(self) -> SlackPolicy | None:
-        return slack_policy_of(self._settings, at=self._wall())
-
-    def _refuses(self, pod: Pod) -> str | None:
+    def _rules(self) -> GrowthRules:
         """Our filter lets no pod pass that lacks a request, where it is told so."""
-        lacking = pod.kind.missing_request
-        ours = pod.kind.scheduler_name == self._settings.scheduler_name
-        if lacking is None or not ours or self._settings.vertical.missing_requests != "reject":
-            return None
-        return f"refused on every node: no request for {lacking}"
+        settings = self._settings
+        return GrowthRules(
+            policy=scale_up_policy_of(settings, priorities=self._priorities, seed=self._seed),
+            slack=slack_policy_of(settings, at=self._wall()),
+            strict_for=settings.scheduler_name if settings.vertical.missing_requests == "reject" else None,
+        )
 
     async def _write_status(self, record: LoopRecord) -> None:
         if record.number == 1:
