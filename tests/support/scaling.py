@@ -20,7 +20,7 @@ from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
 from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import GrowthRules, PlanMaker
+from slackwater.run.loops.planning import GrowthRules, PlanMaker, Planning
 from slackwater.run.loops.planning_thread import ThreadPlanning
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
@@ -93,7 +93,7 @@ class Scene:
                 providers=self.providers(),
             ),
             fleet=self.fleet,
-            planning=ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=60),
+            planning=self.planning(),
             rules=lambda: GrowthRules(policy=self.policy, slack=self.slack),
             submit=self.effects.extend,
             write_status=_write_nothing,
@@ -102,6 +102,10 @@ class Scene:
             config=LoopConfig(),
             shrinking=self.shrinking(),
         )
+
+    def planning(self) -> Planning:
+        """Where plans are made."""
+        return ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=60)
 
     def shrinking(self) -> Shrinking | None:
         """Who removes nodes; here nobody."""

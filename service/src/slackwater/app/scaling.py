@@ -42,11 +42,12 @@ from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.document import StatusText, record_document, stamp
 from slackwater.run.loops.growth import GrowthPlanner
 from slackwater.run.loops.machines import MachineRemover
-from slackwater.run.loops.planning import GrowthRules, PlanMaker
+from slackwater.run.loops.planning import GrowthRules, PlanMaker, Planning
 from slackwater.run.loops.planning_thread import ThreadPlanning
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
 from slackwater.run.loops.shrinking import Shrinking
+from slackwater.run.planner.process import ProcessPlanning
 from slackwater.run.surroundings import SurroundingsIntake
 from slackwater.world.changes import ChangeCollector
 from slackwater.world.fleet.fleet import Fleet
@@ -103,6 +104,7 @@ class Scaling:
         self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         self._autoscaler: Autoscaler | None = None
         self._shrinks: Shrinking | None = None
+        self.planning = planning_of(settings, times)
 
     @property
     def last(self) -> LoopRecord | None:
@@ -145,6 +147,7 @@ class Scaling:
             anyio.create_task_group() as group,
         ):
             group.start_soon(self.intake.run, name="intake of surroundings")
+            group.start_soon(self.planning.run, name="planning")
             for name, task in clouds.tasks.items():
                 group.start_soon(task, name=name)
             await self.intake.synced()
@@ -152,7 +155,7 @@ class Scaling:
             self._autoscaler = Autoscaler(
                 Senses(world=self._world, collector=self._collector, surroundings=self.intake, providers=clouds.providers),
                 fleet=self._fleet,
-                planning=ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=300),
+                planning=self.planning,
                 rules=self._rules,
                 submit=self._submit,
                 write_status=self._write_status,
@@ -246,6 +249,14 @@ def fleet_policy_of(settings: Settings) -> FleetPolicy:
         ),
         off=frozenset(name for name, group in groups.items() if not group.enabled),
     )
+
+
+def planning_of(settings: Settings, times: Times) -> Planning:
+    """Where plans are made."""
+    timeout = seconds(settings.autoscaler.plan_timeout)
+    if settings.autoscaler.planner == "thread":
+        return ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=timeout)
+    return ProcessPlanning(clock=times.monotonic, timeout_seconds=timeout)
 
 
 def loop_config_of(settings: Settings) -> LoopConfig:

@@ -265,7 +265,7 @@ class Service:
         )
         if self.scaling is not None:
             scaling = self.scaling
-            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
+            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts, scaling.planning.sight))
         return registry
 
     def _feed_metrics(self) -> Iterator[Metric]:

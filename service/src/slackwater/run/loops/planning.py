@@ -95,6 +95,14 @@ class Plans:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerSight:
+    """A planning process as seen from outside: how often one ended and was started again, and what it takes of memory."""
+
+    restarts: int = 0
+    resident_bytes: int = 0
+
+
 class Planning(Protocol):
     """Where plans are made. `plan` is called by one task at a time; what it takes of the serving loop is told to `watch`.
 
@@ -104,6 +112,12 @@ class Planning(Protocol):
     async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans: ...
 
     def forget(self) -> None: ...
+
+    def sight(self) -> PlannerSight: ...
+
+    async def run(self) -> None:
+        """What has to go on as long as plans are wanted."""
+        ...
 
 
 class ScaleUpPlanner(Protocol):

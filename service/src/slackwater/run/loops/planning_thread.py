@@ -12,7 +12,7 @@ import anyio.to_thread
 from anyio import get_cancelled_exc_class
 
 from slackwater.run.loops.clocks import Watch
-from slackwater.run.loops.planning import Inquiry, PlanMaker, Plans
+from slackwater.run.loops.planning import Inquiry, PlanMaker, PlannerSight, Plans
 
 #: While a plan is made in Python, the serving loop waits for its turn at most so long, instead of 5 ms.
 _SWITCH_SECONDS: Final = 1e-4
@@ -41,6 +41,13 @@ class ThreadPlanning:
             raise
         finally:
             sys.setswitchinterval(before)
+
+    async def run(self) -> None:
+        """Nothing has to go on."""
+
+    def sight(self) -> PlannerSight:
+        """There is no process."""
+        return PlannerSight()
 
     def forget(self) -> None:
         self._maker.forget()
