@@ -234,12 +234,21 @@ class Autoscaler:
 
     def _still_wanted(self, growth: Growth) -> Growth:
         """The world went on while the plan was made: nodes whose pods have all found a place are not asked for."""
-        nodes = tuple(pods for pods in growth.nodes if self._is_wanted([pod for pod in pods if not is_placeholder(pod)]))
+        nodes = tuple(pods for pods in growth.nodes if self._is_wanted(pods))
         return growth if len(nodes) == growth.count else Growth(group=growth.group, nodes=nodes)
 
     def _is_wanted(self, pods: Sequence[Pod]) -> bool:
-        """Nodes for a group's minimum, and for placeholders alone, have no pods that could find a place elsewhere."""
-        return not pods or any(map(self._waits, pods))
+        """Nodes for a group's minimum, and for placeholders alone, have no pods that could find a place elsewhere.
+
+        Mostly the first pod decides: looking through all of tens of thousands would take the serving loop milliseconds.
+        """
+        served = False
+        for pod in pods:
+            if not is_placeholder(pod):
+                if self._waits(pod):
+                    return True
+                served = True
+        return not served
 
     def _waits(self, pod: Pod) -> bool:
         now = self._world.pods.known(pod.uid)
