@@ -16,12 +16,15 @@ from slackwater.decide.scaleup.plan import plan_scale_up
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.scaleup.template import template_of
 from slackwater.decide.slack.mirrored import specimens
+from slackwater.decide.slack.promised import NO_PROMISES, promised
+from slackwater.decide.slack.rule import SlackPolicy
 from slackwater.decide.slack.state import SlackState
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import Amounts
 from slackwater.run.loops.asking import Asking, asking_now
+from slackwater.run.loops.leads import leads_of
 from slackwater.run.loops.planning import GrowthRules, Inquiry
 from slackwater.run.loops.slack_planning import Planned, SlackInquiry, plan_with_slack
 from slackwater.run.loops.tenancy import PodsTenancy
@@ -34,6 +37,7 @@ class GrowthPlanner:
 
     def __init__(self) -> None:
         self._slack_state = SlackState()
+        self._promised = NO_PROMISES
         self._hints: Mapping[PodUid, NodeName] = {}
         self._templates: dict[GroupName, Node] = {}
 
@@ -42,7 +46,7 @@ class GrowthPlanner:
         demand = _demand(mirror, inquiry.now, inquiry.rules)
         groups = [self._group(mirror, census, inquiry, policy) for census in inquiry.census.values()]
         standing = [pod for group in groups if group.template is not None for pod in group.template.standing]
-        asking = Asking() if slack is None else asking_now(mirror, inquiry.askers)
+        asking = Asking() if slack is None else self._asking(mirror, inquiry, slack, groups)
         mirror.learn([*standing, *specimens(asking.mirrored)])
         picture = mirror.picture
         with picture.fork():
@@ -66,6 +70,12 @@ class GrowthPlanner:
         self._slack_state = SlackState() if found.slack is None else found.slack.state
         self._hints = {pod.uid: name for pod, name in found.plan.schedulable}
         return found
+
+    def _asking(self, mirror: Mirror, inquiry: Inquiry, slack: SlackPolicy, groups: Sequence[GrowableGroup]) -> Asking:
+        starts = {name: census.starts for name, census in inquiry.census.items()}
+        leads = leads_of(inquiry.observed, groups, starts, slack)
+        self._promised = promised(inquiry.observed, leads, self._promised)
+        return asking_now(mirror, inquiry.askers).with_promises(self._promised)
 
     def _group(self, mirror: Mirror, census: Census, inquiry: Inquiry, policy: ScaleUpPolicy) -> GrowableGroup:
         known = self._templates.get(census.name)
@@ -92,7 +102,9 @@ def _demand(mirror: Mirror, now: UnixTime, rules: GrowthRules) -> Demand:
     ]
     passed = {found.pod.uid for found in hopeless}
     pods = (pod for pod in mirror.pending.values() if pod.uid not in passed)
-    demand = which_count(pods, rules=rules.policy.pending, now=now, reserved=mirror.promised)
+    pending = rules.policy.pending
+    preemptible = mirror.lowest_priority(pending.priority_cutoff)
+    demand = which_count(pods, rules=pending, now=now, reserved=mirror.promised, preemptible=preemptible)
     return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 
 
