@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -30,6 +30,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from slackwater.app.agents import agents_app, agents_tls, max_connections
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
+from slackwater.app.openfiles import raise_limit
 from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
@@ -49,7 +50,6 @@ from slackwater.edge.web.agents import Agents
 from slackwater.edge.web.audit_metrics import audit_families
 from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
 from slackwater.edge.web.dashboard import Listeners
-from slackwater.edge.web.direct import Terms
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import ops_app
@@ -105,6 +105,7 @@ async def serve(
     """
     # Security: jitter only.
     rng = Random()
+    raise_limit()
     async with AsyncExitStack() as stack:
         ops = _opened("ops", settings.listeners.ops, stack)
         extender = _opened("extender", settings.listeners.extender, stack)
@@ -177,6 +178,7 @@ class Service:
             clock=times.monotonic,
             metrics=ExtenderMetrics(registry),
             max_body_bytes=settings.extender.max_body_bytes,
+            wait_seconds=answer_seconds_of(settings),
         )
         self.agents = agents_app(
             settings,
@@ -312,7 +314,7 @@ class Service:
         change = live(self._settings, new)
         self._settings = change.settings
         self.world.adopt_policy(policy_of(change.settings))
-        self.extender.terms = Terms(max_body_bytes=change.settings.extender.max_body_bytes)
+        self.extender.terms = replace(self.extender.terms, max_body_bytes=change.settings.extender.max_body_bytes)
         self._view.in_force = as_file(change.settings)
         waits = ", ".join(change.restart)
         self._view.problem = f"these changes wait for a restart: {waits}" if waits else None

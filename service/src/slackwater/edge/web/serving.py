@@ -6,13 +6,16 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, cast
 
 import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 
+from slackwater.edge.web.crowd import Crowd
 from slackwater.edge.web.direct import Application, DirectProtocol
+from slackwater.edge.web.opsprotocol import OpsProtocol
 
 #: Longer than the 90 s for which kube-scheduler keeps an idle connection: were we to close it first, a request that is just
 #: being sent would be lost, since Go does not repeat a POST.
@@ -20,6 +23,8 @@ _KEEP_ALIVE_SECONDS: Final = 600
 _GRACE_SECONDS: Final = 4
 #: kube-scheduler opens one for each call that is under way, and keeps two.
 _MAX_CONNECTIONS: Final = 2048
+#: People, probes and Prometheus.
+_MAX_OPS_CONNECTIONS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +94,8 @@ async def serve_app(
 ) -> None:
     """An ASGI application, until cancelled; what is being answered then ends, within a bound. `on_stop` is called as that
     begins: answers that would never end by themselves end then."""
-    await _serve(_config(app, "httptools", tls, None), sock, task_status, on_stop)
+    protocol = cast("type[asyncio.Protocol]", partial(OpsProtocol, crowd=Crowd(_MAX_OPS_CONNECTIONS)))
+    await _serve(_config(app, protocol, tls), sock, task_status, on_stop)
 
 
 async def serve_direct(
@@ -101,14 +107,14 @@ async def serve_direct(
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """The same for one that answers whole requests, see `direct`. More connections get 503 and nothing else."""
-    await _serve(_config(cast("Any", app), DirectProtocol, tls, max_connections), sock, task_status)
+    protocol = cast("type[asyncio.Protocol]", partial(DirectProtocol, crowd=Crowd(max_connections)))
+    await _serve(_config(cast("Any", app), protocol, tls), sock, task_status)
 
 
 def _config(
     app: Callable[..., Any],
-    protocol: type[asyncio.Protocol] | Literal["httptools"],
+    protocol: type[asyncio.Protocol],
     tls: Tls | None,
-    max_connections: int | None,
 ) -> uvicorn.Config:
     return uvicorn.Config(
         app,
@@ -127,7 +133,6 @@ def _config(
         ssl_keyfile=tls.key_file if tls else None,
         ssl_ca_certs=tls.client_ca_file if tls else None,
         ssl_cert_reqs=_certificates_asked(tls),
-        limit_concurrency=max_connections,
     )
 
 

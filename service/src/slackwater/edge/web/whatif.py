@@ -7,6 +7,7 @@ see `callers`. Deliberately absent: what is asked about, and how it is found out
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
+import anyio
 from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,7 +21,10 @@ _JSON: Final = "application/json"
 _LINES: Final = "application/x-ndjson"
 _BAD: Final = 400
 _TOO_LARGE: Final = 413
+_TOO_SLOW: Final = 408
 _NOT_NOW: Final = 503
+_BODY_SECONDS: Final = 30.0
+_MOST_BODIES: Final = 4
 _MOST_PROBLEMS: Final = 5
 
 
@@ -63,6 +67,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     **FORBIDDEN_ANSWER,
     _BAD: {"description": "The body is not what is wanted, or supposes what cannot be; `detail` says where."},
     _TOO_LARGE: {"description": f"The body is larger than {LARGEST_BODY} bytes."},
+    _TOO_SLOW: {"description": f"The body did not come within {_BODY_SECONDS:g} s."},
     _NOT_NOW: {"description": "Not everything was listed once, or other questions are being answered."},
 }
 
@@ -75,11 +80,16 @@ async def nobody(_question: Question, _supposed: Supposed) -> bytes:
 def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool], certified: bool) -> None:
     """`certified`: whoever reaches the listener has shown a client certificate."""
 
+    reading = anyio.Semaphore(_MOST_BODIES)
+
     async def answer(question: Question, request: Request) -> Response:
         check_caller(request, certified=certified)
         if not ready():
             raise HTTPException(_NOT_NOW, "the picture is not complete yet, see /readyz")
-        supposed = _read(await _body_of(request))
+        if not reading.value:
+            raise HTTPException(_NOT_NOW, f"{_MOST_BODIES} bodies are being read already")
+        async with reading:
+            supposed = _read(await _body_of(request))
         if supposed.sequential and question != "placement":
             raise HTTPException(_BAD, f"sequential: got it for {question}, want it for placement alone")
         try:
@@ -128,10 +138,13 @@ def _body_schema() -> dict[str, Any]:
 
 async def _body_of(request: Request) -> bytes:
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST_BODY:
-            raise HTTPException(_TOO_LARGE, f"body: got more than {LARGEST_BODY} bytes, want fewer")
+    with anyio.move_on_after(_BODY_SECONDS) as arriving:
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST_BODY:
+                raise HTTPException(_TOO_LARGE, f"body: got more than {LARGEST_BODY} bytes, want fewer")
+    if arriving.cancelled_caught:
+        raise HTTPException(_TOO_SLOW, f"body: not complete within {_BODY_SECONDS:g} s")
     return bytes(body)
 
 
