@@ -55,7 +55,7 @@ controlplane: $(STAMP) ## Builds the real control plane into the cache
 
 .PHONY: cluster
 cluster: controlplane ## Tests on the real control plane
-	$(BIN)/python -m pytest tests/controlplane tests/cluster
+	$(BIN)/python -m pytest tests/controlplane tests/helm tests/cluster
 
 KILLS ?= 6
 .PHONY: cluster-kills
@@ -120,7 +120,12 @@ openapi: $(STAMP) ## Writes openapi/ from the code
 
 .PHONY: docs
 docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
-	$(BIN)/python -m slackwater.app.documents docs deploy
+	$(BIN)/python -m slackwater.app.documents docs deploy deploy/chart deploy/chart/files
+	cp deploy/monitoring/alerts.yaml deploy/chart/files/alerts.yaml
+
+.PHONY: manifests
+manifests: docs ## Renders deploy/chart into the plain manifests of deploy/, with helm (built from Go modules)
+	$(BIN)/python -m tests.helm
 
 WIRE := service/src/slackwater/edge/cloud/externalgrpc/wire
 .PHONY: protobuf

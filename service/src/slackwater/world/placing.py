@@ -47,6 +47,7 @@ class Placing:
         self._claims = books.claims
         self._holds = books.holds
         self._denials = books.denials
+        self._standings = books.standings
         self._starvation = books.starvation
         self._refusals = books.refusals
         self._admitting = books.admitting
@@ -87,7 +88,7 @@ class Placing:
         self._starvation.passed(pod.uid)
         if self._claims.get(pod.uid) is None:  # its reservation is there already, otherwise
             deadline, everywhere = Instant(now + policy.hold_seconds), pod.vertical is not None
-            self._holds.put(pod.uid, pod.key, feasible, pod.need, deadline, everywhere=everywhere)
+            self._holds.put(pod.uid, pod.key, feasible, self._standings.need(pod), deadline, everywhere=everywhere)
             self._tally.holds += 1
         return codes
 

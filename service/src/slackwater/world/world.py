@@ -192,6 +192,10 @@ class World:
             return self._let_go(pod.uid, now)
         if pod.node is not None:
             return self._seen_bound(pod, pod.node, now)
+        claim = self.claims.get(pod.uid)
+        if claim is not None and pod.vertical is not None:  # its bind is on its way, and it asks for something else by now
+            self._recount(pod, claim)
+            self.ceilings.recorded(pod.uid)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
         self._proposals.nominated(pod, self.policy, now)
@@ -207,10 +211,7 @@ class World:
             self.tally.adopted += self.synced
             self._adopt(pod, node)
         else:
-            account = self.standings.seen(pod, claim.account, scheduler_name=self.policy.scheduler_name)
-            if account != claim.account:
-                self.claims.recount(pod.uid, account)
-                self._count_over_total(node)
+            self._recount(pod, claim)
             if claim.state != "seen":
                 self.tally.confirmed += 1
                 self.claims.settle(pod.uid, "seen", None)
@@ -221,6 +222,13 @@ class World:
             return []
         self.migrating.pod_seen(pod, now)
         return self.ceilings.ensure(pod.uid, now)
+
+    def _recount(self, pod: Pod, claim: Claim) -> None:
+        """The watch shows a counted pod as it is now."""
+        account = self.standings.seen(pod, claim.account, scheduler_name=self.policy.scheduler_name)
+        if account != claim.account:
+            self.claims.recount(pod.uid, account)
+            self._count_over_total(claim.node)
 
     def _adopt(self, pod: Pod, node: NodeName) -> None:
         row = self.nodes.row_of.get(node)
@@ -332,8 +340,7 @@ class World:
         return effects + self.removals.tick(self.policy, now)
 
     def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
-        found = ((uid, self.pods.get(uid)) for uid in uids)
-        return [Touch(uid, pod.key, why) for uid, pod in found if pod is not None and pod.node is None]
+        return [Touch(uid, pod.key, why) for uid in uids if (pod := self.pods.get(uid)) is not None and pod.node is None]
 
     def _still_owed(self) -> list[Effect]:
         pending = ((effect, self.pods.get(PodUid(effect.uid))) for effect in self._owed)

@@ -11,7 +11,7 @@ import anyio
 from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from slackwater.edge.web.callers import FORBIDDEN_ANSWER, check_caller
+from slackwater.edge.web.callers import check_caller
 from slackwater.edge.web.whatifanswers import PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater.run.ports import Question, Supposed, WhatIf, WhatIfRefused
 
@@ -21,9 +21,7 @@ _JSON: Final = "application/json"
 _LINES: Final = "application/x-ndjson"
 _BAD: Final = 400
 _TOO_LARGE: Final = 413
-_TOO_SLOW: Final = 408
 _NOT_NOW: Final = 503
-_BODY_SECONDS: Final = 30.0
 _MOST_BODIES: Final = 4
 _MOST_PROBLEMS: Final = 5
 
@@ -64,10 +62,8 @@ class WhatIfBody(BaseModel):
 
 
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    **FORBIDDEN_ANSWER,
     _BAD: {"description": "The body is not what is wanted, or supposes what cannot be; `detail` says where."},
     _TOO_LARGE: {"description": f"The body is larger than {LARGEST_BODY} bytes."},
-    _TOO_SLOW: {"description": f"The body did not come within {_BODY_SECONDS:g} s."},
     _NOT_NOW: {"description": "Not everything was listed once, or other questions are being answered."},
 }
 
@@ -77,13 +73,11 @@ async def nobody(_question: Question, _supposed: Supposed) -> bytes:
     raise WhatIfRefused("nobody answers what-if here", busy=True)
 
 
-def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool], certified: bool) -> None:
-    """`certified`: whoever reaches the listener has shown a client certificate."""
-
+def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None:
     reading = anyio.Semaphore(_MOST_BODIES)
 
     async def answer(question: Question, request: Request) -> Response:
-        check_caller(request, certified=certified)
+        check_caller(request)
         if not ready():
             raise HTTPException(_NOT_NOW, "the picture is not complete yet, see /readyz")
         if not reading.value:
@@ -138,13 +132,10 @@ def _body_schema() -> dict[str, Any]:
 
 async def _body_of(request: Request) -> bytes:
     body = bytearray()
-    with anyio.move_on_after(_BODY_SECONDS) as arriving:
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST_BODY:
-                raise HTTPException(_TOO_LARGE, f"body: got more than {LARGEST_BODY} bytes, want fewer")
-    if arriving.cancelled_caught:
-        raise HTTPException(_TOO_SLOW, f"body: not complete within {_BODY_SECONDS:g} s")
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_BODY:
+            raise HTTPException(_TOO_LARGE, f"body: got more than {LARGEST_BODY} bytes, want fewer")
     return bytes(body)
 
 
