@@ -184,18 +184,7 @@ class Service:
             self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
         )
         self.registry = registry = self._registry()
-        self.extender = Extender(
-            world=self.world,
-            submitter=self.dispatcher,
-            binds=self.desk,
-            victims=victims,
-            readiness=self.intake,
-            decode_pod=decoder.decode,
-            clock=times.monotonic,
-            metrics=ExtenderMetrics(registry),
-            max_body_bytes=settings.extender.max_body_bytes,
-            wait_seconds=answer_seconds_of(settings),
-        )
+        self.extender = self._extender(decoder, victims, registry)
         self.agents = agents_app(
             settings,
             desk=self.desk,
@@ -224,6 +213,20 @@ class Service:
         )
         clock = self._times.monotonic
         return {each.name: Reflector(client, each, rng=rng, config=config, clock=clock) for each in resources}
+
+    def _extender(self, decoder: PodDecoder, victims: VictimsDeleted, registry: CollectorRegistry) -> Extender:
+        return Extender(
+            world=self.world,
+            submitter=self.dispatcher,
+            binds=self.desk,
+            victims=victims,
+            readiness=self.intake,
+            decode_pod=decoder.decode,
+            clock=self._times.monotonic,
+            metrics=ExtenderMetrics(registry),
+            max_body_bytes=self._settings.extender.max_body_bytes,
+            wait_seconds=answer_seconds_of(self._settings),
+        )
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
         return ops_app(
