@@ -32,7 +32,7 @@ from slackwater.app.agents import agents_app, max_connections
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.opened import open_listeners
-from slackwater.app.policy import answer_seconds_of, dispatcher_config_of, policy_of
+from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.settings.serving import Kube
@@ -41,12 +41,14 @@ from slackwater.app.whatif.live import FleetView, Taken, take
 from slackwater.edge.kube.client import ApiPort, open_client
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.feedstats import ReflectorStats
+from slackwater.edge.kube.fresh import FreshReads
 from slackwater.edge.kube.neon import machines, migrations
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
 from slackwater.edge.web.agents import Agents
+from slackwater.edge.web.audit_metrics import audit_families
 from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
 from slackwater.edge.web.certificate_metrics import CertificateCollector
 from slackwater.edge.web.certificates import Certificates
@@ -67,6 +69,7 @@ from slackwater.run.clock import Times
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
+from slackwater.run.loops.audit import Audit
 from slackwater.run.recording import Recording
 from slackwater.run.timeline import Telling, Timeline
 from slackwater.run.victims_deleted import VictimsDeleted
@@ -133,6 +136,7 @@ async def serve(
             await service.intake.synced()
             _settle_garbage_collector()
             _log.info("ready", nodes=len(service.world.nodes), pods=len(service.world.pods))
+            root.start_soon(service.audit.run, name="audit")
             if service.scaling is not None:
                 root.start_soon(service.scaling.run, name="autoscaler")
             if on_ready is not None:
@@ -175,6 +179,9 @@ class Service:
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
         wakes = () if self.scaling is None else (self.scaling.look,)
         self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
+        self.audit = Audit(
+            self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
+        )
         self.registry = registry = self._registry()
         self.extender = Extender(
             world=self.world,
@@ -277,6 +284,7 @@ class Service:
                 writes=lambda: self.dispatcher.stats,
                 dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.stats.dropped,
                 feeds=self._feed_metrics,
+                audits=lambda: audit_families(self.audit.counts, len(self.world.quarantine)),
             )
         )
         registry.register(CertificateCollector(self._certificates))
