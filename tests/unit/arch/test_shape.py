@@ -30,7 +30,6 @@ _CALLED_FROM_OUTSIDE: Final = {
     "on_headers_complete",
     "on_body",
     "on_message_complete",
-    "send_400_response",
     "field_title_should_be_set",
     "get_default_value",
     "capture_signals",
