@@ -33,7 +33,7 @@ check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a m
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config .importlinter
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/providers
+	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/museum tests/providers
 
 BROWSER_STAMP := $(VENV)/.browser
 $(BROWSER_STAMP): requirements-browser.lock $(STAMP)
