@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.decide.slack.promise import Way
+from slackwater.decide.slack.promised import PromisedRoom
 from slackwater.decide.slack.sizing import MOST_PIECES
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.run.loops.slack_planning import SlackPlan
@@ -59,7 +61,9 @@ def slack_document(plan: SlackPlan) -> dict[str, Any]:
     return {
         "sources": [_source(name, share, plan) for name, share in shares.items()],
         "asked": {name: _amounts(cut.asked) for name, cut in plan.cuts.items()},
+        "promises": [_promise(name, room) for name, room in plan.asking.promises.rooms.items()],
         "nodesForSlackAlone": plan.alone,
+        "nodesForSlackAloneByGroup": dict(plan.alone_in),
         "pushedOff": [f"slack/{number}" for number in plan.pushed],
         "placeholders": [
             {
@@ -72,6 +76,35 @@ def slack_document(plan: SlackPlan) -> dict[str, Any]:
             for each in plan.state.placeholders
         ],
     }
+
+
+def _promise(name: str, room: PromisedRoom) -> dict[str, Any]:
+    """Shares are 0..1; `keptShare` is of the last day, None where no pod came."""
+    of, kept, way = room.observed.of, room.observed.kept, room.foresight.way
+    return {
+        "name": name,
+        "share": of.share_ppm / 1_000_000,
+        "withinSeconds": of.within_seconds,
+        "leadSeconds": room.lead_seconds,
+        "room": room.foresight.room,
+        "way": _way(way),
+        "trimPercent": room.foresight.trim,
+        "observedMinutes": len(room.observed.arrivals),
+        "keptShare": kept.share,
+        "inTime": kept.in_time,
+        "late": kept.late,
+        "waiting": kept.waiting,
+        "problem": room.problem,
+    }
+
+
+def _way(way: Way) -> str:
+    cycle = {60: "hour", 1440: "day"}.get(way.period)
+    if cycle is None:
+        return "the same at all times"
+    if way.exceeded:
+        return f"by the time of the {cycle}: what is exceeded in {way.exceeded} % of it"
+    return f"by the time of the {cycle}: {way.percent} % of the most"
 
 
 def _source(name: str, share: SlackShare, plan: SlackPlan) -> Mapping[str, Any]:
