@@ -1,4 +1,4 @@
-"""A promise in the real loop over a cloud on virtual time: arrivals and nodes' starts are observed, and room is there in time."""
+"""A promise in the real loop over a cloud on virtual time: arrivals and nodes' starts are observed, and room is there."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,12 +1,15 @@
 """What a plan of slack comes to, source by source: for the log, `/dumpstate`, metrics, and `slackwater simulate`."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from slackwater.decide.slack.promise import Way
 from slackwater.decide.slack.promised import PromisedRoom
 from slackwater.decide.slack.sizing import MOST_PIECES
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.run.loops.slack_planning import SlackPlan
 
@@ -75,6 +78,24 @@ def slack_document(plan: SlackPlan) -> dict[str, Any]:
             }
             for each in plan.state.placeholders
         ],
+    }
+
+
+def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName]) -> dict[str, Any]:
+    """JSON values: what slack a group's nodes carry, for whom, what stands on nodes that are asked for, and what it costs.
+    `nodes` are the group's. CPU in milliCPU, memory in bytes."""
+    here = [each for each in plan.state.placeholders if each.place in nodes]
+    coming = [each for each in plan.state.placeholders if plan.coming.get(each.number) == group]
+    amount = NOTHING
+    for each in here:
+        amount = amount.plus(each.pod.kind.requests)
+    sources = Counter(each.source for each in (*here, *coming))
+    return {
+        "placeholders": len(here),
+        "coming": len(coming),
+        **_amounts(amount),
+        "sources": dict(sorted(sources.items())),
+        "nodesForSlackAlone": plan.alone_in.get(group, 0),
     }
 
 
