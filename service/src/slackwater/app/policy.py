@@ -20,6 +20,7 @@ from slackwater.model.promises import PodClass
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.run.dispatcher import DispatcherConfig
+from slackwater.run.loops.audit import AuditConfig
 from slackwater.world.policy import Policy, PreemptionPolicy, VerticalPolicy
 from slackwater_protocol.durations import seconds
 
@@ -74,6 +75,7 @@ def scale_up_policy_of(
     """How nodes are added. `priorities` come from the cluster, the seed from whoever plans; see `PendingRules` for the last."""
     autoscaler = settings.autoscaler
     scale_up = autoscaler.scale_up
+    bypassed = scale_up.bypassed_scheduler_names
     quotas = [Quota(name=_WHOLE_CLUSTER, limits=_whole_amounts(scale_up.limits))]
     for quota in scale_up.quotas:
         selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(quota.node_labels.items()))
@@ -86,6 +88,8 @@ def scale_up_policy_of(
             gpu_settle_seconds=seconds(scale_up.gpu_settle_time),
             max_pods=scale_up.max_pods,
             after_scheduler=after_scheduler,
+            bypassed=frozenset((settings.scheduler_name,) if bypassed is None else bypassed),
+            untried_seconds=seconds(scale_up.untried_pod_delay),
         ),
         expanders=autoscaler.expanders,
         balance=scale_up.balance_similar_groups,
@@ -184,3 +188,8 @@ def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
 def answer_seconds_of(settings: Settings) -> float:
     """How long an answer that waits for the API server may take."""
     return 0.8 * seconds(settings.extender.http_timeout)
+
+
+def audit_config_of(settings: Settings) -> AuditConfig:
+    """How often the picture is held against the cluster."""
+    return AuditConfig(interval_seconds=seconds(settings.audit.interval))

@@ -88,6 +88,21 @@ _CLUSTER_API: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
+def parts() -> dict[str, list[dict[str, Any]]]:
+    """All rules by what they are needed for, for whoever puts roles together without Python: the chart (`deploy/chart`)."""
+    named = {
+        "always": _RULES,
+        "autoscaler": _AUTOSCALER,
+        "slack": _SLACK,
+        "kwok": _KWOK,
+        "clusterapi": _CLUSTER_API,
+        "kwokRecord": _KWOK_RECORD,
+        "autoscalerStatus": _status_rules("${statusConfigMap}"),
+        "promises": _ARRIVALS,
+    }
+    return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
+
+
 def cluster_role(settings: Settings | None = None) -> dict[str, Any]:
     """For the defaults where there are no settings. Rights on a management cluster of its own are not among them."""
     return _role("ClusterRole", {"name": "slackwater"}, (*_RULES, *_provider_rules(settings or Settings())))
@@ -105,14 +120,16 @@ def status_role(settings: Settings) -> dict[str, Any] | None:
     """The autoscaler's status object, and what its expander `priority` reads; None where it does not run."""
     if not settings.autoscaler.enabled:
         return None
-    names = [settings.autoscaler.status_config_map]
-    rules: tuple[dict[str, Any], ...] = (
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": names, "verbs": ["patch"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES], "verbs": ["get"]},
-        *(_ARRIVALS if promises_of(settings) else ()),
-    )
+    rules = (*_status_rules(settings.autoscaler.status_config_map), *(_ARRIVALS if promises_of(settings) else ()))
     return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
+
+
+def _status_rules(config_map: str) -> tuple[dict[str, Any], ...]:
+    return (
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES], "verbs": ["get"]},
+    )
 
 
 def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:

@@ -39,6 +39,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("preemption",): "live",
     ("autoscaler",): "restart",
     ("kube",): "restart",
+    ("audit",): "restart",
     ("recording",): "restart",
 }
 

@@ -92,7 +92,9 @@ class GrowthPlanner:
         hopeless = [PassedOver(pod=pod, why=why) for pod in mirror.pending.values() if (why := self._refuses(pod)) is not None]
         passed = {found.pod.uid for found in hopeless}
         pods = (pod for pod in mirror.pending.values() if pod.uid not in passed)
-        demand = which_count(pods, rules=policy.pending, now=now, reserved=mirror.promised)
+        rules = policy.pending
+        preemptible = mirror.lowest_priority(rules.priority_cutoff)
+        demand = which_count(pods, rules=rules, now=now, reserved=mirror.promised, preemptible=preemptible)
         return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 
     def _group(self, mirror: Mirror, census: Census, inquiry: Inquiry, policy: ScaleUpPolicy) -> GrowableGroup:
