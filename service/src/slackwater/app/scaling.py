@@ -129,7 +129,8 @@ class Scaling:
         if not self.intake.ready:
             return None
         given = None if self._priorities is NO_PRIORITIES else self._priorities
-        return FleetView(around=self.intake.everything(), census=dict(self._fleet.census), priorities=given)
+        slack = None if self.last is None else self.last.slack
+        return FleetView(around=self.intake.everything(), census=dict(self._fleet.census), priorities=given, slack=slack)
 
     def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[Hindrance, str]]]:
         """For how long a node has been a candidate for removal (None: it is none), and what holds it back."""
