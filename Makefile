@@ -25,7 +25,7 @@ demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTRO
 	$(BIN)/slackwater demo $(if $(filter real,$(CONTROL_PLANE)),--control-plane) $(DEMO_ARGS)
 
 .PHONY: test
-test: check faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
+test: check packages faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
 
 .PHONY: check
 check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a minute
@@ -138,6 +138,16 @@ lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)
 	$(BIN)/uv export -q --no-emit-workspace --no-header --format requirements-txt --all-groups --all-extras -o requirements.lock
 	echo playwright | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	  --constraint requirements.lock -o requirements-browser.lock -
+
+DIST ?= dist
+.PHONY: dist
+dist: $(STAMP) ## Builds both wheels into DIST
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) ./protocol ./service
+	@ls $(DIST)/*.whl
+
+.PHONY: packages
+packages: $(STAMP) ## Installs both wheels into empty environments, for each Python 3.11 to 3.13 that is there, and runs them
+	$(BIN)/python -m pytest tests/packaging
 
 .PHONY: format
 format: $(STAMP)
