@@ -55,6 +55,7 @@ kind: SlackwaterConfiguration
 {{- dict
   "autoscaler" $autoscaler
   "slack" (and $autoscaler $slack)
+  "promises" (and (dig "featureGates" "ResourceSlack" true $config) (gt (len (dig "autoscaler" "slack" "promises" list $config)) 0))
   "kwok" (and $autoscaler $kwok)
   "clusterapi" (and $autoscaler $named (not $elsewhere))
   | toJson -}}

@@ -98,6 +98,7 @@ def parts() -> dict[str, list[dict[str, Any]]]:
         "clusterapi": _CLUSTER_API,
         "kwokRecord": _KWOK_RECORD,
         "autoscalerStatus": _status_rules("${statusConfigMap}"),
+        "promises": _ARRIVALS,
     }
     return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
 
@@ -119,7 +120,7 @@ def status_role(settings: Settings) -> dict[str, Any] | None:
     """The autoscaler's status object, and what its expander `priority` reads; None where it does not run."""
     if not settings.autoscaler.enabled:
         return None
-    rules = _status_rules(settings.autoscaler.status_config_map)
+    rules = (*_status_rules(settings.autoscaler.status_config_map), *(_ARRIVALS if promises_of(settings) else ()))
     return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
 
 
@@ -128,7 +129,6 @@ def _status_rules(config_map: str) -> tuple[dict[str, Any], ...]:
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map], "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES], "verbs": ["get"]},
-        *(_ARRIVALS if promises_of(settings) else ()),
     )
 
 
