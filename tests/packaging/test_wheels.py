@@ -62,7 +62,7 @@ def test_the_service_runs_in_an_empty_folder(install: Install, tmp_path: Path, v
     assert run(slackwater, "--version", cwd=tmp_path).stdout == f"slackwater {__version__}\n"
     assert json.loads(run(slackwater, "config", "schema", cwd=tmp_path).stdout) == schema()
     demo = run(slackwater, "demo", "--duration", "5s", "--nodes", "5", "--pods", "20", cwd=tmp_path)
-    assert re.search(r"^[1-9]\d* pods bound and seen, .* 0 over Total$", demo.stdout, re.MULTILINE), demo.stdout
+    assert re.search(r"^[1-9]\d* pods bound and seen, .* 0 over Total$", demo.stderr, re.MULTILINE), demo.stderr
 
 
 def test_without_the_extra_a_provider_that_needs_it_is_refused_by_name(install: Install, tmp_path: Path) -> None:
