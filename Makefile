@@ -33,6 +33,7 @@ check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a m
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config .importlinter
 	$(BIN)/mypy
+	$(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml
 	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/providers
 
 BROWSER_STAMP := $(VENV)/.browser
@@ -126,6 +127,10 @@ docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
 .PHONY: manifests
 manifests: docs ## Renders deploy/chart into the plain manifests of deploy/, with helm (built from Go modules)
 	$(BIN)/python -m tests.helm
+
+.PHONY: site
+site: $(STAMP) ## Builds docs/ as a site in build/site; a link that leads nowhere fails
+	$(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml
 
 WIRE := service/src/slackwater/edge/cloud/externalgrpc/wire
 .PHONY: protobuf
