@@ -1,8 +1,8 @@
 """mkdocs hook: pages link to files of the repository that are no pages (manifests, OpenAPI, CONTRIBUTING).
 
-Flows through: the links of a page -> copies of those files in the site under `repository/`, and links that lead there; the list of
-decisions. A link to a file that does not exist stays as it is, and fails the build. Deliberately absent: links between pages, which
-mkdocs checks itself.
+Flows through: the links of a page -> copies of those files in the site under `repository/`, and links that lead there; the
+list of decisions. A link to a file that does not exist stays as it is, and fails the build. Deliberately absent: links between
+pages, which mkdocs checks itself.
 """
 
 import posixpath
