@@ -93,6 +93,17 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True)
+class Watched:
+    """Time has passed in which this replica only watched, instead of `Ticked`: nothing is due, and what is long gone is
+    forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """Another replica led until now, and this one watched: `Synced` follows. Whatever it took for its own is found anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """Everything has been listed once: what comes now is news."""
 
@@ -278,6 +289,8 @@ OtherEvent = (
     | BindEnded
     | TouchLost
     | Ticked
+    | Watched
+    | TakenOver
     | Synced
     | VerticalEvent
 )

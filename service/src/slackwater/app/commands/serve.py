@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     import anyio
 
     from slackwater.app.commands.logs import set_up_logs
-    from slackwater.app.wiring import serve
+    from slackwater.app.process import serve
     from slackwater.edge.kube.errors import KubeConfigError
     from slackwater.edge.web.serving import ListenError
     from slackwater.run.recording import RecordError

@@ -18,6 +18,7 @@ from slackwater.edge.web.drains import Answer, add_drains
 from slackwater.edge.web.explain import add_explain
 from slackwater.edge.web.explain import nobody as nobody_explains
 from slackwater.edge.web.extender import Readiness
+from slackwater.edge.web.leading import LeaderStatus, alone
 from slackwater.edge.web.node_metrics import node_metrics
 from slackwater.edge.web.status import FeedStatus, SettingsView, StatusOf, Told, add_status
 from slackwater.edge.web.whatif import add_what_if, nobody
@@ -40,6 +41,7 @@ def ops_app(
     clock: Callable[[], Instant],
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None,
     feeds: Callable[[], Mapping[str, FeedStatus]] = dict,
+    leader: Callable[[], LeaderStatus] = alone,
     timeline: Timeline | None = None,
     listeners: Listeners | None = None,
     cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
@@ -51,7 +53,7 @@ def ops_app(
     have shown a client certificate. `listeners` are the dashboards that are open, for whoever ends them."""
     app = FastAPI(title="Slackwater ops", version=__version__, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
     _add_health(app, readiness)
-    told = Told(settings=settings, autoscaler=autoscaler, feeds=feeds)
+    told = Told(settings=settings, autoscaler=autoscaler, feeds=feeds, leader=leader)
     status = StatusOf(world, readiness, told, clock)
     _add_dump(app, world, told, clock)
     add_status(app, status)
