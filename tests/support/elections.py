@@ -1,7 +1,7 @@
 """Replicas that want to lead, on virtual time: a Lease of the sandbox, and a way to it that can be stopped."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -10,6 +10,7 @@ import anyio
 
 from slackwater.app.embedded import EmbeddedApi
 from slackwater.edge.kube.client import Params, Pool, Response
+from slackwater.edge.kube.errors import NoAnswer
 from slackwater.edge.kube.lease import ApiLease
 from slackwater.edge.sandbox.server import ApiServer
 from slackwater.model.ids import Instant
@@ -74,10 +75,15 @@ class StoppableApi:
                 return answer
 
             self._held.append(late)
-        while self.stopped:
-            await anyio.sleep_forever() if method != "GET" else await self._goes.wait()
-        await anyio.sleep(self._delay)
-        return await send()
+        try:
+            with nullcontext() if timeout_seconds is None else anyio.fail_after(timeout_seconds):
+                if self.stopped and method != "GET":
+                    await anyio.sleep_forever()
+                await self._goes.wait()
+                await anyio.sleep(self._delay)
+                return await send()
+        except TimeoutError as error:
+            raise NoAnswer(f"{method} {path}: no answer in time", timed_out=True) from error
 
     async def stream(
         self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float
