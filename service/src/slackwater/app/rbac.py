@@ -9,6 +9,7 @@ from typing import Any, Final
 import yaml
 
 from slackwater.app.clouds import uses_clusterapi, uses_kwok
+from slackwater.app.leading import lease_name
 from slackwater.app.settings import Settings
 from slackwater.edge.cloud.kwok.provider import CONFIG_MAP
 from slackwater.edge.kube.priorities import CONFIG_MAP as PRIORITIES
@@ -102,10 +103,24 @@ def status_role(settings: Settings) -> dict[str, Any] | None:
     names = [settings.autoscaler.status_config_map]
     rules: tuple[dict[str, Any], ...] = (
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": names, "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": names, "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES], "verbs": ["get"]},
     )
     return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
+
+
+def lease_role(settings: Settings) -> dict[str, Any] | None:
+    """The Lease that says who leads, in its namespace; None where there is one replica. Where it is the scheduler's, this
+    account writes it too: both containers of the Pod have the same."""
+    election = settings.leader_election
+    if election.mode == "none":
+        return None
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    rules: tuple[dict[str, Any], ...] = (
+        {**lease, "verbs": ["create"]},
+        {**lease, "resourceNames": [lease_name(settings)], "verbs": ["get", "watch", "update"]},
+    )
+    return _role("Role", {"name": "slackwater-leader-election", "namespace": election.resource_namespace}, rules)
 
 
 def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -164,7 +179,7 @@ def manifest(settings: Settings | None = None) -> str:
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "slackwater", "namespace": "kube-system"}},
         cluster_role_binding(account),
     ]
-    for role in () if settings is None else (record_role(settings), status_role(settings)):
+    for role in () if settings is None else (lease_role(settings), record_role(settings), status_role(settings)):
         if role is not None:
             objects += [role, role_binding(role, account)]
     return "---\n".join(yaml.safe_dump(item, sort_keys=False) for item in objects)
