@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from signal import SIGCONT, SIGSTOP, SIGTERM
+from signal import SIGTERM
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -46,12 +46,12 @@ class Replica:
 
     def stop(self) -> None:
         """SIGSTOP, to both."""
-        self._control_plane.kill(self.scheduler, SIGSTOP)
-        self.service.send(SIGSTOP)
+        self._control_plane.pause(self.scheduler)
+        self.service.pause()
 
     def go_on(self) -> None:
-        self.service.send(SIGCONT)
-        self._control_plane.kill(self.scheduler, SIGCONT)
+        self.service.resume()
+        self._control_plane.resume(self.scheduler)
 
     def terminate(self) -> None:
         """SIGTERM, to both, as the kubelet ends a Pod."""

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -87,13 +87,17 @@ class SlackwaterProcess:
         with anyio.fail_after(_STOP_WITHIN_SECONDS):
             assert await self._component.ended() == -SIGKILL
 
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open, nothing is answered."""
+        self._component.send(SIGSTOP)
+
+    def resume(self) -> None:
+        """Ends `pause`."""
+        self._component.send(SIGCONT)
+
     def terminate(self) -> None:
         """SIGTERM, without waiting for what comes of it."""
         self._component.send(SIGTERM)
-
-    def send(self, number: Signals) -> None:
-        """Any signal, to it and whatever runs it."""
-        self._component.send(number)
 
     async def ended(self, *, within_seconds: float) -> int:
         """Its exit status, negative for a signal; TimeoutError if it still runs after `within_seconds`."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from slackwater.app.agents import agents_tls
+from slackwater.app.opened import tls_of
 from slackwater.app.settings import Settings
 from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.leader_pod import LeaderPod
@@ -132,8 +132,6 @@ async def open_election(settings: Settings, client: ApiPort, rng: Random, times:
             limits = ForwardLimits(max_wait_seconds=seconds(agents.max_wait))
             where = LeaderPod(client, namespace=election.place.namespace, holder=election.holder, clock=times.monotonic)
             election.forwarder = await stack.enter_async_context(
-                open_forwarder(
-                    where, replica=election.place.name, port=agents.address.port, tls=agents_tls(agents), limits=limits
-                )
+                open_forwarder(where, replica=election.place.name, port=agents.address.port, tls=tls_of(agents), limits=limits)
             )
         yield election

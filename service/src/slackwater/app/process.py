@@ -10,9 +10,8 @@ preconditions (docs/adr/0100).
 
 import gc
 import signal
-import socket
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,15 +21,17 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from slackwater.app.agents import agents_tls, max_connections
+from slackwater.app.agents import max_connections
 from slackwater.app.leading import Election, open_election
+from slackwater.app.opened import Opened, open_listeners
 from slackwater.app.settings import Settings
-from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Kube, OpsListener
+from slackwater.app.settings.serving import Kube
 from slackwater.app.wiring import Service
 from slackwater.edge.kube.client import ApiPort, open_client
 from slackwater.edge.web.agents import Agents
 from slackwater.edge.web.extender import Extender
-from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app, serve_direct
+from slackwater.edge.web.serving import serve_app, serve_direct
+from slackwater.run.clock import Times
 from slackwater.run.intake import Intake
 from slackwater.run.leading.leadership import Reign
 from slackwater.world.world import World
@@ -72,7 +73,8 @@ async def serve(
     # Security: jitter only.
     rng = Random()
     async with AsyncExitStack() as stack:
-        doors = _Doors(settings, stack)
+        sockets = stack.enter_context(ExitStack())
+        opened = open_listeners(settings.listeners, sockets, Times().wall)
         client = await stack.enter_async_context(
             open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings.kube)) if api is None else api
         )
@@ -84,23 +86,14 @@ async def serve(
                     root.start_soon(_cancel_on_signal, lives, name="signals")
                     life = _Life(client, election, rng, config_path=config_path, on_ready=on_ready)
                     while True:
-                        settings = await life.live(settings, doors)
-                        doors = _Doors(settings, stack)
+                        settings = await life.live(settings, opened)
+                        sockets.close()  # servers have closed what they were given
+                        opened = open_listeners(settings.listeners, sockets, Times().wall)
             finally:
                 with anyio.move_on_after(_RELEASE_SECONDS, shield=True):
                     await election.release()
             root.cancel_scope.cancel()
     _log.info("stopped")
-
-
-class _Doors:
-    """The listeners' sockets with their TLS, for one life: servers close what they are given."""
-
-    def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
-        listeners = settings.listeners
-        self.ops = _opened("ops", listeners.ops, stack)
-        self.extender = _opened("extender", listeners.extender, stack)
-        self.agents = _opened("agents", listeners.agents, stack)
 
 
 class _Life:
@@ -115,12 +108,13 @@ class _Life:
         self._config_path = config_path
         self._on_ready = on_ready
 
-    async def live(self, settings: Settings, doors: _Doors) -> Settings:
+    async def live(self, settings: Settings, opened: Mapping[str, Opened]) -> Settings:
         """Until it has led and does not any more; then the settings that were in force."""
         gc.unfreeze()  # what an earlier life left may go
-        service = Service(settings, self._client, self._rng, election=self._election)
+        certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
+        service = Service(settings, self._client, self._rng, certificates=certificates, election=self._election)
         async with anyio.create_task_group() as life:
-            await self._start(service, doors, life)
+            await self._start(service, opened, life)
             await service.intake.listed()
             _settle_garbage_collector()
             _log.info("ready", nodes=len(service.world.nodes), pods=len(service.world.pods))
@@ -128,6 +122,7 @@ class _Life:
                 life.start_soon(service.scaling.watch, name="intake of surroundings")
             if service.reign is not None:
                 await self._lead(service, service.reign, life)
+            life.start_soon(service.audit.run, name="audit")
             if service.scaling is not None:
                 life.start_soon(service.scaling.act, name="autoscaler")
             if self._on_ready is not None:
@@ -136,16 +131,18 @@ class _Life:
                 )
         return service.settings
 
-    async def _start(self, service: Service, doors: _Doors, life: TaskGroup) -> None:
-        await life.start(serve_app, service.ops, *doors.ops, service.dashboards.close, name="ops listener")
+    async def _start(self, service: Service, opened: Mapping[str, Opened], life: TaskGroup) -> None:
+        ops, extender, agents = opened["ops"], opened["extender"], opened["agents"]
+        await life.start(serve_app, service.ops, ops.sock, ops.certificates, service.dashboards.close, name="ops listener")
         if service.recording is not None:
             life.start_soon(service.recording.run, name="recording")
         await life.start(service.dispatcher.run, name="dispatcher")
         life.start_soon(service.intake.run, name="intake")
         life.start_soon(service.explaining.run, name="explanations")
-        await life.start(serve_direct, service.extender_front, *doors.extender, name="extender listener")
+        await life.start(serve_direct, service.extender_front, extender.sock, extender.certificates, name="extender listener")
         connections = max_connections(service.settings.listeners.agents)
-        await life.start(serve_direct, service.agents_front, *doors.agents, connections, name="agents listener")
+        front = service.agents_front
+        await life.start(serve_direct, front, agents.sock, agents.certificates, connections, name="agents listener")
         if self._config_path is not None:
             life.start_soon(service.watch_settings, Path(self._config_path), name="settings")
 
@@ -165,20 +162,6 @@ class _Life:
 
 def _most_writes(kube: Kube) -> int:
     return kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
-
-
-def _opened(
-    name: str, listener: OpsListener | ExtenderListener | AgentsListener, stack: AsyncExitStack
-) -> tuple[socket.socket, Tls | None]:
-    """The listener's socket, closed with the stack, and its TLS files, which could be loaded."""
-    tls = None
-    if isinstance(listener, AgentsListener):
-        tls = agents_tls(listener)
-    elif files := listener.tls:
-        tls = Tls(cert_file=files.cert_file, key_file=files.key_file, client_ca_file=files.client_ca_file)
-    if tls is not None:
-        check_tls(name, tls)
-    return stack.enter_context(listen(name, listener.address.host, listener.address.port)), tls
 
 
 def _settle_garbage_collector() -> None:

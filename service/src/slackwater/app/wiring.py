@@ -1,10 +1,11 @@
 """The one place that connects the objects of the service. What starts them, and ends them, is `process`."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -22,22 +23,25 @@ from slackwater.app.agents import agents_app
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.leading import Election
-from slackwater.app.policy import answer_seconds_of, dispatcher_config_of, policy_of
+from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
-from slackwater.app.settings.serving import OpsListener
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import FleetView, Taken, take
 from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.feedstats import ReflectorStats
+from slackwater.edge.kube.fresh import FreshReads
 from slackwater.edge.kube.led import LedApi
 from slackwater.edge.kube.neon import machines, migrations
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
+from slackwater.edge.web.audit_metrics import audit_families
 from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
+from slackwater.edge.web.certificate_metrics import CertificateCollector
+from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.dashboard import Listeners
 from slackwater.edge.web.direct import Application, Terms
 from slackwater.edge.web.extender import Extender
@@ -57,6 +61,7 @@ from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
 from slackwater.run.leading.leadership import Reign
+from slackwater.run.loops.audit import Audit
 from slackwater.run.recording import Recording
 from slackwater.run.timeline import Telling, Timeline
 from slackwater.run.victims_deleted import VictimsDeleted
@@ -69,12 +74,20 @@ _log = structlog.get_logger(__name__)
 
 
 class Service:
-    """The objects, connected. `times` are the clocks of all of them."""
+    """The objects, connected. `times` are the clocks of all of them; `certificates` those of the listeners, by name."""
 
     def __init__(
-        self, settings: Settings, client: ApiPort, rng: Random, times: Times = Times(), election: Election | None = None
+        self,
+        settings: Settings,
+        client: ApiPort,
+        rng: Random,
+        times: Times = Times(),
+        *,
+        certificates: Mapping[str, Certificates] = MappingProxyType({}),
+        election: Election | None = None,
     ) -> None:
         self._settings = settings
+        self._certificates = certificates
         self._times = times
         self._election = election
         #: None: there is nobody else, and it leads.
@@ -102,6 +115,9 @@ class Service:
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
         wakes = () if self.scaling is None else (self.scaling.look,)
         self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
+        self.audit = Audit(
+            self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
+        )
         self.registry = registry = self._registry()
         self.extender = Extender(
             world=self.world,
@@ -170,7 +186,7 @@ class Service:
             cancel_drain=self._cancel_drain,
             what_if=Answering(self._taken, lambda: self._settings),
             explain=self.explaining,
-            certified=_asks_for_certificates(self._settings.listeners.ops),
+            certificates=self._certificates,
         )
 
     def _taken(self) -> Taken:
@@ -220,9 +236,11 @@ class Service:
                 writes=lambda: self.dispatcher.stats,
                 dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.stats.dropped,
                 feeds=self._feed_metrics,
+                audits=lambda: audit_families(self.audit.counts, len(self.world.quarantine)),
             )
         )
         registry.register(LeaderCollector(self._leader, lambda: {} if self._election is None else self._election.forwards()))
+        registry.register(CertificateCollector(self._certificates))
         if self.scaling is not None:
             scaling = self.scaling
             registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
@@ -296,10 +314,6 @@ def _world(policy: Policy, seed: int, recording: Recording | None) -> World:
 
 def _always() -> bool:
     return True
-
-
-def _asks_for_certificates(listener: OpsListener) -> bool:
-    return listener.tls is not None and listener.tls.client_ca_file is not None
 
 
 def _report_broken(resource: str, name: str, error: Exception) -> None:

@@ -104,6 +104,31 @@ class TakenOver:
 
 
 @dataclass(frozen=True, slots=True)
+class PodAudited:
+    """A pod as a GET of the audit found it, after the picture was found to differ: it is taken as it is here.
+
+    Ignored where the picture has a newer version, or knows that the pod is gone.
+    """
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDoubted:
+    """Something is wrong with the books of the node: nothing new is placed there until it has been audited."""
+
+    name: NodeName
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAudited:
+    """The pods of the node are those that the API server has: its sums are worked out anew, and it is doubted no more."""
+
+    name: NodeName
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """Everything has been listed once: what comes now is news."""
 
@@ -264,6 +289,7 @@ class NodeRemoved:
     detail: str
 
 
+AuditEvent = PodAudited | NodeDoubted | NodeAudited
 DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved
 PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping
 VerticalEvent = (
@@ -294,6 +320,6 @@ OtherEvent = (
     | Synced
     | VerticalEvent
 )
-Event = OtherEvent | PreemptionEvent | DrainEvent
+Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent
 #: What feeds give out; the world takes the first kind.
 FeedEvent = Event | SurroundingEvent

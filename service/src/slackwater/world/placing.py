@@ -22,13 +22,14 @@ from slackwater.world.preemptors import Preemptors
 class Seen:
     """What filter would look at for a pod now. `reason` is what of the pod itself has it refused, OK where nothing does.
 
-    `denied`: nodes where its bind was refused a moment ago. `waits_for`: victims of its preemption. `only_on`: where its bind,
-    or its migration, has its room. `columns` are a copy, in which the pod's own hold and room of less important preemptors are
-    free.
+    `denied`: nodes where its bind was refused a moment ago. `quarantined`: nodes whose books are in doubt. `waits_for`: victims
+    of its preemption. `only_on`: where its bind, or its migration, has its room. `columns` are a copy, in which the pod's own
+    hold and room of less important preemptors are free.
     """
 
     reason: Reason
     denied: frozenset[NodeName]
+    quarantined: frozenset[NodeName]
     waits_for: tuple[str, ...]
     only_on: NodeName | None
     columns: NodeColumns
@@ -46,9 +47,11 @@ class Placing:
         self._claims = books.claims
         self._holds = books.holds
         self._denials = books.denials
+        self._standings = books.standings
         self._starvation = books.starvation
         self._refusals = books.refusals
         self._admitting = books.admitting
+        self._quarantine = books.quarantine
         self._room = books.room
         self._tally = books.tally
         self._migrating = migrating
@@ -85,7 +88,7 @@ class Placing:
         self._starvation.passed(pod.uid)
         if self._claims.get(pod.uid) is None:  # its reservation is there already, otherwise
             deadline, everywhere = Instant(now + policy.hold_seconds), pod.vertical is not None
-            self._holds.put(pod.uid, pod.key, feasible, pod.need, deadline, everywhere=everywhere)
+            self._holds.put(pod.uid, pod.key, feasible, self._standings.need(pod), deadline, everywhere=everywhere)
             self._tally.holds += 1
         return codes
 
@@ -119,6 +122,8 @@ class Placing:
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
         for name in self._denials.nodes_denied(pod.uid, now):
             codes[(rows == self._nodes.row_of[name]) & (codes == Reason.OK)] = Reason.BIND_DENIED
+        if len(self._quarantine):
+            codes[np.isin(rows, self._quarantine.rows)] = Reason.NODE_QUARANTINED
         if len(rows) and rows.min() < 0:
             codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
         return codes
@@ -135,6 +140,7 @@ class Placing:
         return Seen(
             reason=reason,
             denied=frozenset(node for of, node, _, _ in self._denials.left(now) if of == uid),
+            quarantined=frozenset(name for name, _ in self._quarantine.items()),
             waits_for=self._preemptions.waits_for(uid),
             only_on=only_on,
             columns=columns,

@@ -10,14 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import Effect, Touch
 from slackwater.model.events import (
+    AuditEvent,
     BindEnded,
     BudgetGone,
     BudgetSeen,
     DrainEvent,
     Event,
+    NodeAudited,
+    NodeDoubted,
     NodeGone,
     NodeSeen,
     OtherEvent,
+    PodAudited,
     PodGone,
     PodRead,
     PodSeen,
@@ -33,6 +37,7 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.reasons import Reason
 from slackwater.model.snapshot import Snapshot
+from slackwater.world.auditing import Auditing
 from slackwater.world.binding import BindAnswer, Binding
 from slackwater.world.books import Books, opened
 from slackwater.world.ceilings import Ceilings
@@ -50,6 +55,7 @@ from slackwater.world.preempting import Preemptions
 from slackwater.world.preemptors import Preemptors
 from slackwater.world.proposals import Kept, Proposals
 from slackwater.world.removals import Removals
+from slackwater.world.sums import orphans_on
 from slackwater.world.vertical_events import VerticalEvents
 
 
@@ -74,6 +80,7 @@ class World:
         self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
         self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
         self._contradictions = Contradictions(books)
+        self._auditing = Auditing(books)
         self._binding = Binding(books)
         occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
         self._preemptors = Preemptors(books, occupants, self.preemptions)
@@ -96,6 +103,7 @@ class World:
         self.tally = books.tally
         self.ledger = books.ledger
         self.nodes = books.nodes
+        self.quarantine = books.quarantine
         self.pods = books.pods
         self.annotations = books.annotations
         self.standings = books.standings
@@ -114,7 +122,10 @@ class World:
         self.generation = Generation(self.generation + 1)
         if isinstance(event, DrainEvent):
             return self.removals.drains.apply(event, now)
-        effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
+        if isinstance(event, AuditEvent):
+            effects = self._audited(event, now)
+        else:
+            effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
         return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
 
     def _applied(self, event: OtherEvent, now: Instant) -> list[Effect]:  # noqa: C901, PLR0911, PLR0912  # one case for each event
@@ -186,6 +197,7 @@ class World:
     def _node_gone(self, name: NodeName) -> None:
         row = self.nodes.row_of.get(name)
         self.preemptions.node_gone(name)
+        self.quarantine.lift(name)
         if row is not None:
             self.claims.node_closing(name)
             self.holds.node_closing(row)
@@ -199,6 +211,10 @@ class World:
             return self._let_go(pod.uid, now)
         if pod.node is not None:
             return self._seen_bound(pod, pod.node, now)
+        claim = self.claims.get(pod.uid)
+        if claim is not None and pod.vertical is not None:  # its bind is on its way, and it asks for something else by now
+            self._recount(pod, claim)
+            self.ceilings.recorded(pod.uid)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
         self._proposals.nominated(pod, self.policy, now)
@@ -214,10 +230,7 @@ class World:
             self.tally.adopted += self.synced
             self._adopt(pod, node)
         else:
-            account = self.standings.seen(pod, claim.account, scheduler_name=self.policy.scheduler_name)
-            if account != claim.account:
-                self.claims.recount(pod.uid, account)
-                self._count_over_total(node)
+            self._recount(pod, claim)
             if claim.state != "seen":
                 self.tally.confirmed += 1
                 self.claims.settle(pod.uid, "seen", None)
@@ -228,6 +241,13 @@ class World:
             return []
         self.migrating.pod_seen(pod, now)
         return self.ceilings.ensure(pod.uid, now)
+
+    def _recount(self, pod: Pod, claim: Claim) -> None:
+        """The watch shows a counted pod as it is now."""
+        account = self.standings.seen(pod, claim.account, scheduler_name=self.policy.scheduler_name)
+        if account != claim.account:
+            self.claims.recount(pod.uid, account)
+            self._count_over_total(claim.node)
 
     def _adopt(self, pod: Pod, node: NodeName) -> None:
         row = self.nodes.row_of.get(node)
@@ -260,6 +280,32 @@ class World:
             # The pod itself was told to wait for its own bind, others for its room.
             effects = [Touch(pod.uid, pod.key, "bind-given-up"), *self.refusals.wake_recent(now)]
         return effects + self._pod_seen(pod, now, read=True)
+
+    def _audited(self, event: AuditEvent, now: Instant) -> list[Effect]:
+        match event:
+            case PodAudited(pod):
+                return self._pod_audited(pod, now)
+            case NodeDoubted(name, why):
+                self._auditing.doubted(name, why, now)
+                return []
+            case NodeAudited(name):
+                return self._node_audited(name, now)
+
+    def _pod_audited(self, pod: Pod, now: Instant) -> list[Effect]:
+        known, claim = self.pods.get(pod.uid), self.claims.get(pod.uid)
+        if self.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
+            return []
+        effects: list[Effect] = []
+        if pod.node is None and claim is not None and claim.state == "seen":  # nobody can have shown it there
+            self.claims.drop(pod.uid)
+            effects = self.refusals.wake_recent(now)
+        return effects + self._pod_seen(pod, now, read=True)
+
+    def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
+        effects: list[Effect] = []
+        for uid in orphans_on(self, name):
+            effects += self._let_go(uid, now)
+        return effects + (self.refusals.wake_recent(now) if self._auditing.put_in_order(name, now) else [])
 
     def _bind_ended(self, event: BindEnded, now: Instant) -> list[Effect]:
         claim = self.claims.get(event.uid)
@@ -313,8 +359,7 @@ class World:
         return effects + self.removals.tick(self.policy, now)
 
     def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
-        found = ((uid, self.pods.get(uid)) for uid in uids)
-        return [Touch(uid, pod.key, why) for uid, pod in found if pod is not None and pod.node is None]
+        return [Touch(uid, pod.key, why) for uid in uids if (pod := self.pods.get(uid)) is not None and pod.node is None]
 
     def _still_owed(self) -> list[Effect]:
         pending = ((effect, self.pods.get(PodUid(effect.uid))) for effect in self._owed)

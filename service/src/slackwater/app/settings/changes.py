@@ -40,6 +40,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("preemption",): "live",
     ("autoscaler",): "restart",
     ("kube",): "restart",
+    ("audit",): "restart",
     ("recording",): "restart",
 }
 

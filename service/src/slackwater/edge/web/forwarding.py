@@ -15,10 +15,11 @@ from typing import Final, Literal
 
 import aiohttp
 import anyio
+import anyio.to_thread
 
+from slackwater.edge.web.certificates import Tls
 from slackwater.edge.web.direct import Answer, Headers, Request
 from slackwater.edge.web.prefer import wait_seconds
-from slackwater.edge.web.serving import Tls
 
 #: Which replica forwarded a request.
 FORWARDED_BY: Final = "x-slackwater-forwarded-by"
@@ -65,14 +66,17 @@ class AgentForwarder:
         *,
         replica: str,
         port: int,
-        scheme: Literal["http", "https"],
+        tls: Tls | None,
         limits: ForwardLimits,
     ) -> None:
+        """:raises OSError: the certificate of `tls` cannot be read."""
         self._http = http
+        self._tls = tls
+        self._context = None if tls is None else _same_certificate(tls)
         self._where = where
         self._replica = replica
         self._port = port
-        self._scheme = scheme
+        self._scheme = "http" if tls is None else "https"
         self._limits = limits
         self._under_way = 0
         self.counts = ForwardCounts()
@@ -109,9 +113,17 @@ class AgentForwarder:
                     return self._told("refused", _unled("this replica does not lead, and nobody is known to"))
                 name, host = leader
                 return self._told("answered", await self._ask(request, f"[{host}]" if ":" in host else host))
+        except aiohttp.ClientConnectorCertificateError as error:
+            await self._read_again()
+            return self._told("unanswered", _unled(f"this replica does not lead; {name}, which does: {error}"))
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             problem = str(error) or "no answer in time"
             return self._told("unanswered", _unled(f"this replica does not lead; {name}, which does: {problem}"))
+
+    async def _read_again(self) -> None:
+        """The leader shows another certificate than ours was when we read it: both may have been renewed."""
+        if self._tls is not None:
+            self._context = await anyio.to_thread.run_sync(_same_certificate, self._tls)
 
     async def _ask(self, request: Request, host: str) -> Answer:
         headers = {name.decode(): value.decode("latin-1") for name, value in request.headers if name in _PASSED_ON}
@@ -136,14 +148,12 @@ async def open_forwarder(
     where: WhereLeader, *, replica: str, port: int, tls: Tls | None, limits: ForwardLimits
 ) -> AsyncIterator[AgentForwarder]:
     """`tls` is that of the agents' listener."""
-    context = True if tls is None else _same_certificate(tls)
-    connector = aiohttp.TCPConnector(limit=limits.max_requests, ssl=context)
+    connector = aiohttp.TCPConnector(limit=limits.max_requests)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
     async with aiohttp.ClientSession(
         connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(), skip_auto_headers=["User-Agent"]
     ) as http:
-        scheme: Literal["http", "https"] = "http" if tls is None else "https"
-        yield AgentForwarder(http, where, replica=replica, port=port, scheme=scheme, limits=limits)
+        yield AgentForwarder(http, where, replica=replica, port=port, tls=tls, limits=limits)
 
 
 def _same_certificate(tls: Tls) -> ssl.SSLContext:
