@@ -100,6 +100,7 @@ def parts() -> dict[str, list[dict[str, Any]]]:
         "kwokRecord": _KWOK_RECORD,
         "autoscalerStatus": _status_rules("${statusConfigMap}"),
         "promises": _ARRIVALS,
+        "leaderElection": _lease_rules("${lease}"),
     }
     return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
 
@@ -139,12 +140,14 @@ def lease_role(settings: Settings) -> dict[str, Any] | None:
     election = settings.leader_election
     if election.mode == "none":
         return None
-    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
-    rules: tuple[dict[str, Any], ...] = (
-        {**lease, "verbs": ["create"]},
-        {**lease, "resourceNames": [lease_name(settings)], "verbs": ["get", "watch", "update"]},
-    )
+    rules = _lease_rules(lease_name(settings))
     return _role("Role", {"name": "slackwater-leader-election", "namespace": election.resource_namespace}, rules)
+
+
+def _lease_rules(name: str) -> tuple[dict[str, Any], ...]:
+    """No rule can name an object that is yet to be created."""
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    return {**lease, "verbs": ["create"]}, {**lease, "resourceNames": [name], "verbs": ["get", "watch", "update"]}
 
 
 def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:

@@ -75,7 +75,7 @@ class AgentForwarder:
         self._context = None if tls is None else _same_certificate(tls)
         self._where = where
         self._replica = replica
-        self._port = port
+        self.port = port
         self._scheme = "http" if tls is None else "https"
         self._limits = limits
         self._under_way = 0
@@ -113,7 +113,7 @@ class AgentForwarder:
                     return self._told("refused", _unled("this replica does not lead, and nobody is known to"))
                 name, host = leader
                 return self._told("answered", await self._ask(request, f"[{host}]" if ":" in host else host))
-        except aiohttp.ClientConnectorCertificateError as error:
+        except aiohttp.ClientSSLError as error:
             await self._read_again()
             return self._told("unanswered", _unled(f"this replica does not lead; {name}, which does: {error}"))
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
@@ -128,8 +128,10 @@ class AgentForwarder:
     async def _ask(self, request: Request, host: str) -> Answer:
         headers = {name.decode(): value.decode("latin-1") for name, value in request.headers if name in _PASSED_ON}
         headers[FORWARDED_BY] = self._replica
-        url = f"{self._scheme}://{host}:{self._port}{request.path or '/'}"
-        async with self._http.request(request.method, url, data=request.body, headers=headers, allow_redirects=False) as answer:
+        url = f"{self._scheme}://{host}:{self.port}{request.path or '/'}"
+        async with self._http.request(
+            request.method, url, data=request.body, headers=headers, allow_redirects=False, ssl=self._context or True
+        ) as answer:
             back = tuple((name.encode(), answer.headers[name].encode()) for name in _PASSED_BACK if name in answer.headers)
             media_type = answer.headers.get("content-type", "application/json").encode()
             return Answer(answer.status, await answer.read(), media_type, back)
