@@ -92,6 +92,11 @@ class Steering:
             return 0
         return max(0, min(self.pace.allowed(now) - self._unwritten, policy.max_ahead - self._ahead))
 
+    def elsewhere(self) -> list[Pod]:
+        """Pods that kube-scheduler is about to put where nobody has told it to."""
+        asked = (uid for uid, _ in self._holds if uid not in self._told)
+        return [pod for uid in asked if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
+
     def lead(self, now: Instant) -> int:
         """How many of the first pods that wait are to be left alone: where kube-scheduler has caught up with us and searches,
         it takes them before a nomination could be there."""
