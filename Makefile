@@ -55,7 +55,7 @@ controlplane: $(STAMP) ## Builds the real control plane into the cache
 
 .PHONY: cluster
 cluster: controlplane ## Tests on the real control plane
-	$(BIN)/python -m pytest tests/controlplane tests/cluster
+	$(BIN)/python -m pytest tests/controlplane tests/helm tests/cluster
 
 KILLS ?= 6
 .PHONY: cluster-kills
@@ -72,6 +72,11 @@ faults-quick: $(STAMP) ## The simulation on sixty seeds that never change, for C
 faults: $(STAMP) ## Deterministic simulation with faults, for DURATION; SEED=n plays that one; BREAK=<mechanism> (list: names them)
 	@$(BIN)/python -m tests.faults $(if $(call given,SEED),--seed $(SEED) $(if $(call given,DURATION),--duration $(DURATION)),--duration $(DURATION)) \
 	$(if $(BREAK),--break $(BREAK)) $(FAULTS_ARGS)
+
+.PHONY: chaos
+chaos: controlplane ## A real control plane, piece after piece killed or paused at random, for DURATION (10m unless given); SEED=n
+	SLACKWATER_TEST_CHAOS=$(if $(call given,DURATION),$(DURATION),10m) SLACKWATER_TEST_CHAOS_SEED=$(if $(call given,SEED),$(SEED)) \
+	  $(BIN)/python -m pytest -s tests/cluster/test_chaos.py
 
 NODES ?= 500
 PODS ?= 20000
@@ -115,7 +120,12 @@ openapi: $(STAMP) ## Writes openapi/ from the code
 
 .PHONY: docs
 docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
-	$(BIN)/python -m slackwater.app.documents docs deploy
+	$(BIN)/python -m slackwater.app.documents docs deploy deploy/chart deploy/chart/files
+	cp deploy/monitoring/alerts.yaml deploy/chart/files/alerts.yaml
+
+.PHONY: manifests
+manifests: docs ## Renders deploy/chart into the plain manifests of deploy/, with helm (built from Go modules)
+	$(BIN)/python -m tests.helm
 
 WIRE := service/src/slackwater/edge/cloud/externalgrpc/wire
 .PHONY: protobuf

@@ -1,5 +1,6 @@
-"""deploy/ on a real API server: every object is accepted, and its account is enough for both containers, and no more."""
+"""deploy/ on a real API server: manifests and chart are accepted, the account is enough for both containers, and no more."""
 
+import functools
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.bodies import a_node, a_pod
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.controlplane.talk import create, is_running, read, until
+from tests.helm.program import CHART, Object, build, rendered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -29,8 +31,20 @@ OBJECTS: Final = [
 ]
 USER: Final = "system:serviceaccount:kube-system:slackwater"
 ACCOUNT: Final = "/api/v1/namespaces/kube-system/serviceaccounts/slackwater"
-_PLURALS: Final = {"NetworkPolicy": "networkpolicies"}
-_CLUSTER_WIDE: Final = {"ClusterRole", "ClusterRoleBinding"}
+_PLURALS: Final = {
+    "NetworkPolicy": "networkpolicies",
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "PriorityClass": "priorityclasses",
+}
+_CLUSTER_WIDE: Final = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "PriorityClass",
+}
+#: Types that a cluster has from somebody else.
+_FOREIGN: Final = {"Certificate", "ServiceMonitor", "PrometheusRule"}
 
 
 def the(kind: str, name: str) -> dict[str, Any]:
@@ -42,6 +56,11 @@ def path_of(item: dict[str, Any]) -> str:
     plural = _PLURALS.get(kind, f"{kind.lower()}s")
     place = "" if kind in _CLUSTER_WIDE else f"/namespaces/{item['metadata']['namespace']}"
     return f"{'/apis' if '/' in version else '/api'}/{version}{place}/{plural}"
+
+
+@pytest.fixture(scope="module")
+def helm() -> Path:
+    return build()
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +91,45 @@ async def deployed(api: aiohttp.ClientSession) -> None:
         await create(api, f"{path_of(item)}?fieldValidation=Strict", item)
 
 
-async def test_server_side_apply_accepts_every_object(api: aiohttp.ClientSession) -> None:
-    """A dry run, strict about unknown fields. It comes first: nothing is there yet."""
+#: Everything that the chart can be asked for, in one.
+_EVERYTHING: Final = {
+    "replicas": 2,
+    "gate": {"enabled": True},
+    "priorityClass": {"create": True, "name": "slackwater"},
+    "certificates": {"agents": {"enabled": True, "clientCA": True}, "ops": {"enabled": True}},
+    "config": {
+        "autoscaler": {
+            "enabled": True,
+            "providers": {"clusterapi": {}},
+            "nodeGroups": [{"name": "a", "template": {"status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}}],
+        }
+    },
+}
+
+
+async def applies(api: aiohttp.ClientSession, item: Object) -> None:
+    """A dry run, strict about unknown fields."""
     params = {"fieldManager": "test", "fieldValidation": "Strict", "dryRun": "All"}
+    path = f"{path_of(item)}/{item['metadata']['name']}"
+    headers = {"Content-Type": "application/apply-patch+yaml"}
+    async with api.patch(path, params=params, data=json.dumps(item), headers=headers) as answer:
+        assert answer.status == 201, await answer.text()
+
+
+async def test_server_side_apply_accepts_every_object(api: aiohttp.ClientSession) -> None:
+    """It comes first: nothing is there yet."""
     for item in OBJECTS:
-        path = f"{path_of(item)}/{item['metadata']['name']}"
-        headers = {"Content-Type": "application/apply-patch+yaml"}
-        async with api.patch(path, params=params, data=json.dumps(item), headers=headers) as answer:
-            assert answer.status == 201, await answer.text()
+        await applies(api, item)
+
+
+@pytest.mark.parametrize("files", [(), *((path.name,) for path in sorted(CHART.glob("values-*.yaml")))], ids=str)
+async def test_server_side_apply_accepts_what_the_chart_renders(
+    api: aiohttp.ClientSession, helm: Path, files: tuple[str, ...]
+) -> None:
+    """Each example, and once everything at the same time; but for types that others bring into a cluster."""
+    for item in rendered(helm, None if files else _EVERYTHING, files=files):
+        if item["kind"] not in _FOREIGN:
+            await applies(api, item)
 
 
 @pytest.mark.usefixtures("deployed")
@@ -131,12 +181,16 @@ async def test_the_account_may_not(api: aiohttp.ClientSession, verb: str, group:
     assert answer["status"]["allowed"] is False, answer["status"]
 
 
-def test_the_schedulers_configuration_passes_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ours, theirs = tmp_path / "slackwater.yaml", tmp_path / "scheduler.yaml"
+def schedulers_configuration(folder: Path) -> dict[str, Any]:
+    """What the Pod's first container writes for kube-scheduler, its folders being this one."""
+    ours, theirs = folder / "slackwater.yaml", folder / "scheduler.yaml"
     ours.write_text(the("ConfigMap", "slackwater")["data"][ours.name])
-    theirs.write_text(the("ConfigMap", "slackwater-kube-scheduler")["data"][theirs.name])
+    (first,) = the("Deployment", "slackwater")["spec"]["template"]["spec"]["initContainers"]
+    replaced = (("/etc/slackwater/", f"{folder}/"), ("/etc/kube-scheduler/", f"{folder}/"))
+    arguments = [functools.reduce(lambda text, pair: text.replace(*pair), replaced, argument) for argument in first["args"]]
+    assert main(arguments) == 0
     assert main(["scheduler-config", "--config", str(ours), "--check", str(theirs)]) == 0
-    assert capsys.readouterr().out == f"{theirs}: clean\n"
+    return dict(yaml.safe_load(theirs.read_text()))
 
 
 async def kubeconfig_of_the_account(cluster: ControlPlane, api: aiohttp.ClientSession, folder: Path) -> Path:
@@ -159,7 +213,8 @@ async def test_both_containers_do_their_work_with_the_account_and_the_two_config
     audit = AuditTail(cluster.audit_log)
     async with SlackwaterProcess(folder=tmp_path, kubeconfig=kubeconfig, ports=free_ports, settings=settings) as service:
         await service.start()
-        scheduler = yaml.safe_load(the("ConfigMap", "slackwater-kube-scheduler")["data"]["scheduler.yaml"])
+        (written := tmp_path / "written").mkdir()
+        scheduler = schedulers_configuration(written)
         extender = yaml.safe_load(service.config.read_text())["listeners"]["extender"]["address"]
         scheduler["extenders"][0]["urlPrefix"] = f"http://{extender}/scheduler"
         scheduler["clientConnection"]["kubeconfig"] = str(kubeconfig)

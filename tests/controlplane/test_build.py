@@ -1,3 +1,5 @@
+"""What a build leaves behind, by a Go that only pretends."""
+
 import threading
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""Entries appear whole or not at all, made by one process."""
+
 import threading
 from pathlib import Path
 

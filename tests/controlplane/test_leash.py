@@ -1,3 +1,5 @@
+"""Components end with whoever started them, however that ends."""
+
 import os
 import select
 import signal

@@ -1,3 +1,5 @@
+"""Certificates of the control plane: who signs whom, for how long."""
+
 import contextlib
 import socket
 import ssl

@@ -1,3 +1,5 @@
+"""Ports that are free, and stay so until they are used."""
+
 import random
 import socket
 import sys

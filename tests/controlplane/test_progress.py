@@ -1,3 +1,5 @@
+"""How a build shows where it is: on a terminal, and anywhere else."""
+
 import io
 import os
 import pty

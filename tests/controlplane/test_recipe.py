@@ -1,3 +1,5 @@
+"""What names a build, and what the recipe builds from."""
+
 import shutil
 from pathlib import Path
 

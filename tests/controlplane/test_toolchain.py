@@ -1,3 +1,5 @@
+"""Which Go is taken, and how one is installed where there is none."""
+
 from pathlib import Path
 
 import pytest

@@ -1,6 +1,7 @@
 """What must hold: the safety laws after every step, the liveness laws when the storm is over (field notes, section 6)."""
 
 import json
+from collections import Counter
 from collections.abc import Container, Iterator
 
 import numpy as np
@@ -126,6 +127,7 @@ def check_times(world: World, now: Instant) -> None:
 def waiting_in_vain(server: ApiServer, truth: Truth, world: World) -> Iterator[str]:
     """L1: pending pods that some node would take, room for room, by the strictest count of both."""
     used = truth.used()
+    counts = Counter(placed.node for placed in truth.placed.values())
     columns = world.ledger.columns
     for stored in server.store.all(PODS):
         pod = pod_sight(stored)
@@ -138,7 +140,7 @@ def waiting_in_vain(server: ApiServer, truth: Truth, world: World) -> Iterator[s
         for node in server.store.all(NODES):
             sight = node_sight(node)
             row = world.nodes.row_of.get(NodeName(sight.name))
-            if row is None or not allows(pod, sight) or pod.spec.get("affinity"):
+            if row is None or not allows(pod, sight) or pod.spec.get("affinity") or counts[sight.name] >= sight.pods:
                 continue
             there = used.get(sight.name, (0, 0))
             taken = columns.reserved[:, row] + columns.held[:, row]

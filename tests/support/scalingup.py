@@ -54,9 +54,9 @@ def a_group(
     return GrowableGroup(group=group, template=Template(node=node, standing=tuple(standing)), upcoming=upcoming, bar=bar)
 
 
-def demand_of(pods: Sequence[Pod], **rules: int) -> Demand:
+def demand_of(pods: Sequence[Pod]) -> Demand:
     """Every pod counts that may, at once."""
-    return which_count(pods, rules=PendingRules(after_scheduler=False, **rules), now=None)
+    return which_count(pods, rules=PendingRules(after_scheduler=False), now=None)
 
 
 def planned(

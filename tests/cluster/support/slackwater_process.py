@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from signal import SIGKILL, SIGTERM
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -77,6 +77,14 @@ class SlackwaterProcess:
         self._component.send(SIGKILL)
         with anyio.fail_after(_STOP_WITHIN_SECONDS):
             assert await self._component.ended() == -SIGKILL
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open, nothing is answered."""
+        self._component.send(SIGSTOP)
+
+    def resume(self) -> None:
+        """Ends `pause`."""
+        self._component.send(SIGCONT)
 
     def terminate(self) -> None:
         """SIGTERM, without waiting for what comes of it."""

@@ -75,7 +75,7 @@ def test_a_mirror_equals_the_picture_built_anew(batches: list[list[tuple[str, st
                 nodes.pop(NodeName(name), None)
             elif what == "pod":
                 pod = a_pod(name, on=where or None)
-                pods[pod.uid] = replace(pod, kind=KINDS[kind], labels=LABELS[labels])
+                pods[pod.uid] = replace(pod, kind=KINDS[kind], labels=LABELS[labels], priority=10 * labels - 10)
             else:
                 pods.pop(PodUid(f"uid-{name}"), None)
             if "node" in what:
@@ -90,6 +90,8 @@ def test_a_mirror_equals_the_picture_built_anew(batches: list[list[tuple[str, st
         assert mirror.pending == {uid: pod for uid, pod in pods.items() if pod.node is None}
         guests = {name: {tenant.pod.uid for tenant in mirror.on(mirror.row_of(name))} for name in nodes}
         assert guests == {name: {uid for uid, pod in pods.items() if pod.node == name} for name in nodes}
+        standing = [pod.priority for pod in pods.values() if pod.node is not None]
+        assert mirror.lowest_priority(-5) == min((found for found in standing if found >= -5), default=None)
         for name in nodes:
             for pod, number in mirror.on(mirror.row_of(name)):
                 assert mirror.picture.kind_id(pod.kind, pod.labels) == number

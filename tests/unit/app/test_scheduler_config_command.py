@@ -39,6 +39,27 @@ def test_it_prints_yaml_that_says_what_was_asked(config: Path, capsys: pytest.Ca
     assert file["extenders"][0]["urlPrefix"] == "http://127.0.0.1:5/scheduler"
 
 
+def test_it_writes_a_file_where_there_is_no_shell_to_do_it(
+    tmp_path: Path, generated: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "written.yaml"
+    assert main(["scheduler-config", "--write", str(file)]) == 0
+    assert capsys.readouterr().out == ""
+    assert file.read_text() == generated.read_text()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--write", "/nowhere/at/all"], "/nowhere/at/all: No such file or directory, want a file that can be written"),
+        (["--write", "f", "--check", "g"], "--check and --write: got both, want one of them"),
+    ],
+)
+def test_what_it_cannot_write_is_an_error(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scheduler-config", *argv]) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_what_it_prints_is_clean(generated: Path, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scheduler-config", "--check", str(generated)]) == 0
     assert capsys.readouterr() == (f"{generated}: clean\n", "")

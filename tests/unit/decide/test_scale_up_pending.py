@@ -69,6 +69,35 @@ def test_a_pod_counts_once_the_scheduler_has_looked_at_it() -> None:
     assert [each.why for each in found.passed_over] == ["the scheduler has not said yet that it fits nowhere"]
 
 
+def of_scheduler(pod: Pod, name: str) -> Pod:
+    return replace(pod, kind=replace(pod.kind, scheduler_name=name))
+
+
+@pytest.mark.parametrize(("second", "want"), [(4.9, []), (5.0, ["ours"])])
+def test_a_pod_of_a_bypassed_scheduler_counts_untried_once_it_is_a_little_older(second: float, want: list[str]) -> None:
+    rules = PendingRules(bypassed=frozenset({"slackwater"}))
+    ours = of_scheduler(made_at(a_pod("ours"), 0), "slackwater")
+    other = of_scheduler(made_at(a_pod("other"), 0), "default-scheduler")
+    found = counted_at(second, ours, other, rules=rules)
+    assert names(found.counted) == want
+    assert found.again_at == (None if want else BEGAN + 5)
+
+
+@pytest.mark.parametrize(
+    ("priority", "preempts", "standing", "counts"),
+    [(10, True, 0, False), (10, False, 0, True), (0, True, 0, True), (10, True, None, True)],
+    ids=["above a standing one", "never preempts", "of the same priority", "nobody stands"],
+)
+def test_a_pod_that_might_preempt_is_tried_first(priority: int, preempts: bool, standing: int | None, counts: bool) -> None:
+    pod = of_scheduler(made_at(a_pod("p", priority=priority), 0), "slackwater")
+    pod = replace(pod, kind=replace(pod.kind, preempts=preempts))
+    rules = PendingRules(bypassed=frozenset({"slackwater"}))
+    found = which_count([pod], rules=rules, now=UnixTime(BEGAN + 60), preemptible=standing)
+    assert bool(found.counted) is counts
+    tried = replace(pod, unschedulable_message="0/3 nodes are available")
+    assert which_count([tried], rules=rules, now=UnixTime(BEGAN + 60), preemptible=standing).counted
+
+
 @pytest.mark.parametrize(("second", "want"), [(3.9, []), (4.0, ["a", "b"])])
 def test_a_burst_waits_until_its_first_pod_has_settled(second: float, want: list[str]) -> None:
     found = counted_at(second, made_at(a_pod("a"), 2), made_at(a_pod("b"), 3))

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from slackwater.app.agents import agents_tls
+from slackwater.app.opened import tls_of
 from slackwater.app.settings import loads
 from slackwater_protocol.agent import AgentRequest, PluginResponse
 
@@ -27,7 +27,7 @@ def test_the_configuration_is_valid_and_a_token_will_do_without_a_certificate() 
     (text,) = blocks("yaml")
     agents = loads(HEADER + text).listeners.agents
     assert agents.authentication.tokens is not None
-    tls = agents_tls(agents)
+    tls = tls_of(agents)
     assert tls is not None
     assert tls.client_certificate == "may"
 

@@ -26,7 +26,8 @@ from slackwater.world.starvation import MAX_NOMINATIONS
 from slackwater_protocol.durations import seconds
 
 PAGES = sorted([*Path("docs").rglob("*.md"), *Path().glob("*.md"), Path("service/README.md"), Path("protocol/README.md")])
-RENEW = "run `python -m slackwater.app.documents docs deploy`"
+RENEW = "run `make docs`"
+FOLDERS = (Path("docs"), Path("deploy"), Path("deploy/chart"), Path("deploy/chart/files"))
 
 
 def rows(table: str) -> list[list[str]]:
@@ -40,7 +41,7 @@ def rows(table: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_generated_parts_are_up_to_date(name: str) -> None:
-    path = next(path for folder in ("docs", "deploy") if (path := Path(folder) / name).exists())
+    path = next(path for folder in FOLDERS if (path := folder / name).exists())
     assert renewed(name, path.read_text()) == path.read_text(), f"{path} is out of date: {RENEW}"
 
 

@@ -24,9 +24,22 @@ def the(kind: str, name: str = "slackwater") -> dict[str, Any]:
 
 
 SETTINGS = loads(the("ConfigMap")["data"]["slackwater.yaml"])
-SCHEDULER = the("ConfigMap", "slackwater-kube-scheduler")["data"]["scheduler.yaml"]
 TEMPLATE = the("Deployment")["spec"]["template"]
 CONTAINERS = {container["name"]: container for container in TEMPLATE["spec"]["containers"]}
+(FIRST,) = TEMPLATE["spec"]["initContainers"]
+
+
+def schedulers_configuration(folder: Path) -> str:
+    """What the first container leaves for kube-scheduler, its folders being here."""
+    file = folder / "slackwater.yaml"
+    file.write_text(the("ConfigMap")["data"][file.name])
+    folders = {"/etc/slackwater": folder, "/etc/kube-scheduler": folder}
+    assert {mount["mountPath"] for mount in FIRST["volumeMounts"]} == set(folders)
+    arguments = FIRST["args"]
+    for mounted, here in folders.items():
+        arguments = [argument.replace(f"={mounted}/", f"={here}/") for argument in arguments]
+    assert main(arguments) == 0
+    return (folder / "scheduler.yaml").read_text()
 
 
 def test_slackwaters_configuration_is_valid_and_asks_for_nothing_that_has_no_effect(tmp_path: Path) -> None:
@@ -36,17 +49,27 @@ def test_slackwaters_configuration_is_valid_and_asks_for_nothing_that_has_no_eff
     assert notes(SETTINGS) == []
 
 
-def test_the_schedulers_configuration_is_clean() -> None:
-    assert check(SCHEDULER, SETTINGS) == []
+def test_the_schedulers_configuration_is_clean(tmp_path: Path) -> None:
+    assert check(schedulers_configuration(tmp_path), SETTINGS) == []
 
 
-def test_each_container_reads_the_file_that_its_config_map_has() -> None:
-    for container in CONTAINERS.values():
-        (mount,) = container["volumeMounts"]
-        volume = next(volume for volume in TEMPLATE["spec"]["volumes"] if volume["name"] == mount["name"])
-        files = {f"--config={mount['mountPath']}/{name}" for name in the("ConfigMap", volume["configMap"]["name"])["data"]}
-        assert files <= {*container.get("command", ()), *container.get("args", ())}
-        assert "subPath" not in mount, "a file mounted by subPath never changes"
+def test_slackwater_reads_the_file_that_its_config_map_has() -> None:
+    (mount,) = CONTAINERS["slackwater"]["volumeMounts"]
+    assert "subPath" not in mount, "a file mounted by subPath never changes"
+    volume = next(volume for volume in TEMPLATE["spec"]["volumes"] if volume["name"] == mount["name"])
+    (file,) = the("ConfigMap", volume["configMap"]["name"])["data"]
+    assert f"--config={mount['mountPath']}/{file}" in CONTAINERS["slackwater"]["args"]
+    assert f"--config={mount['mountPath']}/{file}" in FIRST["args"]
+
+
+def test_kube_scheduler_reads_the_file_that_the_first_container_has_written() -> None:
+    (mount,) = CONTAINERS["kube-scheduler"]["volumeMounts"]
+    written = {each["name"]: each for each in FIRST["volumeMounts"]}[mount["name"]]
+    assert (mount["mountPath"], mount["readOnly"]) == (written["mountPath"], True)
+    assert not written.get("readOnly")
+    (path,) = [argument.removeprefix("--write=") for argument in FIRST["args"] if argument.startswith("--write=")]
+    assert f"--config={path}" in CONTAINERS["kube-scheduler"]["command"]
+    assert FIRST["image"] == CONTAINERS["slackwater"]["image"]
 
 
 def test_agents_find_the_pod_by_the_schedulers_name() -> None:
@@ -60,10 +83,10 @@ def test_selectors_match_the_pod() -> None:
     assert the("NetworkPolicy")["spec"]["podSelector"]["matchLabels"].items() <= labels
 
 
-def test_two_never_run_at_the_same_time() -> None:
+def test_two_never_run_at_the_same_time(tmp_path: Path) -> None:
     assert the("Deployment")["spec"]["replicas"] == 1
     assert the("Deployment")["spec"]["strategy"] == {"type": "Recreate"}
-    assert yaml.safe_load(SCHEDULER)["leaderElection"] == {"leaderElect": False}
+    assert yaml.safe_load(schedulers_configuration(tmp_path))["leaderElection"] == {"leaderElect": False}
 
 
 def test_the_extender_is_on_loopback_and_the_ops_listener_where_probes_reach_it() -> None:
@@ -88,18 +111,17 @@ def test_only_agents_reach_the_agents_listener() -> None:
     assert rule == {"from": [{"podSelector": {"matchLabels": {"name": "autoscaler-agent"}}}], "ports": [{"port": 10299}]}
 
 
-@pytest.mark.parametrize("name", sorted(CONTAINERS))
-def test_each_container_is_confined(name: str) -> None:
-    confined = CONTAINERS[name]["securityContext"]
-    assert confined == {
+@pytest.mark.parametrize("container", [FIRST, *CONTAINERS.values()], ids=lambda container: container["name"])
+def test_each_container_is_confined(container: dict[str, Any]) -> None:
+    assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
     pod = TEMPLATE["spec"]["securityContext"]
     assert (pod["runAsNonRoot"], pod["seccompProfile"]) == (True, {"type": "RuntimeDefault"})
-    assert CONTAINERS[name]["resources"]["requests"].keys() == {"cpu", "memory"}
-    assert CONTAINERS[name]["resources"]["limits"].keys() == {"memory"}
+    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert container["resources"]["limits"].keys() == {"memory"}
 
 
 def test_all_rights_go_to_the_pods_account() -> None:
@@ -141,3 +163,7 @@ def test_what_the_image_copies_is_there_and_not_ignored() -> None:
     for name in re.findall(r"^COPY (?!--from)(\S+)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE):
         assert Path(name).exists()
         assert f"!{name}" in ignored
+
+
+def test_the_charts_alerts_are_the_alerts() -> None:
+    assert (DEPLOY / "chart" / "files" / "alerts.yaml").read_text() == (DEPLOY / "monitoring" / "alerts.yaml").read_text()

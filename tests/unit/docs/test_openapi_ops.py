@@ -16,7 +16,7 @@ from slackwater.decide.preemption.victims import Occupant, Sacrifice
 from slackwater.edge.web.dashboard import Listeners
 from slackwater.edge.web.ops import ops_app
 from slackwater.edge.web.status import SettingsView
-from slackwater.model.events import PodSeen, Synced, Ticked
+from slackwater.model.events import NodeDoubted, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.vertical import MigrationRef
 from slackwater.world.policy import Policy, PreemptionPolicy
@@ -53,6 +53,7 @@ def a_world_with_everything() -> World:
     victim = Occupant(uid=PodUid("uid-runs"), priority=0, started_at="", reserved=amounts("1"))
     sacrifice = Sacrifice(node=NodeName("full"), victims=(victim,), awaited=())
     world.preemptions.begin(a_pod("preempts", priority=1), sacrifice, PreemptionPolicy(), Instant(now + 1))
+    world.apply(NodeDoubted(NodeName("free"), "a test says so"), Instant(now + 1))
     return world
 
 

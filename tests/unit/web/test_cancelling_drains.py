@@ -13,6 +13,7 @@ from slackwater.edge.web.status import SettingsView
 from slackwater.model.ids import Instant, NodeName
 from slackwater.world.policy import Policy
 from slackwater.world.world import World
+from tests.support.callers import showing
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +24,7 @@ class Ready:
 
 
 async def post(
-    answer: Answer, *, host: str = "127.0.0.1", certified: bool = False, **headers: str
+    answer: Answer, *, host: str = "127.0.0.1", certificate: str | None = None, **headers: str
 ) -> tuple[httpx.Response, list[NodeName]]:
     asked: list[NodeName] = []
 
@@ -38,9 +39,8 @@ async def post(
         settings=SettingsView(as_file(Settings())),
         clock=lambda: Instant(0.0),
         cancel_drain=cancel,
-        certified=certified,
     )
-    transport = httpx.ASGITransport(app=app, client=(host, 1234))
+    transport = httpx.ASGITransport(app=showing(app, certificate), client=(host, 1234))
     async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
         return await http.post("/drains/n1/cancel", headers=headers), asked
 
@@ -55,7 +55,7 @@ async def test_from_elsewhere_only_with_a_certificate() -> None:
     answer, asked = await post("cancelled", host="10.0.0.7")
     assert (answer.status_code, asked) == (403, [])
     assert "10.0.0.7" in answer.json()["detail"]
-    assert (await post("cancelled", host="10.0.0.7", certified=True))[0].status_code == 200
+    assert (await post("cancelled", host="10.0.0.7", certificate="admin"))[0].status_code == 200
 
 
 async def test_a_page_of_another_origin_may_not() -> None:

@@ -1,18 +1,18 @@
 """One connection of the extender's listener: whatever arrives, in whatever pieces, each request gets its own answer."""
 
-import ssl
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
-import trustme
 import uvloop
 
 from slackwater.edge.web import direct
+from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.direct import Answer, Request, Terms
-from slackwater.edge.web.serving import Tls, listen, serve_direct
+from slackwater.edge.web.serving import listen, serve_direct
+from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
 
@@ -100,10 +100,10 @@ class Caller:
 
 
 @asynccontextmanager
-async def served(app: App, tls: Tls | None = None) -> AsyncIterator[int]:
+async def served(app: App, certificates: Certificates | None = None) -> AsyncIterator[int]:
     with listen("test", "127.0.0.1", 0) as sock, anyio.fail_after(20):
         async with anyio.create_task_group() as group:
-            await group.start(serve_direct, app, sock, tls)
+            await group.start(serve_direct, app, sock, certificates)
             yield sock.getsockname()[1]
             group.cancel_scope.cancel()
 
@@ -320,16 +320,11 @@ async def test_when_the_listener_stops_what_is_being_answered_is_still_answered(
 
 
 async def test_over_tls_with_a_client_certificate(tmp_path: Path) -> None:
-    ca = trustme.CA()
-    server, paths = ca.issue_cert("127.0.0.1"), {name: str(tmp_path / name) for name in ("ca", "cert", "key")}
-    ca.cert_pem.write_to_path(paths["ca"])
-    server.cert_chain_pems[0].write_to_path(paths["cert"])
-    server.private_key_pem.write_to_path(paths["key"])
-    tls = Tls(cert_file=paths["cert"], key_file=paths["key"], client_ca_file=paths["ca"])
-    context = ssl.create_default_context()
-    ca.configure_trust(context)
-    ca.issue_cert(common_name="kube-scheduler").configure_cert(context)
-    async with served(App(), tls) as port:
+    pki = Pki(tmp_path)
+    pki.write()
+    certificates = Certificates("test", pki.tls(), unix_seconds=lambda: 0.0)
+    context = pki.context(pki.client("kube-scheduler"))
+    async with served(App(), certificates) as port:
         stream = await anyio.connect_tcp("127.0.0.1", port, tls=True, ssl_context=context, tls_standard_compatible=False)
         async with stream:
             caller = Caller(stream)

@@ -14,6 +14,7 @@ from slackwater.model.ids import Instant
 from slackwater.run.ports import Question, Supposed, WhatIfRefused
 from slackwater.world.policy import Policy
 from slackwater.world.world import World
+from tests.support.callers import showing
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +48,7 @@ async def post(
     *,
     question: Question = "scale-up",
     host: str = "127.0.0.1",
-    certified: bool = False,
+    certificate: str | None = None,
     waits_for: str = "",
     **headers: str,
 ) -> httpx.Response:
@@ -58,9 +59,8 @@ async def post(
         settings=SettingsView(as_file(Settings())),
         clock=lambda: Instant(0.0),
         what_if=desk,
-        certified=certified,
     )
-    transport = httpx.ASGITransport(app=app, client=(host, 1234))
+    transport = httpx.ASGITransport(app=showing(app, certificate), client=(host, 1234))
     async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
         return await http.post(f"/simulate/{question}", content=body, headers=headers)
 
@@ -89,7 +89,7 @@ async def test_only_from_this_machine_or_with_a_certificate_and_from_no_other_pa
     assert (await post(desk, host="10.0.0.7")).status_code == 403
     assert (await post(desk, origin="http://evil.example")).status_code == 403
     assert desk.asked == []
-    assert (await post(desk, host="10.0.0.7", certified=True)).status_code == 200
+    assert (await post(desk, host="10.0.0.7", certificate="admin")).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from slackwater.edge.kube.tokens import KubeTokenReviewer
 from slackwater.edge.web.agent_metrics import AgentMetrics
 from slackwater.edge.web.agents import AgentLimits, Agents, Readiness
 from slackwater.edge.web.gate import Gate, GateConfig
-from slackwater.edge.web.serving import Tls
 from slackwater.run.clock import monotonic
 from slackwater.run.ports import PermitDesk
 from slackwater_protocol.durations import seconds
@@ -42,19 +41,6 @@ def agents_app(
 
 def max_connections(listener: AgentsListener) -> int:
     return listener.max_requests + _IDLE_CONNECTIONS
-
-
-def agents_tls(listener: AgentsListener) -> Tls | None:
-    """Where a token will do, a certificate is asked for and not demanded."""
-    if (files := listener.tls) is None:
-        return None
-    optional = listener.authentication.tokens is not None
-    return Tls(
-        cert_file=files.cert_file,
-        key_file=files.key_file,
-        client_ca_file=files.client_ca_file,
-        client_certificate="may" if optional else "must",
-    )
 
 
 def _gate(authentication: AgentAuthentication, client: ApiPort) -> Gate | None:

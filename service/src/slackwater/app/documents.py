@@ -1,8 +1,8 @@
-"""`python -m slackwater.app.documents docs deploy`: renews what in those files is generated from the code.
+"""`python -m slackwater.app.documents docs deploy ...`: renews what in those files is generated from the code.
 
-Flows through: metrics, configuration keys, reasons, the service's role and the scheduler's configuration -> Markdown tables
-and manifests. A generated part stands between two marks, `generated: NAME` and `end`, each a comment on a line of its own; what
-is around it is written by people and stays. Deliberately absent: any text that is not in the code.
+Flows through: metrics, configuration keys, reasons and the service's role -> Markdown tables, manifests, files of the chart. A
+generated part stands between two marks, `generated: NAME` and `end`, each a comment on a line of its own; what is around it is
+written by people and stays. Deliberately absent: any text that is not in the code.
 """
 
 import argparse
@@ -14,12 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, cast
 
-import yaml
 from prometheus_client.core import Metric
 
-from slackwater.app import rbac, wiring
-from slackwater.app.schedulerconfig import generate
-from slackwater.app.settings import Settings, loads, schema
+from slackwater.app import chart, rbac, wiring
+from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.changes import Needs, needs
 from slackwater.app.settings.problems import Steps
@@ -48,8 +46,8 @@ def renewed(name: str, text: str) -> str:
 
     :raises MarksMissing: a part's marks are not there. :raises KeyError: nothing is generated into a file of that name.
     """
-    if name == "rbac.yaml":
-        return rbac.manifest()
+    if whole := _WHOLE.get(name):
+        return whole(text)
     for part, made in _PARTS[name].items():
         text = _with_part(name, text, part, made(text))
     return text
@@ -175,37 +173,21 @@ def _keys(steps: Steps) -> Steps:
     return tuple(str(step).removesuffix("[]") for step in steps)
 
 
-# --- deploy ---------------------------------------------------------------------------------------------------------------
-
-
-def scheduler_config(text: str) -> str:
-    """The ConfigMap of kube-scheduler's configuration, for the service's own configuration in the same manifest."""
-    items = [item for item in yaml.safe_load_all(text) if item and item["kind"] == "ConfigMap"]
-    ours = next(item for item in items if item["metadata"]["name"] == "slackwater")
-    configuration = generate(loads(ours["data"]["slackwater.yaml"]), kubeconfig=None, extender_url=None)
-    indented = "".join(f"    {line}" for line in configuration.splitlines(keepends=True))
-    return f"""\
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: slackwater-kube-scheduler
-  namespace: kube-system
-data:
-  scheduler.yaml: |
-{indented}"""
-
-
 _PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
     "operations.md": {"metrics": metrics},
     "reasons.md": {"reasons": reasons},
     "evacuation.md": {"hindrances": hindrances},
     "explain.md": {"standstills": standstills},
     "configuration.md": {"settings": settings},
-    "slackwater.yaml": {"scheduler-config": scheduler_config},
 }
-#: The names of the files that something is generated into; rbac.yaml is generated as a whole.
-FILES: Final = (*_PARTS, "rbac.yaml")
+#: Files without marks: each is generated as a whole, though it may keep something of what it was.
+_WHOLE: Final[dict[str, Callable[[str], str]]] = {
+    "rbac.yaml": lambda _: rbac.manifest(),
+    "rights.yaml": chart.rights,
+    "values.schema.json": chart.values_schema,
+}
+#: The names of the files that something is generated into.
+FILES: Final = (*_PARTS, *_WHOLE)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,9 +17,11 @@ from slackwater.decide.slack.rule import SlackPolicy, SlackRule
 from slackwater.decide.steering.pace import PacePolicy
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.ids import UnixTime
+from slackwater.model.promises import PodClass
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.run.dispatcher import DispatcherConfig
+from slackwater.run.loops.audit import AuditConfig
 from slackwater.world.policy import Policy, PreemptionPolicy, SteeringPolicy, VerticalPolicy
 from slackwater_protocol.durations import seconds
 
@@ -96,6 +98,7 @@ def scale_up_policy_of(
     """How nodes are added. `priorities` come from the cluster, the seed from whoever plans; see `PendingRules` for the last."""
     autoscaler = settings.autoscaler
     scale_up = autoscaler.scale_up
+    bypassed = scale_up.bypassed_scheduler_names
     quotas = [Quota(name=_WHOLE_CLUSTER, limits=_whole_amounts(scale_up.limits))]
     for quota in scale_up.quotas:
         selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(quota.node_labels.items()))
@@ -108,6 +111,8 @@ def scale_up_policy_of(
             gpu_settle_seconds=seconds(scale_up.gpu_settle_time),
             max_pods=scale_up.max_pods,
             after_scheduler=after_scheduler,
+            bypassed=frozenset((settings.scheduler_name,) if bypassed is None else bypassed),
+            untried_seconds=seconds(scale_up.untried_pod_delay),
         ),
         expanders=autoscaler.expanders,
         balance=scale_up.balance_similar_groups,
@@ -131,7 +136,31 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
     if at is not None:
         due = [schedule for schedule in slack.schedules if is_due(schedule, at)]
         rules += [_slack_rule(schedule.name, schedule.extra_capacity, schedule.node_labels) for schedule in due]
-    return SlackPolicy(rules=tuple(rules), max_nodes=slack.max_nodes, shrink_seconds=seconds(slack.shrink_delay))
+    return SlackPolicy(
+        rules=tuple(rules),
+        max_nodes=slack.max_nodes,
+        shrink_seconds=seconds(slack.shrink_delay),
+        node_start_seconds=seconds(slack.node_start_time),
+        loop_seconds=seconds(settings.autoscaler.scan_interval),
+    )
+
+
+def promises_of(settings: Settings) -> tuple[PodClass, ...]:
+    """The classes of pods that something is promised for; none where slack is switched off."""
+    if not settings.feature_gates.resource_slack:
+        return ()
+    return tuple(
+        PodClass(
+            name=promise.name,
+            share_ppm=round(promise.percent * _PPM / 100),
+            within_seconds=seconds(promise.within),
+            namespaces=promise.pods.namespaces,
+            labels=tuple(sorted(promise.pods.labels.items())),
+            least_priority=promise.pods.min_priority,
+            most_priority=promise.pods.max_priority,
+        )
+        for promise in settings.autoscaler.slack.promises
+    )
 
 
 def is_due(schedule: SlackSchedule, at: UnixTime) -> bool:
@@ -175,3 +204,8 @@ def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
 def answer_seconds_of(settings: Settings) -> float:
     """How long an answer that waits for the API server may take."""
     return 0.8 * seconds(settings.extender.http_timeout)
+
+
+def audit_config_of(settings: Settings) -> AuditConfig:
+    """How often the picture is held against the cluster."""
+    return AuditConfig(interval_seconds=seconds(settings.audit.interval))

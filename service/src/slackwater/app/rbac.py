@@ -9,8 +9,10 @@ from typing import Any, Final
 import yaml
 
 from slackwater.app.clouds import uses_clusterapi, uses_kwok
+from slackwater.app.policy import promises_of
 from slackwater.app.settings import Settings
 from slackwater.edge.cloud.kwok.provider import CONFIG_MAP
+from slackwater.edge.kube.arrivals import CONFIG_MAP as ARRIVALS
 from slackwater.edge.kube.priorities import CONFIG_MAP as PRIORITIES
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, SCHEDULER_NAMESPACE
 
@@ -71,6 +73,10 @@ _KWOK_RECORD: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CONFIG_MAP], "verbs": ["get", "patch"]},
 )
+#: What was observed of the pods that something is promised for.
+_ARRIVALS: Final[tuple[dict[str, Any], ...]] = (
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [ARRIVALS], "verbs": ["get", "patch"]},
+)
 _SCALED: Final = ("machinedeployments", "machinesets", "machinepools")
 _CLUSTER_API: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [CLUSTER_API_GROUP], "resources": [*_SCALED], "verbs": ["get", "list"]},
@@ -80,6 +86,21 @@ _CLUSTER_API: Final[tuple[dict[str, Any], ...]] = (
     # What a new machine will have, where the group does not say it: whatever kinds of templates there are.
     {"apiGroups": [f"infrastructure.{CLUSTER_API_GROUP}"], "resources": ["*"], "verbs": ["get"]},
 )
+
+
+def parts() -> dict[str, list[dict[str, Any]]]:
+    """All rules by what they are needed for, for whoever puts roles together without Python: the chart (`deploy/chart`)."""
+    named = {
+        "always": _RULES,
+        "autoscaler": _AUTOSCALER,
+        "slack": _SLACK,
+        "kwok": _KWOK,
+        "clusterapi": _CLUSTER_API,
+        "kwokRecord": _KWOK_RECORD,
+        "autoscalerStatus": _status_rules("${statusConfigMap}"),
+        "promises": _ARRIVALS,
+    }
+    return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
 
 
 def cluster_role(settings: Settings | None = None) -> dict[str, Any]:
@@ -99,13 +120,16 @@ def status_role(settings: Settings) -> dict[str, Any] | None:
     """The autoscaler's status object, and what its expander `priority` reads; None where it does not run."""
     if not settings.autoscaler.enabled:
         return None
-    names = [settings.autoscaler.status_config_map]
-    rules: tuple[dict[str, Any], ...] = (
+    rules = (*_status_rules(settings.autoscaler.status_config_map), *(_ARRIVALS if promises_of(settings) else ()))
+    return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
+
+
+def _status_rules(config_map: str) -> tuple[dict[str, Any], ...]:
+    return (
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": names, "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map], "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES], "verbs": ["get"]},
     )
-    return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
 
 
 def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:

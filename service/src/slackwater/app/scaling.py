@@ -14,13 +14,15 @@ import anyio
 import structlog
 
 from slackwater.app.clouds import open_clouds
-from slackwater.app.policy import scale_up_policy_of, slack_policy_of
+from slackwater.app.policy import promises_of, scale_up_policy_of, slack_policy_of
+from slackwater.app.promises import Promises
 from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.live import FleetView
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.slack.rule import SlackPolicy
+from slackwater.edge.kube.arrivals import ArrivalsStore
 from slackwater.edge.kube.askers import askers
 from slackwater.edge.kube.buffer_status import BufferStatusWriter
 from slackwater.edge.kube.client import ApiPort
@@ -46,6 +48,7 @@ from slackwater.run.loops.document import StatusText, record_document, stamp
 from slackwater.run.loops.growth import GrowthPlanner
 from slackwater.run.loops.machines import MachineRemover
 from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.promising import Promising
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
 from slackwater.run.loops.shrinking import Shrinking
@@ -103,6 +106,7 @@ class Scaling:
         self._status = StatusText()
         self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
         self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        self._promises = self._promised()
         self._autoscaler: Autoscaler | None = None
         self._shrinks: Shrinking | None = None
 
@@ -137,6 +141,8 @@ class Scaling:
 
     def look(self) -> None:
         """To be called after each event of the world."""
+        if self._promises is not None:
+            self._promises.promising.look()
         if self._autoscaler is not None:
             self._autoscaler.look()
 
@@ -150,6 +156,9 @@ class Scaling:
             for name, task in clouds.tasks.items():
                 group.start_soon(task, name=name)
             await self.intake.synced()
+            if self._promises is not None:
+                group.start_soon(self._promises.run, name="arrivals")
+                await self._promises.begun()
             shrinking = self._shrinks = self._shrinking()
             self._autoscaler = Autoscaler(
                 Senses(world=self._world, collector=self._collector, surroundings=self.intake, providers=clouds.providers),
@@ -162,6 +171,7 @@ class Scaling:
                 config=loop_config_of(self._settings),
                 prepare=self._read_priorities,
                 shrinking=shrinking,
+                observed=tuple if self._promises is None else self._promises.promising.observed,
             )
             remover = MachineRemover(
                 self._world,
@@ -173,6 +183,14 @@ class Scaling:
             group.start_soon(remover.run, name="deletion of machines")
             _log.info("autoscaler runs", providers=[provider.name for provider in clouds.providers])
             await self._autoscaler.run()
+
+    def _promised(self) -> Promises | None:
+        """What observes the pods that something is promised for; None where nothing is."""
+        classes = promises_of(self._settings)
+        if not classes:
+            return None
+        store = ArrivalsStore(self._client, namespace=SCHEDULER_NAMESPACE)
+        return Promises(Promising(self._world, classes, wall=self._wall), self._fleet, store)
 
     def _shrinking(self) -> Shrinking:
         settings = self._settings

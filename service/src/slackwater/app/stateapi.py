@@ -161,6 +161,10 @@ STATE: Final = _told(
             _object(**_POD, schedulerName=_TEXT, priority=_WHOLE, requests=_AMOUNTS, message=_TEXT_OR_NULL),
         ),
         holds=_HOLDS,
+        quarantine=_list(
+            "Nodes whose books are in doubt: nothing new is put there.",
+            _object(node=_TEXT, why=_TEXT, sinceSeconds=_SECONDS),
+        ),
         nominations=_list("Nominations under way.", _object(**_POD, node=_TEXT, tried=_list("Nodes tried so far.", _TEXT))),
         denials=_list(
             "Denied binds that are remembered.",

@@ -7,12 +7,13 @@ group; servers finish what they answer and the dispatcher what it writes, both w
 import gc
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
@@ -27,31 +28,35 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from slackwater.app.agents import agents_app, agents_tls, max_connections
+from slackwater.app.agents import agents_app, max_connections
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
-from slackwater.app.policy import answer_seconds_of, dispatcher_config_of, policy_of
+from slackwater.app.opened import open_listeners
+from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
-from slackwater.app.settings.serving import AgentsListener, ExtenderListener, OpsListener
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import FleetView, Taken, take
 from slackwater.edge.kube.client import ApiPort, open_client
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.feedstats import ReflectorStats
+from slackwater.edge.kube.fresh import FreshReads
 from slackwater.edge.kube.neon import machines, migrations
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
 from slackwater.edge.web.agents import Agents
+from slackwater.edge.web.audit_metrics import audit_families
 from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
+from slackwater.edge.web.certificate_metrics import CertificateCollector
+from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.dashboard import Listeners
 from slackwater.edge.web.direct import Terms
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.serving import Tls, check_tls, listen, serve_app, serve_direct
+from slackwater.edge.web.serving import serve_app, serve_direct
 from slackwater.edge.web.status import FeedStatus, SettingsView
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.events import Ticked
@@ -63,6 +68,7 @@ from slackwater.run.clock import Times
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
+from slackwater.run.loops.audit import Audit
 from slackwater.run.loops.steering import SteeringLoop
 from slackwater.run.recording import Recording
 from slackwater.run.timeline import Telling, Timeline
@@ -104,29 +110,33 @@ async def serve(
     # Security: jitter only.
     rng = Random()
     async with AsyncExitStack() as stack:
-        ops = _opened("ops", settings.listeners.ops, stack)
-        extender = _opened("extender", settings.listeners.extender, stack)
-        agents = _opened("agents", settings.listeners.agents, stack)
+        sockets = stack.enter_context(ExitStack())
+        opened = open_listeners(settings.listeners, sockets, Times().wall)
+        ops, extender, agents = opened["ops"], opened["extender"], opened["agents"]
         client = await stack.enter_async_context(
             open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings)) if api is None else api
         )
-        service = Service(settings, client, rng)
+        certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
+        service = Service(settings, client, rng, certificates=certificates)
         async with anyio.create_task_group() as root:
             root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
-            await root.start(serve_app, service.ops, *ops, service.dashboards.close, name="ops listener")
+            await root.start(serve_app, service.ops, ops.sock, ops.certificates, service.dashboards.close, name="ops listener")
             if service.recording is not None:
                 root.start_soon(service.recording.run, name="recording")
             await root.start(service.dispatcher.run, name="dispatcher")
             root.start_soon(service.intake.run, name="intake")
             root.start_soon(service.explaining.run, name="explanations")
-            await root.start(serve_direct, service.extender, *extender, name="extender listener")
+            await root.start(serve_direct, service.extender, extender.sock, extender.certificates, name="extender listener")
             connections = max_connections(settings.listeners.agents)
-            await root.start(serve_direct, service.agents, *agents, connections, name="agents listener")
+            await root.start(
+                serve_direct, service.agents, agents.sock, agents.certificates, connections, name="agents listener"
+            )
             if config_path is not None:
                 root.start_soon(service.watch_settings, Path(config_path), name="settings")
             await service.intake.synced()
             _settle_garbage_collector()
             _log.info("ready", nodes=len(service.world.nodes), pods=len(service.world.pods))
+            root.start_soon(service.audit.run, name="audit")
             if service.scaling is not None:
                 root.start_soon(service.scaling.run, name="autoscaler")
             if service.steering is not None:
@@ -139,10 +149,19 @@ async def serve(
 
 
 class Service:
-    """The objects, connected. `times` are the clocks of all of them."""
+    """The objects, connected. `times` are the clocks of all of them; `certificates` those of the listeners, by name."""
 
-    def __init__(self, settings: Settings, client: ApiPort, rng: Random, times: Times = Times()) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        client: ApiPort,
+        rng: Random,
+        times: Times = Times(),
+        *,
+        certificates: Mapping[str, Certificates] = MappingProxyType({}),
+    ) -> None:
         self._settings = settings
+        self._certificates = certificates
         self._times = times
         self._view = SettingsView(as_file(settings))
         kinds = KindInterner()
@@ -165,6 +184,9 @@ class Service:
         if self.steering is not None:
             wakes = (*wakes, self.steering.look)
         self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
+        self.audit = Audit(
+            self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
+        )
         self.registry = registry = self._registry()
         self.extender = Extender(
             world=self.world,
@@ -220,7 +242,7 @@ class Service:
             cancel_drain=self._cancel_drain,
             what_if=Answering(self._taken, lambda: self._settings),
             explain=self.explaining,
-            certified=_asks_for_certificates(self._settings.listeners.ops),
+            certificates=self._certificates,
         )
 
     def _taken(self) -> Taken:
@@ -275,8 +297,10 @@ class Service:
                 writes=lambda: self.dispatcher.stats,
                 dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.stats.dropped,
                 feeds=self._feed_metrics,
+                audits=lambda: audit_families(self.audit.counts, len(self.world.quarantine)),
             )
         )
+        registry.register(CertificateCollector(self._certificates))
         if self.scaling is not None:
             scaling = self.scaling
             registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
@@ -349,26 +373,8 @@ def _most_writes(settings: Settings) -> int:
     return writes + steering.max_concurrent_writes
 
 
-def _asks_for_certificates(listener: OpsListener) -> bool:
-    return listener.tls is not None and listener.tls.client_ca_file is not None
-
-
 def _report_broken(resource: str, name: str, error: Exception) -> None:
     _log.error("object skipped: it cannot be read", resource=resource, name=name, error=str(error))
-
-
-def _opened(
-    name: str, listener: OpsListener | ExtenderListener | AgentsListener, stack: AsyncExitStack
-) -> tuple[socket.socket, Tls | None]:
-    """The listener's socket, closed with the stack, and its TLS files, which could be loaded."""
-    tls = None
-    if isinstance(listener, AgentsListener):
-        tls = agents_tls(listener)
-    elif files := listener.tls:
-        tls = Tls(cert_file=files.cert_file, key_file=files.key_file, client_ca_file=files.client_ca_file)
-    if tls is not None:
-        check_tls(name, tls)
-    return stack.enter_context(listen(name, listener.address.host, listener.address.port)), tls
 
 
 def _settle_garbage_collector() -> None:

@@ -34,14 +34,21 @@ _MOST_REMEDIES: Final = 10
 class PodWord:
     """What is known of a pod beside the picture: the single writer's word. `reason` is OK where it has none against it.
 
-    `denied` are nodes where a bind of it was refused a moment ago, `waits_for` the victims of its preemption.
+    `denied` are nodes where a bind of it was refused a moment ago, `quarantined` those whose books are in doubt. `waits_for`
+    are the victims of its preemption.
     """
 
     reason: Reason = Reason.OK
     detail: str = ""
     denied: frozenset[NodeName] = frozenset()
+    quarantined: frozenset[NodeName] = frozenset()
     waits_for: tuple[str, ...] = ()
     only_on: NodeName | None = None
+
+    @property
+    def closed(self) -> frozenset[NodeName]:
+        """Nodes that will not do now, whatever the pod asks."""
+        return self.denied | self.quarantined
 
 
 NO_WORD: Final = PodWord()
@@ -102,9 +109,9 @@ def _about_the_pod(pod: Pod, word: PodWord) -> Iterator[Finding]:
         where = (f"node {word.only_on}",) if word.only_on is not None else ()
         objects = (*(f"pod {victim}" for victim in word.waits_for), *where)
         yield of_reason(word.reason, objects=objects, detail=word.detail)
-    if word.denied:
-        objects = tuple(f"node {name}" for name in sorted(word.denied))
-        yield of_reason(Reason.BIND_DENIED, nodes=len(word.denied), objects=objects)
+    for reason, names in ((Reason.BIND_DENIED, word.denied), (Reason.NODE_QUARANTINED, word.quarantined)):
+        if names:
+            yield of_reason(reason, nodes=len(names), objects=tuple(f"node {name}" for name in sorted(names)))
 
 
 def why_nowhere(asked: Asked) -> list[Finding]:
@@ -126,10 +133,10 @@ def why_nowhere(asked: Asked) -> list[Finding]:
 def _fits(situation: Situation, uid: PodUid, word: PodWord) -> bool:
     pod = situation.pending[uid]
     rows = feasible(situation.picture, situation.kind_of(pod)).rows
-    if not word.denied:
+    if not word.closed:
         return bool(len(rows))
     nodes = situation.picture.facts.nodes
-    return any(nodes[row].name not in word.denied for row in rows.tolist())
+    return any(nodes[row].name not in word.closed for row in rows.tolist())
 
 
 # --- what would help ------------------------------------------------------------------------------------------------------
@@ -167,7 +174,7 @@ def _goals(situation: Situation, pod: Pod, word: PodWord) -> list[Goal]:
             obstacles=partial(on_row, row),
             where=f"node {asked.name_of(row)}",
         )
-        for row in nearest(asked, leave_out=word.denied)
+        for row in nearest(asked, leave_out=word.closed)
     ]
 
 

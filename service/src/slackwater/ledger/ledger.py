@@ -27,6 +27,13 @@ class NodePolicy:
     system: Amounts = NOTHING
 
 
+def totals_of(allocatable: Amounts, policy: NodePolicy) -> tuple[Amounts, Amounts]:
+    """A node's Total and Watermark."""
+    total = allocatable.minus(policy.system).not_below_zero()
+    cpu, memory = policy.watermark_cpu_ppm, policy.watermark_memory_ppm
+    return total, Amounts(MilliCpu(total.cpu * cpu // _PPM), Bytes(total.memory * memory // _PPM))
+
+
 class Ledger:
     """The transitions. Every amount that is added by one call is taken back, to the unit, by its counterpart."""
 
@@ -38,12 +45,9 @@ class Ledger:
     def open_row(self, row: Row, allocatable: Amounts, policy: NodePolicy) -> None:
         """Starts or updates a node: Total and Watermark follow what it reports; promises on it stay as they are."""
         self.columns.grow_to(row + 1)
-        for resource, (amount, system, ppm) in enumerate(
-            zip(allocatable, policy.system, (policy.watermark_cpu_ppm, policy.watermark_memory_ppm), strict=True)
-        ):
-            total = max(amount - system, 0)
-            self.columns.total[resource, row] = total
-            self.columns.watermark[resource, row] = total * ppm // _PPM
+        total, watermark = totals_of(allocatable, policy)
+        self.columns.total[:, row] = total
+        self.columns.watermark[:, row] = watermark
 
     def close_row(self, row: Row) -> None:
         """Ends a node: the row is all zero afterwards, whatever was promised on it."""
@@ -81,6 +85,24 @@ class Ledger:
             for resource in (CPU, MEMORY):
                 if new[resource] != old[resource]:
                     column[resource, row] += new[resource] - old[resource]
+
+    def restate(
+        self,
+        row: Row,
+        *,
+        reserved: Amounts,
+        buffer: Amounts,
+        capacity_pressure: Amounts,
+        pressure_accounted_for: Amounts,
+        held: Int64,
+    ) -> None:
+        """The node's sums as they were worked out anew; for audits alone. `held` has shape (resources,)."""
+        columns = self.columns
+        columns.reserved[:, row] = reserved
+        columns.buffer[:, row] = buffer
+        columns.capacity_pressure[:, row] = capacity_pressure
+        columns.pressure_accounted_for[:, row] = pressure_accounted_for
+        columns.held[:, row] = held
 
     def numbers(self, row: Row) -> NodeNumbers:
         """The six numbers of the node, and what is held there."""

@@ -46,5 +46,5 @@ def bounds_changed(account: Account, *, minimum: Amounts, maximum: Amounts) -> A
 
 
 def use_changed(account: Account, using: Amounts) -> Account:
-    """The use of a pod that does not scale changed: Reserved follows it."""
-    return replace(account, reserved=using)
+    """The use of a pod that does not scale changed: Reserved follows it, and nothing is uncertain."""
+    return replace(account, reserved=using, buffer=NOTHING)

@@ -119,6 +119,31 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True)
+class PodAudited:
+    """A pod as a GET of the audit found it, after the picture was found to differ: it is taken as it is here.
+
+    Ignored where the picture has a newer version, or knows that the pod is gone.
+    """
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDoubted:
+    """Something is wrong with the books of the node: nothing new is placed there until it has been audited."""
+
+    name: NodeName
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAudited:
+    """The pods of the node are those that the API server has: its sums are worked out anew, and it is doubted no more."""
+
+    name: NodeName
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """Everything has been listed once: what comes now is news."""
 
@@ -279,6 +304,7 @@ class NodeRemoved:
     detail: str
 
 
+AuditEvent = PodAudited | NodeDoubted | NodeAudited
 DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved
 SteeringEvent = PodsSteered | SteerEnded
 PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping
@@ -308,6 +334,6 @@ OtherEvent = (
     | Synced
     | VerticalEvent
 )
-Event = OtherEvent | PreemptionEvent | DrainEvent | SteeringEvent
+Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent | SteeringEvent
 #: What feeds give out; the world takes the first kind.
 FeedEvent = Event | SurroundingEvent

@@ -58,6 +58,7 @@ class Reason(IntEnum):
     NODE_FEATURES = 43
     GATED = 44
     ROOM_NOT_ON_RECORD = 45
+    NODE_QUARANTINED = 46
 
 
 class Meaning(NamedTuple):
@@ -145,5 +146,8 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.GATED: Meaning("gated", "Slackwater: the pod waits for the victims of its preemption to leave", False),
     Reason.ROOM_NOT_ON_RECORD: Meaning(
         "room_not_on_record", "Slackwater: room that others gave back is not on record as free yet", True
+    ),
+    Reason.NODE_QUARANTINED: Meaning(
+        "node_quarantined", "Slackwater: the node's books do not add up, so nothing new is placed there until they do", False
     ),
 }

@@ -2,12 +2,16 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event, FeedEvent
+from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, NodeGroup
+from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+
+Listed = TypeVar("Listed", covariant=True)  # noqa: PLC0105  # frozen
 
 ProviderErrorKind = InstanceErrorKind | Literal["conflict", "limit", "gone", "unknown"]
 
@@ -185,3 +189,32 @@ class Explain(Protocol):
     """
 
     async def __call__(self, what: Explained, namespace: str, name: str, /) -> bytes: ...
+
+
+class TruthUnknown(Exception):
+    """The API server did not say how something is: refused, no answer in time, or nothing that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[Listed]):
+    """A part of a list: `version` is that of the whole list; `unreadable` are UID and name of objects that cannot be
+    read."""
+
+    version: int
+    objects: Sequence[Listed]
+    unreadable: Sequence[tuple[str, str]] = ()
+
+
+class Truth(Protocol):
+    """Nodes and pods as the API server has them. Raises `TruthUnknown` only. `timeout_seconds` is for each call it makes.
+
+    Iterate a list within `contextlib.aclosing`; it comes in parts of a few ms of work, at least one.
+    """
+
+    def nodes(self, *, timeout_seconds: float) -> AsyncGenerator[Listing[Node], None]: ...
+
+    def pods(self, *, timeout_seconds: float) -> AsyncGenerator[Listing[Pod], None]: ...
+
+    async def node(self, name: NodeName, *, timeout_seconds: float) -> Node | None: ...
+
+    async def pod(self, key: PodKey, *, timeout_seconds: float) -> Pod | None: ...

@@ -10,6 +10,7 @@ Taking a change costs about 20 µs for each pod; a large part of the cluster at 
 pods), and so is a picture whose kinds read other labels than before. Deliberately absent: how changes are noticed.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -55,6 +56,8 @@ class Mirror:
         self._place: dict[PodUid, NodeName] = {}
         #: Of the pods that have a place, those of a negative priority.
         self._negative: dict[PodUid, None] = {}
+        #: Of all that have a place: how many of each priority.
+        self._priorities: Counter[int] = Counter()
         self._free: dict[Row, None] = {}
         self._strangers: Sequence[Pod] = ()
         self._kinds_at_first = 0
@@ -77,6 +80,10 @@ class Mirror:
             if tenant.pod.priority < priority and node in self._nodes:
                 found.append((tenant.kind, self.row_of(node)))
         return found
+
+    def lowest_priority(self, at_least: int) -> int | None:
+        """Of the pods that have a place, those below `at_least` left out; None where there are none."""
+        return min((found for found, pods in self._priorities.items() if pods and found >= at_least), default=None)
 
     @property
     def nodes(self) -> Mapping[NodeName, Node]:
@@ -176,6 +183,7 @@ class Mirror:
         self._negative.pop(uid, None)
         guests = self._guests[node]
         tenant = guests.pop(uid)
+        self._priorities[tenant.pod.priority] -= 1
         if not guests:
             del self._guests[node]
         return (tenant.kind, self.row_of(node), -1) if node in self._nodes else None
@@ -187,6 +195,7 @@ class Mirror:
             return False
         self._place[pod.uid] = pod.node
         self._guests.setdefault(pod.node, {})[pod.uid] = Tenant(pod, kind)
+        self._priorities[pod.priority] += 1
         if pod.priority < 0:
             self._negative[pod.uid] = None
         return True

@@ -6,6 +6,7 @@ from slackwater.model.columns import Mask
 from slackwater.model.kinds import Kind
 from slackwater.simulate.node_rules import admitting
 from slackwater.world.nodes import NodeTable
+from slackwater.world.quarantine import Quarantine
 
 #: Kinds whose node masks are kept: 5 kB each at 5,000 nodes.
 _MAX_MASKS: Final = 256
@@ -14,8 +15,9 @@ _MAX_MASKS: Final = 256
 class AdmittingRows:
     """Masks by kind."""
 
-    def __init__(self, nodes: NodeTable) -> None:
+    def __init__(self, nodes: NodeTable, quarantine: Quarantine) -> None:
         self._nodes = nodes
+        self._quarantine = quarantine
         #: The mask, and the node table's version that it was true of.
         self._masks: dict[Kind, tuple[int, Mask]] = {}
 
@@ -28,5 +30,8 @@ class AdmittingRows:
         if len(self._masks) >= _MAX_MASKS:
             self._masks.clear()
         mask = admitting(kind, self._nodes.facts)
+        if len(self._quarantine):
+            mask = mask.copy()
+            mask[self._quarantine.rows] = False
         self._masks[kind] = (version, mask)
         return mask

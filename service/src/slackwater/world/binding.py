@@ -37,6 +37,7 @@ class Binding:
     def __init__(self, books: Books) -> None:
         self._ledger = books.ledger
         self._nodes = books.nodes
+        self._quarantine = books.quarantine
         self._pods = books.pods
         self._claims = books.claims
         self._holds = books.holds
@@ -74,6 +75,8 @@ class Binding:
             return Reason.POD_UNKNOWN
         if claim is not None:
             return Reason.OK if claim.node == node else Reason.POD_BOUND_ELSEWHERE
+        if node in self._quarantine:
+            return Reason.NODE_QUARANTINED
         return Reason.OK if node in self._nodes.row_of else Reason.NODE_UNKNOWN
 
     def _reserve(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> Reason:

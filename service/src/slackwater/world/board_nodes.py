@@ -33,6 +33,7 @@ _COLUMNS: Final = (
 LINES: Final = (*(f"{resource}.{name}" for resource in RESOURCES for name, _ in _COLUMNS), "pods", "flags")
 NOT_READY: Final = 1
 CORDONED: Final = 2
+QUARANTINED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ def take_nodes(world: World, before: NodeBoard | None) -> NodeBoard:
     same = before is not None and before.version == version
     if same and before is not None and _unchanged(before.nodes, nodes):
         names, groups, group = before.names, before.groups, before.group
-        flags = before.numbers[-1]
+        flags = before.numbers[-1] & ~QUARANTINED
     else:
         names = [node.name for node in nodes]
         labels = [node.labels.get(NODE_GROUP, "") for node in nodes]
@@ -63,6 +64,7 @@ def take_nodes(world: World, before: NodeBoard | None) -> NodeBoard:
         index = {label: number for number, label in enumerate(groups)}
         group = [index[label] for label in labels]
         flags = np.array([NOT_READY * (not node.ready) + CORDONED * node.unschedulable for node in nodes], np.int64)
+    flags = flags | QUARANTINED * np.isin(rows, world.quarantine.rows)
     columns = world.ledger.columns
     amounts = [getattr(columns, column)[r, rows] for r in range(len(RESOURCES)) for _, column in _COLUMNS]
     pods = np.array([world.claims.count_on(name) for name in names], np.int64)

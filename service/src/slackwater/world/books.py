@@ -19,6 +19,7 @@ from slackwater.world.holds import Holds
 from slackwater.world.nodes import NodeTable
 from slackwater.world.nominated_room import NominatedRoom
 from slackwater.world.pods import PodTable
+from slackwater.world.quarantine import Quarantine
 from slackwater.world.refusals import Refusals
 from slackwater.world.standings import Standings
 from slackwater.world.starvation import Starvation
@@ -31,6 +32,7 @@ class Books:
 
     ledger: Ledger
     nodes: NodeTable
+    quarantine: Quarantine
     admitting: AdmittingRows
     pods: PodTable
     annotations: PermitAnnotations
@@ -50,12 +52,13 @@ def opened(nodes: NodePolicy, claim_ended: Callable[[PodUid, Claim], None]) -> B
     """Empty books. `claim_ended` is told of each claim that ends."""
     ledger = Ledger()
     table = NodeTable(ledger, nodes)
-    annotations = PermitAnnotations()
+    annotations, quarantine = PermitAnnotations(), Quarantine(table)
     holds = Holds(ledger, table)
     return Books(
         ledger=ledger,
         nodes=table,
-        admitting=AdmittingRows(table),
+        quarantine=quarantine,
+        admitting=AdmittingRows(table, quarantine),
         pods=PodTable(),
         annotations=annotations,
         standings=Standings(annotations),

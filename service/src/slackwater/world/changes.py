@@ -21,7 +21,9 @@ from slackwater.world.world import World
 class ChangeCollector:
     """Watches one world for one reader, from its making until `stop`."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, quarantined_too: bool = False) -> None:
+        """`quarantined_too`: nodes in quarantine are told as they are; else as cordoned, so that no plan counts on them."""
+        self._quarantined_too = quarantined_too
         self._world = world
         self._pods: set[PodUid] = set()
         self._nodes: set[NodeName] = set()
@@ -88,6 +90,8 @@ class ChangeCollector:
     def _node(self, name: NodeName) -> Node | None:
         row = self._world.nodes.row_of.get(name)
         node = None if row is None else self._world.nodes.by_row[row]
+        if node is not None and name in self._world.quarantine and not self._quarantined_too:
+            node = replace(node, unschedulable=True)
         system = self._world.policy.nodes.system
         if node is None or system == NOTHING:
             return node

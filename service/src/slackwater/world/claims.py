@@ -120,6 +120,11 @@ class Claims:
             self.shares.release(row, claim.priority, claim.account.reserved)
             self._nodes.count_vertical(row, -claim.vertical)
 
+    def place_again(self, name: NodeName, row: Row) -> None:
+        """Where the claims of a node count is worked out anew, without counting them; for audits alone."""
+        for uid in self._by_node.get(name, ()):
+            self.placed[uid] = PlacedPod(row=row, reserved=self._claims[uid].account.reserved)
+
     def _admit(self, uid: PodUid, claim: Claim, row: Row) -> None:
         self._ledger.admit(row, claim.account)
         self.shares.admit(row, claim.priority, claim.account.reserved)

@@ -21,6 +21,7 @@ from slackwater.world.claims import Claim
 from slackwater.world.dump_vertical import VerticalDump, take_vertical, vertical_document
 from slackwater.world.holds import Hold
 from slackwater.world.preempting import Preemption
+from slackwater.world.quarantine import Quarantined
 from slackwater.world.starvation import Starved
 from slackwater.world.world import World
 
@@ -45,6 +46,7 @@ class Dump:
     denials: Sequence[tuple[PodUid, NodeName, float, bool]]
     budgets: Sequence[DisruptionBudget]
     preemptions: Sequence[tuple[PodUid, Preemption]]
+    quarantine: Sequence[tuple[NodeName, Quarantined]]
     vertical: VerticalDump
 
 
@@ -65,6 +67,7 @@ def take(world: World, now: Instant) -> Dump:
         denials=world.denials.left(now),
         budgets=list(world.budgets),
         preemptions=[(uid, replace(found, waiting=set(found.waiting))) for uid, found in world.preemptions.items()],
+        quarantine=list(world.quarantine.items()),
         vertical=take_vertical(world, now),
     )
 
@@ -91,6 +94,10 @@ def document(dump: Dump) -> dict[str, Any]:
         "denials": [
             {"uid": uid, "node": node, "endsInSeconds": round(seconds, 3), "forRoom": for_room}
             for uid, node, seconds, for_room in sorted(dump.denials)
+        ],
+        "quarantine": [
+            {"node": name, "why": found.why, "sinceSeconds": round(dump.now - found.since, 3)}
+            for name, found in sorted(dump.quarantine)
         ],
         "gates": [
             _gate(dump.now, uid, preemption)

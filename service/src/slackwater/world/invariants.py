@@ -1,51 +1,46 @@
-"""What always holds. Tests call `violations` after every step; production samples it."""
+"""What always holds. Tests call `violations` after every step; production samples `sums.wrong_on`, a few nodes at a time."""
 
 import numpy as np
 
-from slackwater.model.columns import SCHEMA, NodeColumns
-from slackwater.model.resources import NOTHING
+from slackwater.ledger.account import Account
+from slackwater.model.columns import SCHEMA, Int64, NodeColumns
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.world.sums import SUMMED, not_zero, wrong_held, wrong_on
 from slackwater.world.world import World
 
 
 def violations(world: World) -> list[str]:
     """One sentence for each invariant that does not hold; empty when all do."""
-    return [*_sums(world), *_signs(world), *_records(world)]
+    found = [str(each) for name in world.nodes.row_of for each in wrong_on(world, name)]
+    found += map(str, wrong_held(world))
+    found += [f"{column}: a free row is not zero" for column in not_zero(world)]
+    return [*found, *_claims(world), *_signs(world), *_records(world)]
 
 
-def _sums(world: World) -> list[str]:
-    """What pods count for adds up over the pods of a node, held over the holds; a free row is all zero."""
+def _claims(world: World) -> list[str]:
+    """Every claim is of the node that it names, and those of nodes that are not there count nowhere."""
     want = NodeColumns(world.ledger.columns.n_rows)
+    found = []
     for uid, claim in world.claims.copy().items():
-        row = world.nodes.row_of.get(claim.node)
-        placed = world.claims.placed.get(uid)
+        row, placed = world.nodes.row_of.get(claim.node), world.claims.placed.get(uid)
         if (row is None) != (placed is None) or (placed is not None and placed.row != row):
-            return [f"pod {claim.key}: placed {placed}, want row {row} of node {claim.node}"]
-        if row is not None:
-            want.reserved[:, row] += claim.account.reserved
-            want.buffer[:, row] += claim.account.buffer
-            want.capacity_pressure[:, row] += claim.account.capacity_pressure
-            want.pressure_accounted_for[:, row] += claim.account.accounted_for
-    for _, hold in world.holds:
-        for r, amount in enumerate(hold.amounts):
-            want.held[r, hold.counted] += amount
-    free = np.array([node is None for node in world.nodes.by_row], np.bool_)
-    found = _shared(world, want)
-    for column in SCHEMA:
-        have = getattr(world.ledger.columns, column.name)[:, : want.n_rows]
-        if column.name not in {"total", "watermark"}:
-            for differing in np.flatnonzero((have != getattr(want, column.name)[:, : want.n_rows]).any(axis=0)):
-                at = int(differing)
-                wanted = getattr(want, column.name)[:, at].tolist()
-                found.append(f"node {_name(world, at)}: {column.name} {have[:, at].tolist()}, want {wanted}")
-        if have[:, : len(free)][:, free].any():
-            found.append(f"{column.name}: a free row is not zero")
-    return found
+            found.append(f"pod {claim.key}: placed {placed}, want row {row} of node {claim.node}")
+        elif row is not None:
+            for column, amounts in zip(SUMMED, _parts(claim.account), strict=True):
+                getattr(want, column)[:, row] += amounts
+    columns = world.ledger.columns
+    sums = [f"{name}: not the sum over the claims" for name in SUMMED if _differ(getattr(columns, name), getattr(want, name))]
+    shared = _differ(world.claims.shares.total(want.n_rows), want.reserved)
+    return [*found, *sums, *(["reserved by priority: not the sum over the claims"] if shared else [])]
 
 
-def _shared(world: World, want: NodeColumns) -> list[str]:
-    """What is Reserved for each priority adds up too."""
-    differ = (world.claims.shares.total(want.n_rows) != want.reserved[:, : want.n_rows]).any()
-    return ["reserved by priority: not the sum over the pods"] if differ else []
+def _parts(account: Account) -> tuple[Amounts, ...]:
+    return account.reserved, account.buffer, account.capacity_pressure, account.accounted_for
+
+
+def _differ(have: Int64, want: Int64) -> bool:
+    n_rows = min(have.shape[1], want.shape[1])
+    return not np.array_equal(have[:, :n_rows], want[:, :n_rows])
 
 
 def _signs(world: World) -> list[str]:
@@ -63,8 +58,3 @@ def _records(world: World) -> list[str]:
         for uid, claim in world.claims.copy().items()
         if records.excess(uid) != marked.get(uid, NOTHING)
     ]
-
-
-def _name(world: World, row: int) -> str:
-    node = world.nodes.by_row[row]
-    return "(free row)" if node is None else node.name

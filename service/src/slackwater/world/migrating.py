@@ -98,6 +98,18 @@ class Migrating:
     def _enter(self, move: Move) -> None:
         self.put_move(move)
         self._hold_landing(move)
+        self._expect(move)
+
+    def _expect(self, move: Move) -> None:
+        """A target counts what its source may still grow to, as far as anybody knows."""
+        source = None if move.pod is None else self._claims.get(move.pod)
+        self._standings.arriving[move.key] = move.amounts if source is None else source.account.reserved
+        for uid in self._standings.of_machine(move.machine):
+            claim, pod, standing = self._claims.get(uid), self._pods.get(uid), self._standings.get(uid)
+            if claim is not None and pod is not None and standing is not None and standing.heard_at is None:
+                ref = standing.vertical.migration
+                if ref is not None and ref.role == "target" and ref.name == move.key.name:
+                    self._claims.recount(uid, self._standings.expecting(claim.account, pod))
 
     def _hold_landing(self, move: Move) -> None:
         row = None if move.landing is None else self._nodes.row_of.get(move.landing)
@@ -112,6 +124,7 @@ class Migrating:
             account = claim.account
             counted = account.reserved.minus(account.buffer).plus(account.capacity_pressure)
             self._claims.recount(uid, replace(account, accounted_for=counted))
+            self._expect(self.moves[self._by_source[uid]])
 
     # --- how it goes on ---------------------------------------------------------------------------------------------------
 
@@ -198,6 +211,7 @@ class Migrating:
         move = self.moves.get(key)
         if move is not None:
             self._leave(move)
+        self._standings.arriving.pop(key, None)
 
     def _about_to_go(self, source: Pod) -> None:
         """Its machine has arrived elsewhere, and it still counts: nobody else has to leave for the pressure that it is."""
@@ -209,6 +223,8 @@ class Migrating:
         """The move is over, however: nothing is held any more. With `relieving` its source is about to go, and what it accounts
         for goes with it; else nothing is accounted for."""
         del self.moves[move.key]
+        if move.key not in self.objects:
+            self._standings.arriving.pop(move.key, None)
         self._holds.drop(_holder(move.key))
         # Somebody may have asked for another migration of the same machine: then that one goes on.
         other = next((other for other in self.moves.values() if other.machine == move.machine), None)
@@ -280,8 +296,7 @@ class Migrating:
             return
         self._claims.recount(pod.uid, migration_found(claim.account))
         move.pod, move.source, move.amounts = pod.uid, claim.node, _in_use(pod, claim.account)
-        self._by_source[pod.uid] = move.key
-        self._hold_landing(move)
+        self._enter(move)
 
     def pod_gone(self, uid: PodUid) -> None:
         """The pod counts no more. A source that is gone leaves the move to its object; a target may come anew."""
@@ -323,6 +338,7 @@ class Migrating:
     def put_move(self, move: Move) -> None:
         """A move as a dump tells it; what is held for it is told there too."""
         self.moves[move.key] = move
+        self._standings.arriving[move.key] = move.amounts
         self._by_machine[move.machine] = move.key
         if move.pod is not None:
             self._by_source[move.pod] = move.key

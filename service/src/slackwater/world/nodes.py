@@ -21,7 +21,7 @@ class NodeTable:
 
     def __init__(self, ledger: Ledger, policy: NodePolicy) -> None:
         self._ledger = ledger
-        self._policy = policy
+        self.policy = policy
         self._free: list[Row] = []
         self._vertical: dict[Row, int] = {}
         #: Rows where room appeared since somebody last cleared this: who waits for room looks here.
@@ -81,12 +81,25 @@ class NodeTable:
     def _open(self, row: Row, node: Node) -> bool:
         self._ledger.columns.grow_to(row + 1)
         before = self._ledger.columns.total[:, row].copy()
-        self._ledger.open_row(row, node.allocatable, self._policy)
+        self._ledger.open_row(row, node.allocatable, self.policy)
         self.count_vertical(row, 0)
         grown = bool((self._ledger.columns.total[:, row] > before).any())
         if grown:
             self.room_appeared(row)
         return grown
+
+    def open_again(self, name: NodeName) -> None:
+        """Its Total and Watermark are worked out anew from what it reports; for audits alone."""
+        row = self.row_of[name]
+        node = self.by_row[row]
+        if node is not None:
+            self._open(row, node)
+
+    def rules_changed(self, name: NodeName) -> None:
+        """Which pods may go to the node has changed, by other word than its own."""
+        self.rules_version += 1
+        for noted in self.changed:
+            noted.add(name)
 
     def room_appeared(self, rows: "Row | Rows") -> None:
         """What was refused there for lack of room may be asked again. `rows` are distinct."""
@@ -96,7 +109,7 @@ class NodeTable:
     def count_vertical(self, row: Row, change: int) -> None:
         """So many more pods count there by other amounts than kube-scheduler's."""
         self._vertical[row] = self._vertical.get(row, 0) + change
-        self.stricter[row] = any(self._policy.system) or self._vertical[row] > 0
+        self.stricter[row] = any(self.policy.system) or self._vertical[row] > 0
 
     def drop(self, name: NodeName) -> Row | None:
         """Forgets a node and closes its row; None where it was not known."""
@@ -117,7 +130,7 @@ class NodeTable:
 
     def set_policy(self, policy: NodePolicy) -> None:
         """Recomputes Total and Watermark of every node."""
-        self._policy = policy
+        self.policy = policy
         for row, node in enumerate(self.by_row):
             if node is not None:
                 self._open(Row(row), node)

@@ -25,13 +25,14 @@ from slackwater.world.preemptors import Preemptors
 class Seen:
     """What filter would look at for a pod now. `reason` is what of the pod itself has it refused, OK where nothing does.
 
-    `denied`: nodes where its bind was refused a moment ago. `waits_for`: victims of its preemption. `only_on`: where its bind,
-    or its migration, has its room. `columns` are a copy, in which the pod's own hold and room of less important preemptors are
-    free.
+    `denied`: nodes where its bind was refused a moment ago. `quarantined`: nodes whose books are in doubt. `waits_for`: victims
+    of its preemption. `only_on`: where its bind, or its migration, has its room. `columns` are a copy, in which the pod's own
+    hold and room of less important preemptors are free.
     """
 
     reason: Reason
     denied: frozenset[NodeName]
+    quarantined: frozenset[NodeName]
     waits_for: tuple[str, ...]
     only_on: NodeName | None
     columns: NodeColumns
@@ -57,9 +58,11 @@ class Placing:
         self._claims = books.claims
         self._holds = books.holds
         self._denials = books.denials
+        self._standings = books.standings
         self._starvation = books.starvation
         self._refusals = books.refusals
         self._admitting = books.admitting
+        self._quarantine = books.quarantine
         self._room = books.room
         self._tally = books.tally
         self._migrating = migrating
@@ -120,7 +123,7 @@ class Placing:
             pod.uid,
             pod.key,
             rows,
-            pod.need,
+            self._standings.need(pod),
             Instant(now + seconds),
             everywhere=everywhere,
             bind_may_come=not policy.binds,
@@ -159,6 +162,8 @@ class Placing:
             self._leave_to_records(pod, rows, codes)
         for name in self._denials.nodes_denied(pod.uid, now):
             codes[(rows == self._nodes.row_of[name]) & (codes == Reason.OK)] = Reason.BIND_DENIED
+        if len(self._quarantine):
+            codes[np.isin(rows, self._quarantine.rows)] = Reason.NODE_QUARANTINED
         if len(rows) and rows.min() < 0:
             codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
         return codes
@@ -190,6 +195,7 @@ class Placing:
         return Seen(
             reason=reason,
             denied=frozenset(node for of, node, _, _ in self._denials.left(now) if of == uid),
+            quarantined=frozenset(name for name, _ in self._quarantine.items()),
             waits_for=self._preemptions.waits_for(uid),
             only_on=only_on,
             columns=columns,

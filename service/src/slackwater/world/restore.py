@@ -78,6 +78,8 @@ class _Restoring:
             self._denial(entry)
         for entry in self._document["nominations"]:
             self._nomination(entry)
+        for entry in self._document["quarantine"]:
+            world.quarantine.put(NodeName(entry["node"]), entry["why"], Instant(self._now - entry["sinceSeconds"]))
         self._migrations()
         world.nodes.freed.clear()
         world.ceilings.settled.clear()

@@ -4,13 +4,14 @@ Kept as claims come and go, so that a preemptor's search costs some numpy operat
 many pods there are. It is a bound, not a choice: which of the pods may be taken is looked at where it matters.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
 from slackwater.model.columns import Int64, Rows, vertical
 from slackwater.model.ids import Row
-from slackwater.model.resources import NOTHING, RESOURCES, Amounts
+from slackwater.model.resources import NOTHING, RESOURCES, Amounts, amounts_of
 
 #: Above each priority: not even all pods of lower priority would make room.
 NEVER: Final = np.iinfo(np.int64).max
@@ -44,6 +45,21 @@ class Shares:
         for resource, amount in enumerate(difference):
             if amount:
                 column[resource, row] += amount
+
+    def on(self, row: Row) -> dict[int, Amounts]:
+        """What is Reserved on the row, by priority; those of which nothing is are left out."""
+        known = ((priority, column) for priority, column in self._reserved.items() if row < column.shape[1])
+        return {priority: amounts_of(column[:, row].tolist()) for priority, column in known if column[:, row].any()}
+
+    def restate(self, row: Row, by_priority: Mapping[int, Amounts]) -> None:
+        """What is Reserved on the row, worked out anew."""
+        for priority in {*self._reserved, *by_priority}:
+            column = self._reserved.get(priority)
+            if column is None or row >= column.shape[1]:
+                if priority not in by_priority:
+                    continue
+                column = self._reserved[priority] = _grown(column, row)
+            column[:, row] = by_priority.get(priority, NOTHING)
 
     def levels(self, wanted: Amounts, free: Int64, rows: Rows, *, below: int) -> Int64:
         """For each row the lowest priority of which, and of all lower ones, pods have to leave so that `wanted` fits; shape

@@ -57,6 +57,8 @@ class Standings:
         self._of_machine: dict[PodKey, dict[PodUid, None]] = {}
         #: What a restart would count, as last worked out: each request asks for it several times.
         self._restored: dict[PodUid, tuple[Vertical, str | None, str, Account]] = {}
+        #: By the name of a migration: what its source was permitted, and may not have grown to before it leaves.
+        self.arriving: dict[PodKey, Amounts] = {}
         #: Until everything was listed once: what stands on record then was written by a former process.
         self.listing = True
         #: Of this process, on what it writes: above all that it found.
@@ -105,7 +107,24 @@ class Standings:
         if pod.vertical is None:
             return ordinary_account(pod.kind.requests)
         self._begin(pod, pod.vertical, exact=True)
-        return _placed_account(pod.vertical)
+        return self.expecting(_placed_account(pod.vertical), pod)
+
+    def expecting(self, account: Account, pod: Pod) -> Account:
+        """The target of a migration also counts what its machine may have by the time it arrives, as Buffer until its agent
+        is heard here."""
+        certain = account.reserved.minus(account.buffer)
+        reserved = certain.at_least(self._arriving(pod))
+        return replace(account, reserved=reserved, buffer=reserved.minus(certain))
+
+    def _arriving(self, pod: Pod) -> Amounts:
+        vertical = pod.vertical
+        if vertical is None or vertical.migration is None or not (vertical.scaling and _is_target(vertical)):
+            return NOTHING
+        return self.arriving.get(PodKey(pod.key.namespace, vertical.migration.name), NOTHING)
+
+    def need(self, pod: Pod) -> Amounts:
+        """What the pod will count for where it is placed."""
+        return pod.need.at_least(self._arriving(pod))
 
     def found(self, pod: Pod, *, scheduler_name: str) -> Account:
         """The pod was found bound: before our time, or behind our back."""
@@ -116,7 +135,8 @@ class Standings:
         standing = self._standings[pod.uid]
         standing.fenced = not self.listing or not vertical.scaling or _is_target(vertical)
         standing.found_on = self._annotations.place_of(pod).text
-        return self._restored_account(pod, vertical, standing.found_on, scheduler_name)
+        account = self._restored_account(pod, vertical, standing.found_on, scheduler_name)
+        return self.expecting(account, pod) if _is_target(vertical) else account
 
     def _found_again(self, pod: Pod, vertical: Vertical, standing: Standing, scheduler_name: str) -> Account:
         """Nobody has been heard yet, and the pod or its machine says something else than before."""
@@ -196,9 +216,12 @@ class Standings:
         if not standing.exact and standing.heard_at is None:
             found = self._found_again(pod, vertical, standing, scheduler_name)
             return found if account.accounted_for == NOTHING else migration_found(found)
-        if before == vertical:
-            return account
-        return _resized(before, standing, account) if vertical.resizing is not None else _followed(before, vertical, account)
+        if before != vertical:
+            resized = vertical.resizing is not None
+            account = _resized(before, standing, account) if resized else _followed(before, vertical, account)
+            if _is_target(vertical) and standing.heard_at is None:
+                account = self.expecting(account, pod)
+        return account
 
 
 def _is_target(vertical: Vertical) -> bool:

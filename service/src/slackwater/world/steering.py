@@ -54,6 +54,7 @@ class Steering:
         self._nodes = books.nodes
         self._pods = books.pods
         self._claims = books.claims
+        self._standings = books.standings
         self._holds = books.holds
         self._room = books.room
         self._denials = books.denials
@@ -189,9 +190,9 @@ class Steering:
             return None
         rows: Rows = np.array([row], np.intp)
         with self._room.beside(pod.priority):
-            if judge_ledger(pod.need, self._ledger.columns, rows)[0] != Reason.OK:
+            if judge_ledger(self._standings.need(pod), self._ledger.columns, rows)[0] != Reason.OK:
                 return None
-        self._holds.put(pod.uid, pod.key, rows, pod.need, Instant(now + policy.steering.hold_seconds))
+        self._holds.put(pod.uid, pod.key, rows, self._standings.need(pod), Instant(now + policy.steering.hold_seconds))
         self._told[pod.uid] = _Told(pick.node, now)
         self._tries[pod.uid] = self._tries.get(pod.uid, 0) + 1
         self._unwritten += 1

@@ -10,14 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import Effect, ReadPod, Touch
 from slackwater.model.events import (
+    AuditEvent,
     BindEnded,
     BudgetGone,
     BudgetSeen,
     DrainEvent,
     Event,
+    NodeAudited,
+    NodeDoubted,
     NodeGone,
     NodeSeen,
     OtherEvent,
+    PodAudited,
     PodGone,
     PodRead,
     PodSeen,
@@ -32,6 +36,8 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.reasons import Reason
 from slackwater.model.snapshot import Snapshot
+from slackwater.world.adopting import Adopting
+from slackwater.world.auditing import Auditing
 from slackwater.world.binding import BindAnswer, Binding
 from slackwater.world.books import Books, opened
 from slackwater.world.ceilings import Ceilings
@@ -39,7 +45,6 @@ from slackwater.world.claims import Claim
 from slackwater.world.conditions import Conditions
 from slackwater.world.contradictions import Contradictions
 from slackwater.world.gatekeeping import Gatekeeper
-from slackwater.world.holds import former
 from slackwater.world.migrating import Migrating
 from slackwater.world.nominating import Nominations
 from slackwater.world.occupants import Occupants
@@ -51,6 +56,7 @@ from slackwater.world.preemptors import Preemptors
 from slackwater.world.proposals import Kept, Proposals
 from slackwater.world.removals import Removals
 from slackwater.world.steering import Steering
+from slackwater.world.sums import orphans_on
 from slackwater.world.vertical_events import VerticalEvents
 
 
@@ -75,6 +81,7 @@ class World:
         self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
         self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
         self._contradictions = Contradictions(books)
+        self._auditing = Auditing(books)
         self._binding = Binding(books)
         occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
         self._preemptors = Preemptors(books, occupants, self.preemptions)
@@ -93,6 +100,7 @@ class World:
             preemptors=self._preemptors,
             preemptions=self.preemptions,
         )
+        self._adopting = Adopting(books)
         self.steering = Steering(books, preemptions=self.preemptions)
         self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
         self._nominations = Nominations(books, placing=self._placing)
@@ -103,6 +111,7 @@ class World:
         self.tally = books.tally
         self.ledger = books.ledger
         self.nodes = books.nodes
+        self.quarantine = books.quarantine
         self.pods = books.pods
         self.annotations = books.annotations
         self.standings = books.standings
@@ -125,7 +134,10 @@ class World:
         if isinstance(event, SteeringEvent):
             self._gatekeeper.judge_soon(getattr(event, "unfit", ()), now)
             return self.steering.apply(event, self.policy, now)
-        effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
+        if isinstance(event, AuditEvent):
+            effects = self._audited(event, now)
+        else:
+            effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
         return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
 
     def _applied(self, event: OtherEvent, now: Instant) -> list[Effect]:  # noqa: C901, PLR0911  # one case for each event
@@ -182,6 +194,7 @@ class World:
     def _node_gone(self, name: NodeName) -> None:
         row = self.nodes.row_of.get(name)
         self.preemptions.node_gone(name)
+        self.quarantine.lift(name)
         if row is not None:
             self.claims.node_closing(name)
             self.holds.node_closing(row)
@@ -195,6 +208,10 @@ class World:
             return self._let_go(pod.uid, now)
         if pod.node is not None:
             return self._seen_bound(pod, pod.node, now)
+        claim = self.claims.get(pod.uid)
+        if claim is not None and pod.vertical is not None:  # its bind is on its way, and it asks for something else by now
+            self._adopting.recount(pod, claim, self.policy)
+            self.ceilings.recorded(pod.uid)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
         self._proposals.nominated(pod, self.policy, now)
@@ -205,21 +222,7 @@ class World:
         return []
 
     def _seen_bound(self, pod: Pod, node: NodeName, now: Instant) -> list[Effect]:
-        claim = self.claims.get(pod.uid)
-        if claim is None or claim.node != node:
-            # What the first list shows was bound before our time; afterwards it was bound behind our back, or as we let pass.
-            expected = claim is None and not self.policy.binds and self._let_pass(pod.uid, node)
-            self.tally.confirmed += expected
-            self.tally.adopted += self.synced and not expected
-            self._adopt(pod, node)
-        else:
-            account = self.standings.seen(pod, claim.account, scheduler_name=self.policy.scheduler_name)
-            if account != claim.account:
-                self.claims.recount(pod.uid, account)
-                self._count_over_total(node)
-            if claim.state != "seen":
-                self.tally.confirmed += 1
-                self.claims.settle(pod.uid, "seen", None)
+        self._adopting.shown(pod, node, self.policy, synced=self.synced)
         self._nominations.ended(pod.uid, node)
         self.steering.bound(pod.uid, node, self.policy, now)
         self._forget(pod.uid)
@@ -229,36 +232,11 @@ class World:
         self.migrating.pod_seen(pod, now)
         return self.ceilings.ensure(pod.uid, now)
 
-    def _adopt(self, pod: Pod, node: NodeName) -> None:
-        let_pass = self._let_pass(pod.uid, node)
-        if pod.vertical is not None and not self.policy.binds:
-            self.holds.count_everywhere()
-        self.claims.drop(pod.uid)
-        scheduler_name = self.policy.scheduler_name
-        account = self.standings.placed(pod) if let_pass else self.standings.found(pod, scheduler_name=scheduler_name)
-        priority, vertical = pod.priority, pod.vertical is not None
-        place = Claim(
-            key=pod.key, node=node, account=account, state="seen", deadline=None, priority=priority, vertical=vertical
-        )
-        self.claims.put(pod.uid, place)
-        self._count_over_total(node)
-
-    def _let_pass(self, uid: PodUid, node: NodeName) -> bool:
-        """By our filter; kube-scheduler bound it by itself."""
-        row = self.nodes.row_of.get(node)
-        return row is not None and any(self.holds.covers(name, row) for name in (uid, former(uid)))
-
     def _claim_ended(self, uid: PodUid, claim: Claim) -> None:
         self.preemptions.left(uid)
         if self.standings.forget(uid) is not None:
             self.ceilings.forget(uid, claim.node)
             self.migrating.pod_gone(uid)
-
-    def _count_over_total(self, node: NodeName) -> None:
-        row = self.nodes.row_of.get(node)
-        columns = self.ledger.columns
-        if row is not None and (columns.reserved[:, row] > columns.total[:, row]).any():
-            self.tally.over_total_on[node] = self.tally.over_total_on.get(node, 0) + 1
 
     def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
@@ -270,6 +248,32 @@ class World:
             self.steering.hold_expired(pod.uid, self.policy, now)
             effects += self.refusals.wake_held()
         return effects + self._pod_seen(pod, now, read=True)
+
+    def _audited(self, event: AuditEvent, now: Instant) -> list[Effect]:
+        match event:
+            case PodAudited(pod):
+                return self._pod_audited(pod, now)
+            case NodeDoubted(name, why):
+                self._auditing.doubted(name, why, now)
+                return []
+            case NodeAudited(name):
+                return self._node_audited(name, now)
+
+    def _pod_audited(self, pod: Pod, now: Instant) -> list[Effect]:
+        known, claim = self.pods.get(pod.uid), self.claims.get(pod.uid)
+        if self.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
+            return []
+        effects: list[Effect] = []
+        if pod.node is None and claim is not None and claim.state == "seen":  # nobody can have shown it there
+            self.claims.drop(pod.uid)
+            effects = self.refusals.wake_recent(now)
+        return effects + self._pod_seen(pod, now, read=True)
+
+    def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
+        effects: list[Effect] = []
+        for uid in orphans_on(self, name):
+            effects += self._let_go(uid, now)
+        return effects + (self.refusals.wake_recent(now) if self._auditing.put_in_order(name, now) else [])
 
     def _bind_ended(self, event: BindEnded, now: Instant) -> list[Effect]:
         claim = self.claims.get(event.uid)
@@ -327,8 +331,7 @@ class World:
         return effects + self.removals.tick(self.policy, now)
 
     def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
-        found = ((uid, self.pods.get(uid)) for uid in uids)
-        return [Touch(uid, pod.key, why) for uid, pod in found if pod is not None and pod.node is None]
+        return [Touch(uid, pod.key, why) for uid in uids if (pod := self.pods.get(uid)) is not None and pod.node is None]
 
     def _still_owed(self) -> list[Effect]:
         pending = ((effect, self.pods.get(PodUid(effect.uid))) for effect in self._owed)

@@ -41,7 +41,8 @@ REFUSALS = [
     (
         "scheduler_name: x",
         "scheduler_name: got an unknown key, want one of apiVersion, kind, schedulerName, featureGates, listeners, "
-        "extender, nodes, vertical, migration, preemption, steering, autoscaler, kube, recording (did you mean schedulerName?)",
+        "extender, nodes, vertical, migration, preemption, steering, autoscaler, kube, audit, recording "
+        "(did you mean schedulerName?)",
     ),
     (
         "featureGates: {Foo: true}",

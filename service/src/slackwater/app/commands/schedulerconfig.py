@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slackwater.app.commands.failure import ANSWERED_NO, CommandFailed
@@ -25,6 +26,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--config", metavar="F", help="Slackwater's configuration file; - for stdin")
     parser.add_argument("--kubeconfig", metavar="F", help="path that kube-scheduler reads; without it its Pod's account")
     parser.add_argument("--extender-url", metavar="URL", help="default: the extender listener's address, on loopback")
+    parser.add_argument("--write", metavar="F", help="write it into this file instead of printing it")
     parser.add_argument("--check", metavar="F", help="the file to check; - for stdin")
     parser.add_argument(
         "-o", dest="output", choices=("table", "json"), default="table", help="form of the findings (default: table)"
@@ -34,6 +36,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(args: argparse.Namespace) -> int:
     if args.check is not None:
+        if args.write is not None:
+            raise CommandFailed(["--check and --write: got both, want one of them"])
         return _check(args)
     from slackwater.app.schedulerconfig import generate
     from slackwater.app.settings import SettingsError
@@ -42,8 +46,19 @@ def run(args: argparse.Namespace) -> int:
         text = generate(settings_from(args.config), kubeconfig=args.kubeconfig, extender_url=args.extender_url)
     except SettingsError as err:
         raise CommandFailed([f"{name_of(args.config)}: {problem}" for problem in err.problems]) from err
-    sys.stdout.write(text)
+    if args.write is None:
+        sys.stdout.write(text)
+    else:
+        _write(args.write, text)
     return 0
+
+
+def _write(path: str, text: str) -> None:
+    """For containers that have no shell to send standard output anywhere."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as err:
+        raise CommandFailed([f"{path}: {err.strerror or err}, want a file that can be written"]) from err
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.app.commands.logs import set_up_logs
     from slackwater.app.wiring import serve
     from slackwater.edge.kube.errors import KubeConfigError
-    from slackwater.edge.web.serving import ListenError
+    from slackwater.edge.web.certificates import ListenError
     from slackwater.run.recording import RecordError
 
     set_up_logs(args.log_format or ("console" if sys.stderr.isatty() else "json"))

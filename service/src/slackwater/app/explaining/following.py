@@ -49,7 +49,7 @@ class Following:
         """The mirror, and what it has to take in before it is looked at."""
         self._asked_at = now
         if self._followed is None:
-            self._followed = _Followed(ChangeCollector(self._world), Mirror(), Surroundings())
+            self._followed = _Followed(ChangeCollector(self._world, quarantined_too=True), Mirror(), Surroundings())
         followed, nodes, pods = self._followed, list[NodeChange](), list[PodChange]()
         while len(followed.collector) > _SLICE:
             some = followed.collector.some(_SLICE)

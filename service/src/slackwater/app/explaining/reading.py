@@ -46,6 +46,7 @@ def read_pod(world: World, key: PodKey, now: Instant) -> PodRead:
     word = PodWord(
         reason=reason,
         denied=seen.denied,
+        quarantined=seen.quarantined,
         waits_for=seen.waits_for,
         only_on=seen.only_on,
         detail=pod.vertical_problem or "" if reason is Reason.VERTICAL_UNREADABLE else "",
@@ -74,6 +75,8 @@ def read_node(world: World, name: NodeName, held_back: HeldBack) -> NodeWord:
         }
         for line, resource in enumerate(RESOURCES)
     }
+    if (doubt := dict(world.quarantine.items()).get(name)) is not None:
+        ledger["quarantined"] = doubt.why
     return NodeWord(begun=phase, unneeded_seconds=since, waits=waits, ledger=ledger)
 
 

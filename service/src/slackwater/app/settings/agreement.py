@@ -41,6 +41,7 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _name_conflicts(settings)
     yield from _external_tls_conflicts(settings)
     yield from _slack_name_conflicts(settings)
+    yield from _priority_conflicts(settings)
     yield from _zone_conflicts(settings)
     for index, group in enumerate(settings.autoscaler.node_groups):
         yield from _size_conflicts(group, (*_GROUPS, index))
@@ -120,11 +121,21 @@ def _slack_name_conflicts(settings: Settings) -> Iterator[Conflict]:
     slack = settings.autoscaler.slack
     named: list[tuple[Steps, str]] = [((*at, "groups", index), group.name) for index, group in enumerate(slack.groups)]
     named += [((*at, "schedules", index), schedule.name) for index, schedule in enumerate(slack.schedules)]
+    named += [((*at, "promises", index), promise.name) for index, promise in enumerate(slack.promises)]
     known = {WHOLE_CLUSTER}
     for place, name in named:
         if name in known:
             yield Conflict(reads=((*place, "name"),), seen=show(name), wanted="a name that nothing else of slack has")
         known.add(name)
+
+
+def _priority_conflicts(settings: Settings) -> Iterator[Conflict]:
+    for index, promise in enumerate(settings.autoscaler.slack.promises):
+        place: Steps = ("autoscaler", "slack", "promises", index, "pods")
+        least, most = promise.pods.min_priority, promise.pods.max_priority
+        if least is not None and most is not None and least > most:
+            reads: tuple[Steps, ...] = ((*place, "minPriority"), (*place, "maxPriority"))
+            yield Conflict(reads=reads, seen=str(least), wanted=f"<= {json_path(reads[1])} ({most})")
 
 
 def _zone_conflicts(settings: Settings) -> Iterator[Conflict]:

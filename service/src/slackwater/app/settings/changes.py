@@ -42,6 +42,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("steering", "maxConcurrentWrites"): "restart",
     ("autoscaler",): "restart",
     ("kube",): "restart",
+    ("audit",): "restart",
     ("recording",): "restart",
 }
 

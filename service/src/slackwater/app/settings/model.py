@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from slackwater.app.settings.audit import Audit
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.recording import Recording
 from slackwater.app.settings.section import Section
@@ -59,5 +60,7 @@ class Settings(Section):
     """When nodes are added and removed."""
     kube: Kube = Kube()
     """How much is asked of the API server."""
+    audit: Audit = Audit()
+    """Whether the picture is held against the cluster."""
     recording: Recording = Recording()
     """Whether decisions are written down, to be repeated."""

@@ -9,7 +9,17 @@ from typing import Annotated
 from pydantic import Field
 
 from slackwater.app.settings.section import Section
-from slackwater.app.settings.values import Count, Delay, GroupName, LabelText, Priority, QualifiedName, Quantity, Switch
+from slackwater.app.settings.values import (
+    Count,
+    Delay,
+    GroupName,
+    LabelText,
+    Priority,
+    QualifiedName,
+    Quantity,
+    SchedulerName,
+    Switch,
+)
 from slackwater_protocol.durations import SECOND, Duration
 
 Limits = Annotated[
@@ -46,6 +56,12 @@ class ScaleUp(Section):
     thousand replicas take a while to appear, and one estimate for all is better than many for some."""
     gpu_settle_time: Delay = Field(default=Duration(30 * SECOND), examples=["30s"])
     """The same for pods that ask for a GPU. 30s by default: a wrong estimate is dearer there."""
+    bypassed_scheduler_names: tuple[SchedulerName, ...] | None = Field(default=None, examples=[["slackwater"], []])
+    """Schedulers whose pods count before they were tried; for others a pod counts once its scheduler has said that it fits
+    nowhere, which takes minutes where twenty thousand wait. `schedulerName` alone by default; [] for none. A pod that might
+    get its room by preemption is always waited for."""
+    untried_pod_delay: Delay = Field(default=Duration(5 * SECOND), examples=["5s"])
+    """Duration that such a pod has to be old. 5s by default: the scheduler may be about to find a place for it."""
     max_pods: Count = Field(default=50_000, examples=[50_000, 0])
     """Pods that one loop looks at, the most important and oldest first; 0: no limit. 50000 by default, about two seconds of
     planning."""

@@ -122,6 +122,9 @@ class OpsListener(Section):
     """host:port. Loopback by default, since the state of the whole cluster can be read here."""
     tls: ListenerTLS | None = None
     """TLS of this listener. Unset by default, as it listens on loopback."""
+    client_certificates: Literal["required", "optional"] = Field(default="required", examples=["required", "optional"])
+    """Whether a caller without a client certificate is heard where `tls.clientCAFile` is set: `required`, it is not; or
+    `optional`, it may look and no more. required by default; kubelets' probes and most scrapers show none."""
 
 
 class Listeners(Section):

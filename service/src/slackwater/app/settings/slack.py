@@ -17,8 +17,12 @@ from slackwater.app.settings.values import (
     LabelText,
     Memory,
     Name,
+    Namespace,
+    Percent,
+    Priority,
     QualifiedName,
     Switch,
+    Timeout,
     Weight,
     Width,
 )
@@ -91,6 +95,33 @@ class SlackSchedule(Section):
     """How much."""
 
 
+class PromisedPods(Section):
+    """The pods of a class: those for which all of these hold. Pods of DaemonSets are of none."""
+
+    namespaces: tuple[Namespace, ...] = Field(default=(), examples=[["shop"]])
+    """Their namespace is one of these. Empty by default: any."""
+    labels: Mapping[QualifiedName, LabelText] = Field(default={}, examples=[{"tier": "web"}])
+    """They carry all these labels. Empty by default."""
+    min_priority: Priority | None = Field(default=None, examples=[1000])
+    """Their priority is at least this. Unset by default."""
+    max_priority: Priority | None = Field(default=None, examples=[100000])
+    """Their priority is at most this. Unset by default."""
+
+
+class SlackPromise(Section):
+    """How soon new pods of a class have a node. Room for them is kept as the arrivals of the past tell, as much as keeps the
+    promise and no more."""
+
+    name: GroupName = Field(examples=["web"])
+    """What the class is called where it is reported, unique. No default."""
+    pods: PromisedPods = PromisedPods()
+    """Which pods. A pod is of the first class that it fits. All by default."""
+    percent: Percent = Field(examples=[95])
+    """So many of a hundred new pods, more than 0 and less than 100: no room is enough for all. No default."""
+    within: Timeout = Field(examples=["10s"])
+    """Duration from a pod's creation until it has a node, in which the kubelet's work is not counted. No default."""
+
+
 class Slack(Section):
     """Room for pods to come."""
 
@@ -102,6 +133,16 @@ class Slack(Section):
         default=(), examples=[[{"name": "mornings", "start": "07:30", "end": "10:00", "extraCapacity": {"minRate": 0.2}}]]
     )
     """At certain times each. Nodes take a while to start: begin early. Empty by default."""
+    promises: tuple[SlackPromise, ...] = Field(
+        default=(),
+        max_length=16,
+        examples=[[{"name": "web", "pods": {"labels": {"tier": "web"}}, "percent": 95, "within": "10s"}]],
+    )
+    """How soon new pods have a node, at most 16 classes. Empty by default: what was observed of each class is written into the
+    ConfigMap `slackwater-arrivals` in namespace kube-system every five minutes."""
+    node_start_time: Timeout = Field(default=Duration(120 * SECOND), examples=["2m"])
+    """Duration that a node takes from the call that asks for it until it takes pods, for promises, where none was seen to
+    start. 2m by default, what many clouds take."""
     max_nodes: Count = Field(default=0, examples=[0, 20])
     """Nodes above their groups' minimum that may be there for slack alone; 0: no limit. 0 by default: the rate limits it."""
     shrink_delay: Delay = Field(default=Duration(600 * SECOND), examples=["10m"])

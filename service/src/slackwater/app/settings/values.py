@@ -77,25 +77,32 @@ class Kind(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of a number. In `words` and in the JSON Schema `above` excludes its value, the others include it."""
+    """Bounds of a number. In `words` and in the JSON Schema `above` and `below` exclude their value, the others include it."""
 
     above: float | None = None
+    below: float | None = None
     at_least: float | None = None
     at_most: float | None = None
 
     def hold(self, number: float) -> bool:
         return (
             (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
             and (self.at_least is None or number >= self.at_least)
             and (self.at_most is None or number <= self.at_most)
         )
 
     def words(self, show_bound: Callable[[float], str] = str) -> str:
-        pairs = ((">", self.above), (">=", self.at_least), ("<=", self.at_most))
+        pairs = ((">", self.above), (">=", self.at_least), ("<", self.below), ("<=", self.at_most))
         return " and ".join(f"{sign} {show_bound(bound)}" for sign, bound in pairs if bound is not None)
 
     def schema(self) -> dict[str, float]:
-        keys = {"exclusiveMinimum": self.above, "minimum": self.at_least, "maximum": self.at_most}
+        keys = {
+            "exclusiveMinimum": self.above,
+            "exclusiveMaximum": self.below,
+            "minimum": self.at_least,
+            "maximum": self.at_most,
+        }
         return {key: bound for key, bound in keys.items() if bound is not None}
 
 
@@ -317,6 +324,7 @@ def _is_host_name(host: str) -> bool:
 Share = Annotated[float, Number(limits=Limits(above=0, at_most=1))]
 Fraction = Annotated[float, Number(limits=Limits(at_least=0, at_most=1))]
 Weight = Annotated[float, Number(limits=Limits(at_least=0))]
+Percent = Annotated[float, Number(limits=Limits(above=0, below=100))]
 Count = Annotated[int, Whole(limits=Limits(at_least=0, at_most=1_000_000))]
 Width = Annotated[int, Whole(limits=Limits(at_least=1, at_most=1_000_000))]
 Priority = Annotated[int, Whole(limits=Limits(at_least=-(2**31), at_most=2**31 - 1))]

@@ -6,6 +6,10 @@ wait until its first one is a little older, since a Deployment takes seconds to 
 first ten of them buys the wrong nodes. Pods that ask for a GPU wait longer: such nodes are dear. Bursts wait each for
 itself, so neither hold one another up nor hide behind a pod that has been pending for a day.
 
+A scheduler that has twenty thousand pods to try says of the last one minutes later that it fits nowhere. Since "fits" means
+the same here, the pods of schedulers that are known to mean the same count before they were tried, once they are a little
+older; unless trying them could make room by preemption.
+
 Deliberately absent: whether anything fits, and the clock.
 """
 
@@ -32,7 +36,8 @@ _DAEMON_SET: Final = ("apps", "DaemonSet")
 class PendingRules:
     """Pods of a priority below `priority_cutoff` are expendable. Ages in seconds. `max_pods` 0: no limit.
 
-    `after_scheduler`: a pod counts only once the scheduler has said that it found no place for it.
+    `after_scheduler`: a pod counts only once the scheduler has said that it found no place for it; but those of the schedulers
+    `bypassed` once they are `untried_seconds` old.
     """
 
     priority_cutoff: int = -10
@@ -41,6 +46,17 @@ class PendingRules:
     gpu_settle_seconds: float = 30.0
     max_pods: int = 0
     after_scheduler: bool = True
+    bypassed: frozenset[str] = frozenset()
+    untried_seconds: float = 5.0
+
+    def waits_for_scheduler(self, pod: Pod) -> bool:
+        """Has the pod not been tried yet by a scheduler that has to be waited for?"""
+        return self.after_scheduler and is_untried(pod) and pod.kind.scheduler_name not in self.bypassed
+
+    def seconds_of(self, pod: Pod) -> float:
+        """How old the pod has to be, whatever its burst."""
+        untried = self.untried_seconds if self.after_scheduler and is_untried(pod) else 0.0
+        return max(self.new_pod_seconds, pod.scale_up_delay_seconds or 0.0, untried)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +85,23 @@ def in_order(pods: Sequence[Pod]) -> list[Pod]:
 
 
 def which_count(
-    pods: Iterable[Pod], *, rules: PendingRules, now: UnixTime | None, reserved: Container[PodUid] = frozenset()
+    pods: Iterable[Pod],
+    *,
+    rules: PendingRules,
+    now: UnixTime | None,
+    reserved: Container[PodUid] = frozenset(),
+    preemptible: int | None = None,
 ) -> Demand:
     """Sorts the pods that have no node; see the module. Without `now` nothing waits for its age.
 
-    `reserved` are those for which we have promised room already.
+    `reserved` are those for which we have promised room already; `preemptible` is the lowest priority of a pod that stands in
+    the cluster, of those that are not expendable.
     """
     nominated: list[Pod] = []
     passed: list[PassedOver] = []
     left: list[Pod] = []
     for pod in pods:
-        why = _why_not(pod, rules, reserved)
+        why = _why_not(pod, rules, reserved) or _why_not_untried(pod, rules, preemptible)
         if why is not None:
             passed.append(PassedOver(pod=pod, why=why))
         elif pod.nominated_node is not None:
@@ -112,9 +134,13 @@ def is_daemon(pod: Pod) -> bool:
     return pod.ties.daemon or pod.ties.mirror or (owner is not None and (owner.group, owner.kind) == _DAEMON_SET)
 
 
+def is_untried(pod: Pod) -> bool:
+    """Has no scheduler said anything of the pod yet?"""
+    return pod.unschedulable_message is None and pod.nominated_node is None
+
+
 def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str | None:
     """The first that holds."""
-    unseen = pod.unschedulable_message is None and pod.nominated_node is None
     return (
         ((pod.node is not None or pod.ended or pod.deleting) and "it has a node, has ended or is being deleted")
         or (pod.gates and f"gated: {', '.join(pod.gates)}")
@@ -124,14 +150,20 @@ def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str 
         )
         or (is_daemon(pod) and "it comes with its node")
         or (pod.vertical_problem and f"its annotations cannot be read: {pod.vertical_problem}")
-        or (rules.after_scheduler and unseen and "the scheduler has not said yet that it fits nowhere")
+        or (rules.waits_for_scheduler(pod) and "the scheduler has not said yet that it fits nowhere")
         or None
     )
 
 
+def _why_not_untried(pod: Pod, rules: PendingRules, preemptible: int | None) -> str | None:
+    if not rules.after_scheduler or preemptible is None or pod.priority <= preemptible or not is_untried(pod):
+        return None
+    return "the scheduler has not tried it yet, and may make room for it by preemption" if pod.kind.preempts else None
+
+
 def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[list[Pod], list[PassedOver], UnixTime | None]:
     """Those that are old enough, those that are not, and when the next one is."""
-    old = now - max(rules.settle_seconds, rules.gpu_settle_seconds, rules.new_pod_seconds)
+    old = now - max(rules.settle_seconds, rules.gpu_settle_seconds, rules.new_pod_seconds, rules.untried_seconds)
     if all(unix_time(pod.created_at) <= old and not pod.scale_up_delay_seconds for pod in pods):
         return list(pods), [], None  # whose burst each belongs to is not worth finding out: no burst is younger than its pods
     first: dict[tuple[str, Owner | None, bool], float] = {}
@@ -147,7 +179,7 @@ def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[li
     for pod, burst, created in bursts:
         settle = rules.gpu_settle_seconds if burst[2] else rules.settle_seconds
         settled = first[burst] + settle
-        grown = created + max(rules.new_pod_seconds, pod.scale_up_delay_seconds or 0.0)
+        grown = created + rules.seconds_of(pod)
         if now >= settled and now >= grown:
             ready.append(pod)
             continue

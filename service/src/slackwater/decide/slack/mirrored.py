@@ -14,7 +14,7 @@ from slackwater.model.placeholders import a_placeholder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirrored:
-    """`count` placeholders like a pod of `kind` with these labels. `source` says for whom, and is unique."""
+    """`count` placeholders like a pod of `kind` with these labels. `source` says for whom; one may ask for several kinds."""
 
     source: str
     kind: Kind

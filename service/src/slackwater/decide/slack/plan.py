@@ -73,7 +73,8 @@ def _wanted(
         wanted[_LARGEST.format(rule.name)] = _shapes(rule, ground, whole.largest)
         wanted[rule.name] = _shapes(rule, ground, now_held.pieces.sizes())
     for mirrored in demand.mirrored:
-        wanted[mirrored.source] = [Shape(like(mirrored.kind), mirrored.labels)] * mirrored.count
+        shapes = [Shape(like(mirrored.kind), mirrored.labels)] * mirrored.count
+        wanted[mirrored.source] = [*wanted.get(mirrored.source, ()), *shapes]  # a source may ask for several kinds
     return wanted, cuts, held
 
 

@@ -56,13 +56,17 @@ class Way:
 def plan_room(arrivals: Sequence[int] | Int64, promise: Promise, *, ahead: int) -> Int64:
     """Room in pods for each of the next `ahead` buckets. `arrivals` by bucket, the newest last; shape (ahead,)."""
     seen = np.asarray(arrivals, np.int64)
+    return room_ahead(seen, promise, choose_way(seen, promise), ahead=ahead)
+
+
+def room_ahead(seen: Int64, promise: Promise, way: Way, *, ahead: int) -> Int64:
+    """As `plan_room`, told in this way."""
     if promise.within_seconds >= promise.lead_seconds or not len(seen):
         return np.zeros(ahead, np.int64)
-    best = choose_way(seen, promise)
-    if best.period == 0:
+    if way.period == 0:
         return np.full(ahead, _flat(seen, promise), np.int64)
     longer = np.concatenate([seen, np.zeros(ahead, np.int64)])
-    return _foreseen(longer, promise, best.period, best.percent)[len(seen) :]
+    return _foreseen(longer, promise, way.period, way.percent)[len(seen) :]
 
 
 def choose_way(seen: Int64, promise: Promise) -> Way:

@@ -34,8 +34,14 @@ class SlackRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackPolicy:
-    """`max_nodes`: so many nodes may stand for slack alone; 0: no limit. What is too much goes after `shrink_seconds`."""
+    """`max_nodes`: so many nodes may stand for slack alone; 0: no limit. What is too much goes after `shrink_seconds`.
+
+    For promises a node is taken to start within `node_start_seconds` as long as none was seen to start, and a plan to be made
+    within `loop_seconds`.
+    """
 
     rules: tuple[SlackRule, ...] = ()
     max_nodes: int = 0
     shrink_seconds: float = 600.0
+    node_start_seconds: float = 120.0
+    loop_seconds: float = 10.0

@@ -38,8 +38,10 @@ class Disruptions:
         spec, before = budget["spec"], budget.get("status") or {}
         pods = [
             stored.body
-            for stored in self._api.store.all(PODS, key[0])
-            if selects(spec.get("selector"), stored.body["metadata"].get("labels") or {}) and _counts(stored.body)
+            for stored in self._api.store.each(PODS)
+            if stored.body["metadata"]["namespace"] == key[0]
+            and selects(spec.get("selector"), stored.body["metadata"].get("labels") or {})
+            and _counts(stored.body)
         ]
         there = {pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
         disrupted = {name: at for name, at in (before.get("disruptedPods") or {}).items() if name in there}
@@ -57,6 +59,8 @@ class Disruptions:
         }
         gone = dict.fromkeys((before.get("disruptedPods") or {}).keys() - disrupted.keys())
         patch = {"status": {**status, "disruptedPods": {**disrupted, **gone}} if disrupted or gone else status}
+        if not gone and all(before.get(part) == value for part, value in status.items()):
+            return  # as the controller does: a status that says this already is not written
         path = f"/apis/policy/v1/namespaces/{key[0]}/poddisruptionbudgets/{key[1]}/status"
         self._api.request("PATCH", path, body=msgspec.json.encode(patch), content_type=MERGE)
 

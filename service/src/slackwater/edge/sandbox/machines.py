@@ -77,9 +77,7 @@ class Machines:
             if status.get("phase") not in {"PreMigrating", "Migrating"} and "deletionTimestamp" not in machine["metadata"]:
                 self._renew(machine, runner)
             return
-        for stored in self._api.store.all(PODS, namespace):
-            if (stored.body["metadata"].get("labels") or {}).get(_NAME_LABEL) == machine["metadata"]["name"]:
-                self._same(machine, stored.body)
+        self._same(machine, runner)
         if status["phase"] == "Pending" and runner["status"].get("phase") == "Running":
             self._set_status(MACHINES, machine, phase="Running", node=runner["spec"]["nodeName"])
 
@@ -121,6 +119,11 @@ class Machines:
 
     def _migrate(self, migration: Json, machine: Json) -> None:
         phase, state = (migration.get("status") or {}).get("phase", ""), (machine.get("status") or {}).get("phase")
+        # Until it ends the target says what the machine says; nobody cares about the target of one that failed.
+        awaited = phase in {"Pending", "Running"}
+        target = self._pod(machine["metadata"]["namespace"], migration["status"]["targetPodName"]) if awaited else None
+        if target is not None:
+            self._same(machine, target)
         if phase == "" and state == "Running":
             self._begin(migration, machine)
         elif phase == "Pending":

@@ -102,6 +102,7 @@ class DirectProtocol(asyncio.Protocol):
         self._deaf = False  # what comes is thrown away, and what has come is answered
         self._crowded = False
         self._receiving = False
+        self._unseen_bytes = 0  # given to the parser since it last told us of something: it keeps a header until it is whole
         self._since = self._loop.time()
         self._check: asyncio.TimerHandle | None = None
         self._late: asyncio.TimerHandle | None = None
@@ -172,12 +173,15 @@ class DirectProtocol(asyncio.Protocol):
             return
         if self._task is not None:
             self._transport.pause_reading()  # not before something comes: who hangs up is noticed only while we read
+        self._unseen_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._done = True  # it was answered as if it had not asked; what follows is no HTTP
         except httptools.HttpParserError as error:
             self._refuse(400, f"this is no HTTP/1.1 request: {error}")
+        if self._unseen_bytes > _MAX_HEAD_BYTES:
+            self._refuse_head()
         if self._receiving and self._late is None and not self._done:
             self._late = self._loop.call_later(self._terms.arrive_seconds, self._check_arrival)
 
@@ -199,9 +203,11 @@ class DirectProtocol(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         self._path += url
+        self._unseen_bytes = 0
         self._bound_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._unseen_bytes = 0
         self._bound_head(len(name) + len(value))
         match name.lower():
             case b"content-length" if value.isdigit():
@@ -215,12 +221,14 @@ class DirectProtocol(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._headed = True
+        self._unseen_bytes = 0
         if self._declared > self._terms.max_body_bytes and self._terms.read_body_bytes is None:
             self._refuse_body()
         elif self._expects and not self._done and not self._deaf:
             self._transport.write(_CONTINUE)
 
     def on_body(self, chunk: bytes) -> None:
+        self._unseen_bytes = 0
         if self._done or self._deaf:
             return
         before, terms = self._body_bytes, self._terms
@@ -236,6 +244,7 @@ class DirectProtocol(asyncio.Protocol):
             self._chunks.append(chunk)
 
     def on_message_complete(self) -> None:
+        self._unseen_bytes = 0
         if not (self._done or self._deaf):
             self._arrived(whole=True)
         self._receiving = False
@@ -257,8 +266,11 @@ class DirectProtocol(asyncio.Protocol):
 
     def _bound_head(self, more: int) -> None:
         self._head_bytes += more
-        if self._head_bytes > _MAX_HEAD_BYTES and not self._done:
-            self._refuse(431, f"path and headers: more than {_MAX_HEAD_BYTES} bytes")
+        if self._head_bytes > _MAX_HEAD_BYTES:
+            self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self._refuse(431, f"path and headers: more than {_MAX_HEAD_BYTES} bytes")
 
     # --- answers ------------------------------------------------------------------------------------------------------
 

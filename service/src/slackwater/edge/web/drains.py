@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from fastapi import FastAPI, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from slackwater.edge.web.callers import FORBIDDEN_ANSWER, check_caller
+from slackwater.edge.web.callers import check_caller
 from slackwater.model.ids import NodeName
 
 #: cancelled: it is being rolled back. too-late: the provider was asked already. none: the node is not being removed.
@@ -28,20 +28,17 @@ class Cancelled(BaseModel):
     answer: Annotated[Literal["cancelled"], Field(description="Its removal is being rolled back.")] = "cancelled"
 
 
-def add_drains(app: FastAPI, cancel: Callable[[NodeName], Answer], *, certified: bool) -> None:
-    """`certified`: whoever reaches the listener has shown a client certificate."""
-
+def add_drains(app: FastAPI, cancel: Callable[[NodeName], Answer]) -> None:
     @app.post(
         "/drains/{node}/cancel",
         summary="Stop the removal of a node and roll it back",
         responses={
-            **FORBIDDEN_ANSWER,
             _NOT_FOUND: {"description": "The node is not being removed."},
             _CONFLICT: {"description": "Too late: its provider was asked to delete it."},
         },
     )
     async def cancel_drain(node: str, request: Request) -> Cancelled:
-        check_caller(request, certified=certified)
+        check_caller(request)
         answer = cancel(NodeName(node))
         if answer == "none":
             raise HTTPException(_NOT_FOUND, f"node {node}: is not being removed")

@@ -3,6 +3,7 @@ and what-if."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -13,6 +14,8 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from slackwater import __version__
+from slackwater.edge.web.callers import FORBIDDEN_ANSWER, OwnNames
+from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.dashboard import Frames, Listeners, add_pages, add_stream
 from slackwater.edge.web.drains import Answer, add_drains
 from slackwater.edge.web.explain import add_explain
@@ -45,13 +48,21 @@ def ops_app(
     cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
     what_if: WhatIf = nobody,
     explain: Explain = nobody_explains,
-    certified: bool = False,
+    certificates: Mapping[str, Certificates] = MappingProxyType({}),
 ) -> FastAPI:
-    """The ASGI application. `autoscaler` gives its last loop as JSON values, None where it does not run. `certified`: callers
-    have shown a client certificate. `listeners` are the dashboards that are open, for whoever ends them."""
-    app = FastAPI(title="Slackwater ops", version=__version__, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
+    """The ASGI application. `autoscaler` gives its last loop as JSON values, None where it does not run. `listeners` are the
+    dashboards that are open, for whoever ends them. `certificates` are the listeners', by name."""
+    app = FastAPI(
+        title="Slackwater ops",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        responses=FORBIDDEN_ANSWER,
+    )
+    app.add_middleware(OwnNames)
     _add_health(app, readiness)
-    told = Told(settings=settings, autoscaler=autoscaler, feeds=feeds)
+    told = Told(settings=settings, autoscaler=autoscaler, feeds=feeds, certificates=certificates)
     status = StatusOf(world, readiness, told, clock)
     _add_dump(app, world, told, clock)
     add_status(app, status)
@@ -59,9 +70,9 @@ def ops_app(
     decided = Timeline(unix_time) if timeline is None else timeline
     frames = Frames(world, about=partial(_about, status, told), clock=clock, timeline=decided)
     add_stream(app, frames, Listeners() if listeners is None else listeners, ready=lambda: readiness.ready)
-    add_drains(app, cancel_drain, certified=certified)
+    add_drains(app, cancel_drain)
     add_explain(app, explain, ready=lambda: readiness.ready)
-    add_what_if(app, what_if, ready=lambda: readiness.ready, certified=certified)
+    add_what_if(app, what_if, ready=lambda: readiness.ready)
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
     async def metrics() -> Response:

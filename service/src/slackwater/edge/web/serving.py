@@ -5,35 +5,28 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from functools import partial
+from typing import Any, Final, cast
 
 import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 
+from slackwater.edge.web.bounded import BoundedProtocol
+from slackwater.edge.web.certificates import Certificates, ListenError
 from slackwater.edge.web.direct import Application, DirectProtocol
 
 #: Longer than the 90 s for which kube-scheduler keeps an idle connection: were we to close it first, a request that is just
 #: being sent would be lost, since Go does not repeat a POST.
 _KEEP_ALIVE_SECONDS: Final = 600
+#: Of the ops listener: longer than what Prometheus and kubelets leave between two questions.
+_APP_KEEP_ALIVE_SECONDS: Final = 75
+#: Whoever begins TLS and does not go on is let go.
+_HANDSHAKE_SECONDS: Final = 10.0
+_BACKLOG: Final = 2048
 _GRACE_SECONDS: Final = 4
 #: kube-scheduler opens one for each call that is under way, and keeps two.
 _MAX_CONNECTIONS: Final = 2048
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tls:
-    """Paths of PEM files. With a client CA, callers must present a certificate that it signed; `may` if optional."""
-
-    cert_file: str
-    key_file: str
-    client_ca_file: str | None
-    client_certificate: Literal["must", "may"] = "must"
-
-
-class ListenError(Exception):
-    """A listener cannot be opened: its address, or its TLS files; the message names listener, what was seen and the cause."""
 
 
 def listen(name: str, host: str, port: int) -> socket.socket:
@@ -43,31 +36,17 @@ def listen(name: str, host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ListenError(f"listeners.{name}.address: cannot listen on {host}:{port}: {error.strerror or error}") from error
 
 
-def check_tls(name: str, tls: Tls) -> None:
-    """Loads the files once, before anything is started.
-
-    :raises ListenError: a file is missing, or is not what it should be.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(tls.cert_file, tls.key_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ListenError(f"listeners.{name}.tls: cannot load {tls.cert_file} with {tls.key_file}: {error}") from error
-    if tls.client_ca_file is not None:
-        try:
-            context.load_verify_locations(tls.client_ca_file)
-        except (OSError, ssl.SSLError) as error:
-            raise ListenError(f"listeners.{name}.tls.clientCAFile: cannot load {tls.client_ca_file}: {error}") from error
-
-
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+    """Accepts on copies of `sock`, so that a new TLS context is a new acceptor of the same queue: no caller is turned away."""
+
+    def __init__(self, config: uvicorn.Config, sock: socket.socket, on_started: Callable[[], None]) -> None:
         super().__init__(config)
+        self._sock = sock
         self._on_started = on_started
 
     @contextlib.contextmanager
@@ -75,58 +54,80 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await self.lifespan.startup()
+        self.servers = [await self._acceptor(self.config.ssl)]
+        self.started = True
         self._on_started()
+
+    async def renew(self, context: ssl.SSLContext) -> None:
+        """Whoever connects from now on meets `context`."""
+        before = self.servers
+        self.servers = [await self._acceptor(context)]
+        for server in before:
+            server.close()
+
+    async def _acceptor(self, context: ssl.SSLContext | None) -> asyncio.base_events.Server:
+        make = partial(
+            self.config.http_protocol_class,
+            config=self.config,  # type: ignore[call-arg]
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        seconds = None if context is None else _HANDSHAKE_SECONDS
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(
+            make, sock=self._sock.dup(), ssl=context, backlog=_BACKLOG, ssl_handshake_timeout=seconds
+        )
 
 
 async def serve_app(
     app: Callable[..., Any],
     sock: socket.socket,
-    tls: Tls | None,
+    certificates: Certificates | None,
     on_stop: Callable[[], None] = lambda: None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """An ASGI application, until cancelled; what is being answered then ends, within a bound. `on_stop` is called as that
     begins: answers that would never end by themselves end then."""
-    await _serve(_config(app, "httptools", tls, None), sock, task_status, on_stop)
+    config = _config(app, BoundedProtocol, certificates, None, _APP_KEEP_ALIVE_SECONDS)
+    await _serve(config, sock, certificates, task_status, on_stop)
 
 
 async def serve_direct(
     app: Application,
     sock: socket.socket,
-    tls: Tls | None,
+    certificates: Certificates | None,
     max_connections: int = _MAX_CONNECTIONS,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """The same for one that answers whole requests, see `direct`. More connections get 503 and nothing else."""
-    await _serve(_config(cast("Any", app), DirectProtocol, tls, max_connections), sock, task_status)
+    config = _config(cast("Any", app), DirectProtocol, certificates, max_connections, _KEEP_ALIVE_SECONDS)
+    await _serve(config, sock, certificates, task_status)
 
 
 def _config(
     app: Callable[..., Any],
-    protocol: type[asyncio.Protocol] | Literal["httptools"],
-    tls: Tls | None,
+    protocol: type[asyncio.Protocol],
+    certificates: Certificates | None,
     max_connections: int | None,
+    keep_alive_seconds: int,
 ) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=protocol,
         ws="none",
-        proxy_headers=False,  # nobody forwards to us, and the middleware costs each call a little
+        proxy_headers=False,  # what a caller says of its own address is worth nothing, see `callers`
         loop="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=keep_alive_seconds,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        ssl_certfile=tls.cert_file if tls else None,
-        ssl_keyfile=tls.key_file if tls else None,
-        ssl_ca_certs=tls.client_ca_file if tls else None,
-        ssl_cert_reqs=_certificates_asked(tls),
+        ssl_context_factory=None if certificates is None else lambda _config, _default: certificates.context,
         limit_concurrency=max_connections,
     )
 
@@ -134,23 +135,20 @@ def _config(
 async def _serve(
     config: uvicorn.Config,
     sock: socket.socket,
+    certificates: Certificates | None,
     task_status: TaskStatus[None],
     on_stop: Callable[[], None] = lambda: None,
 ) -> None:
-    server = _Server(config, task_status.started)
+    server = _Server(config, sock, task_status.started)
     async with anyio.create_task_group() as group:
         group.start_soon(_until_stopped, server, sock)
+        if certificates is not None:
+            group.start_soon(certificates.watch, server.renew, name=f"certificates of {certificates.listener}")
         try:
             await anyio.sleep_forever()
         finally:
             server.should_exit = True
             on_stop()
-
-
-def _certificates_asked(tls: Tls | None) -> ssl.VerifyMode:
-    if tls is None or tls.client_ca_file is None:
-        return ssl.CERT_NONE
-    return ssl.CERT_REQUIRED if tls.client_certificate == "must" else ssl.CERT_OPTIONAL
 
 
 async def _until_stopped(server: uvicorn.Server, sock: socket.socket) -> None:

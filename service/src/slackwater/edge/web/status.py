@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater import __version__
+from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.extender import Readiness
 from slackwater.model.ids import Instant
 from slackwater.world.world import World
@@ -23,6 +25,17 @@ class FeedStatus(BaseModel):
     lists: int
     watches: int
     brokenObjects: Annotated[int, Field(description="Objects skipped as unreadable.")]
+
+
+class CertificateStatus(BaseModel):
+    """The TLS files of one listener."""
+
+    model_config = ConfigDict(frozen=True)
+
+    notAfter: Annotated[str, Field(description="When the certificate in use ends, RFC 3339.")]
+    renewals: Annotated[int, Field(description="Contents of the files that were taken into use since the start.")]
+    refusals: Annotated[int, Field(description="Contents that could not be used.")]
+    problem: Annotated[str | None, Field(description="Why the present content of the files is not in use.")]
 
 
 class LoopStatus(BaseModel):
@@ -57,6 +70,7 @@ class Status(BaseModel):
     schedulingFailures: int
     adopted: Annotated[int, Field(description="Pods found bound that this service did not bind.")]
     feeds: Annotated[dict[str, FeedStatus], Field(description="What is watched, by resource type.")]
+    certificates: Annotated[dict[str, CertificateStatus], Field(description="By listener; those that speak TLS.")]
     loop: Annotated[LoopStatus | None, Field(description="Null where the autoscaler does not run, or before its first loop.")]
     settings: Annotated[dict[str, Any], Field(description="The configuration in force.")]
     settingsProblem: Annotated[str | None, Field(description="Why a changed configuration file was refused.")]
@@ -77,6 +91,7 @@ class Told:
     settings: SettingsView
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None
     feeds: Callable[[], Mapping[str, FeedStatus]] = field(default=dict)
+    certificates: Mapping[str, Certificates] = field(default_factory=dict)
 
 
 class StatusOf:
@@ -107,10 +122,20 @@ class StatusOf:
             schedulingFailures=world.tally.failures,
             adopted=world.tally.adopted,
             feeds=dict(told.feeds()),
+            certificates={name: _certificate(held) for name, held in told.certificates.items()},
             loop=_loop(told.autoscaler()),
             settings=told.settings.in_force,
             settingsProblem=told.settings.problem,
         )
+
+
+def _certificate(held: Certificates) -> CertificateStatus:
+    return CertificateStatus(
+        notAfter=datetime.fromtimestamp(held.not_after, UTC).isoformat(),
+        renewals=held.renewals,
+        refusals=held.refusals,
+        problem=held.problem,
+    )
 
 
 def _loop(record: Mapping[str, Any] | None) -> LoopStatus | None:

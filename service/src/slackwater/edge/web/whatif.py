@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from slackwater.edge.web.callers import FORBIDDEN_ANSWER, check_caller
+from slackwater.edge.web.callers import check_caller
 from slackwater.edge.web.whatifanswers import PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater.run.ports import Question, Supposed, WhatIf, WhatIfRefused
 
@@ -60,7 +60,6 @@ class WhatIfBody(BaseModel):
 
 
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    **FORBIDDEN_ANSWER,
     _BAD: {"description": "The body is not what is wanted, or supposes what cannot be; `detail` says where."},
     _TOO_LARGE: {"description": f"The body is larger than {LARGEST_BODY} bytes."},
     _NOT_NOW: {"description": "Not everything was listed once, or other questions are being answered."},
@@ -72,11 +71,9 @@ async def nobody(_question: Question, _supposed: Supposed) -> bytes:
     raise WhatIfRefused("nobody answers what-if here", busy=True)
 
 
-def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool], certified: bool) -> None:
-    """`certified`: whoever reaches the listener has shown a client certificate."""
-
+def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None:
     async def answer(question: Question, request: Request) -> Response:
-        check_caller(request, certified=certified)
+        check_caller(request)
         if not ready():
             raise HTTPException(_NOT_NOW, "the picture is not complete yet, see /readyz")
         supposed = _read(await _body_of(request))

@@ -57,11 +57,13 @@ class WorldCollector(Collector):
         writes: Callable[[], DispatcherStats],
         dropped_events: Callable[[], int],
         feeds: Callable[[], Iterable[Metric]],
+        audits: Callable[[], Iterable[Metric]] = tuple,
     ) -> None:
         self._world = world
         self._writes = writes
         self._dropped_events = dropped_events
         self._feeds = feeds
+        self._audits = audits
 
     def collect(self) -> Iterator[Metric]:
         tally = self._world.tally
@@ -84,6 +86,7 @@ class WorldCollector(Collector):
         yield from self._gauges()
         yield from self._dispatched()
         yield from self._feeds()
+        yield from self._audits()
 
     def _migration_ends(self) -> Iterator[Metric]:
         tally = self._world.tally

@@ -5,11 +5,12 @@ newest pod of what makes them where there is one (but of a Deployment, whose pod
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slackwater.decide.slack.buffers import Resolved, resolved
 from slackwater.decide.slack.marked import marked
 from slackwater.decide.slack.mirrored import Mirrored
+from slackwater.decide.slack.promised import NO_PROMISES, Promised
 from slackwater.model.buffers import Askers
 from slackwater.model.objects import Pod
 from slackwater.model.ties import Owner
@@ -18,11 +19,17 @@ from slackwater.simulate.mirror import Mirror
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """`buffers` with what each comes to; `problems` are annotations that cannot be read."""
+    """`buffers` and `promises` with what each comes to; `problems` are annotations that cannot be read, and the like."""
 
     mirrored: tuple[Mirrored, ...] = ()
     buffers: tuple[Resolved, ...] = ()
+    promises: Promised = NO_PROMISES
     problems: tuple[str, ...] = ()
+
+    def with_promises(self, promises: Promised) -> "Asking":
+        """The same, and room for what was promised."""
+        mirrored, problems = (*self.mirrored, *promises.mirrored), (*self.problems, *promises.problems)
+        return replace(self, mirrored=mirrored, promises=promises, problems=problems)
 
 
 def asking_now(mirror: Mirror, askers: Askers) -> Asking:

@@ -24,6 +24,7 @@ from slackwater.model.effects import Effect
 from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
+from slackwater.model.promises import Observed
 from slackwater.run.loops.acting import Actor, Done
 from slackwater.run.loops.announcing import Announcer, not_triggered, triggered
 from slackwater.run.loops.clocks import Clocks, Watch
@@ -79,8 +80,10 @@ class Autoscaler:
         leading: Callable[[], bool] = lambda: True,
         prepare: Callable[[], Awaitable[Sequence[str]]] = _nothing,
         shrinking: Shrinking | None = None,
+        observed: Callable[[], tuple[Observed, ...]] = tuple,
     ) -> None:
-        """`leading` is asked before whatever changes something. `prepare` runs before each plan, and may say something."""
+        """`leading` is asked before whatever changes something. `prepare` runs before each plan, and may say something.
+        `observed` tells of the pods that something was promised for."""
         self._world = senses.world
         self.fleet = fleet
         self._planning = planning
@@ -92,6 +95,7 @@ class Autoscaler:
         self._leading = leading
         self._prepare = prepare
         self._shrinking = shrinking
+        self._observed = observed
         self._announcer = Announcer()
         providers, seconds = {provider.name: provider for provider in senses.providers}, config.call_seconds
         self._actor = Actor(providers, fleet, clock=clocks.clock, leading=leading, timeout_seconds=seconds)
@@ -189,6 +193,7 @@ class Autoscaler:
             barred={name: why for name, each in census.items() if (why := each.closed(now)) is not None},
             daemons=self._sensor.daemons,
             askers=self._sensor.askers,
+            observed=self._observed(),
             now=turn.at,
             shrink=None if self._shrinking is None else self._shrinking.sense(census, self._sensor.replicas),
         )

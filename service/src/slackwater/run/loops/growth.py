@@ -16,6 +16,7 @@ from slackwater.decide.scaleup.plan import plan_scale_up
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.scaleup.template import template_of
 from slackwater.decide.slack.mirrored import specimens
+from slackwater.decide.slack.promised import NO_PROMISES, promised
 from slackwater.decide.slack.rule import SlackPolicy
 from slackwater.decide.slack.state import SlackState
 from slackwater.model.ids import NodeName, PodUid, UnixTime
@@ -23,6 +24,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import Amounts
 from slackwater.run.loops.asking import Asking, asking_now
+from slackwater.run.loops.leads import leads_of
 from slackwater.run.loops.planning import Inquiry
 from slackwater.run.loops.slack_planning import Planned, SlackInquiry, plan_with_slack
 from slackwater.run.loops.tenancy import PodsTenancy
@@ -44,6 +46,7 @@ class GrowthPlanner:
         self._policy = policy
         self._slack = slack
         self._slack_state = SlackState()
+        self._promised = NO_PROMISES
         self._refuses = refuses
         self._hints: Mapping[PodUid, NodeName] = {}
         self._templates: dict[GroupName, Node] = {}
@@ -53,7 +56,7 @@ class GrowthPlanner:
         demand = self._demand(mirror, inquiry.now, policy)
         groups = [self._group(mirror, census, inquiry, policy) for census in inquiry.census.values()]
         standing = [pod for group in groups if group.template is not None for pod in group.template.standing]
-        asking = Asking() if slack is None else asking_now(mirror, inquiry.askers)
+        asking = Asking() if slack is None else self._asking(mirror, inquiry, slack, groups)
         mirror.learn([*standing, *specimens(asking.mirrored)])
         picture = mirror.picture
         with picture.fork():
@@ -78,12 +81,20 @@ class GrowthPlanner:
         self._hints = {pod.uid: name for pod, name in found.plan.schedulable}
         return found
 
+    def _asking(self, mirror: Mirror, inquiry: Inquiry, slack: SlackPolicy, groups: Sequence[GrowableGroup]) -> Asking:
+        starts = {name: census.starts for name, census in inquiry.census.items()}
+        leads = leads_of(inquiry.observed, groups, starts, slack)
+        self._promised = promised(inquiry.observed, leads, self._promised)
+        return asking_now(mirror, inquiry.askers).with_promises(self._promised)
+
     def _demand(self, mirror: Mirror, now: UnixTime, policy: ScaleUpPolicy) -> Demand:
         """Pods that our own filter would refuse everywhere are helped by no node."""
         hopeless = [PassedOver(pod=pod, why=why) for pod in mirror.pending.values() if (why := self._refuses(pod)) is not None]
         passed = {found.pod.uid for found in hopeless}
         pods = (pod for pod in mirror.pending.values() if pod.uid not in passed)
-        demand = which_count(pods, rules=policy.pending, now=now, reserved=mirror.promised)
+        rules = policy.pending
+        preemptible = mirror.lowest_priority(rules.priority_cutoff)
+        demand = which_count(pods, rules=rules, now=now, reserved=mirror.promised, preemptible=preemptible)
         return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 
     def _group(self, mirror: Mirror, census: Census, inquiry: Inquiry, policy: ScaleUpPolicy) -> GrowableGroup:

@@ -20,6 +20,7 @@ from slackwater.model.changes import Changes
 from slackwater.model.ids import UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
+from slackwater.model.promises import Observed
 from slackwater.run.loops.shrink_planning import ShrinkInquiry, ShrinkPlan, plan_shrinking, room_needed_again, staying
 from slackwater.run.loops.slack_planning import Planned, SlackPlan
 from slackwater.simulate.mirror import Mirror
@@ -32,13 +33,14 @@ _SWITCH_SECONDS: Final = 1e-4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
     """What is to be planned for. `barred` says of groups that may not grow why. `daemons` are pods of DaemonSets. `askers`
-    want placeholders that are like pods."""
+    want placeholders that are like pods. `observed` are the classes of pods that something was promised for."""
 
     changes: Changes
     census: Mapping[GroupName, Census]
     barred: Mapping[GroupName, str] = field(default_factory=dict)
     daemons: tuple[Pod, ...] = ()
     askers: Askers = NO_ASKERS
+    observed: tuple[Observed, ...] = ()
     now: UnixTime
     #: None: nothing is to be removed.
     shrink: ShrinkInquiry | None = None

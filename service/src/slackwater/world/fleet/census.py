@@ -60,6 +60,7 @@ class Census:
     backoff: Backoff | None = None
     doubtful: bool = False  #: a growth call was not answered; its nodes are among the coming
     off: bool = False  #: not to be changed by us
+    starts: tuple[float, ...] = ()  #: seconds that its last nodes took to start, the newest last
 
     @property
     def name(self) -> GroupName:

@@ -17,6 +17,7 @@ class Fleet:
         self.policy = policy
         self._memories: dict[GroupName, GroupMemory] = {}
         self._census: dict[GroupName, Census] = {}
+        self._expected_starts: Mapping[GroupName, Sequence[float]] = {}
         #: Of the last grant: what waits, for people.
         self.queued: tuple[Queued, ...] = ()
 
@@ -45,10 +46,25 @@ class Fleet:
             if group is None:
                 self._census[name] = self._memories[name].unobserved(before[name], self.policy)
                 continue
-            memory = self._memories.setdefault(name, GroupMemory(group))
+            memory = self._memories.get(name) or self._memory(group)
             of_group = {i.id: sights[i.id] for i in group.instances if i.id in sights}
             self._census[name] = memory.observe(group, of_group, self.policy, now)
         self._memories = {name: self._memories[name] for name in self._census}
+
+    def _memory(self, group: NodeGroup) -> GroupMemory:
+        memory = self._memories[group.name] = GroupMemory(group)
+        memory.starts.restore(self._expected_starts.get(group.name, ()))
+        return memory
+
+    def starts(self) -> dict[GroupName, tuple[float, ...]]:
+        """How long the last nodes of each group took to start, in seconds, for `expect_starts`."""
+        return {name: memory.starts.seconds for name, memory in self._memories.items() if memory.starts.seconds}
+
+    def expect_starts(self, starts: Mapping[GroupName, Sequence[float]]) -> None:
+        """What an earlier process saw of nodes' starts."""
+        self._expected_starts = starts
+        for name, memory in self._memories.items():
+            memory.starts.restore(starts.get(name, ()))
 
     def chores(self, now: Instant) -> tuple[Chore, ...]:
         """What has to be cleaned up before anything is planned: lost instances, and growth that never came."""

@@ -9,6 +9,7 @@ from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
 from slackwater.world.fleet.backoff import Backoff, after_failure
 from slackwater.world.fleet.census import Census, Lost, NodeSight
 from slackwater.world.fleet.policy import FleetPolicy
+from slackwater.world.fleet.starts import StartTimes
 
 #: Of the nodes asked for together, the share that may fail before the group is left alone; a single one always may.
 _FAILED_SHARE: Final = 0.25
@@ -46,8 +47,10 @@ class GroupMemory:
     _succeeded: int = 0
     _missing: int = 0
     _missing_since: Instant = Instant(0.0)
+    starts: StartTimes = field(default_factory=StartTimes)
 
     def asked_for(self, nodes: int, now: Instant) -> None:
+        self.starts.asked(nodes, now)
         self._asked += nodes
         self.grown_at = now
 
@@ -61,6 +64,8 @@ class GroupMemory:
         self._note_failures(census.lost, policy, now)
         if census.missing and now - self._missing_since > self._patience(policy):
             self.back_off(policy, code="timeout", message="asked for, and never created", now=now)
+        if not census.in_creation:
+            self.starts.nothing_comes()
         if not census.in_creation and not census.lost and (self._succeeded or not self._failed):
             self._asked = self._failed = self._succeeded = 0
         return self._dressed(census, policy)
@@ -89,6 +94,7 @@ class GroupMemory:
     def _remember(
         self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
     ) -> None:
+        self.starts.observe(there, {id_ for id_, sight in sights.items() if sight.started}, now)
         self._since = {id_: self._since.get(id_, now) for id_ in there}
         self._lost_since = {id_: at for id_, at in self._lost_since.items() if id_ in there}
         names = {sight.name for sight in sights.values()}
@@ -174,6 +180,7 @@ class GroupMemory:
             backoff=self.backoff,
             doubtful=self.doubt is not None,
             off=self.group.name in policy.off,
+            starts=self.starts.seconds,
         )
 
 

@@ -2,7 +2,7 @@
 import { ResourceBar, legend } from "./bars.js";
 import { el, setText, tag } from "./dom.js";
 import { LongTable } from "./longtable.js";
-import { CORDONED, NOT_READY } from "./state.js";
+import { CORDONED, NOT_READY, QUARANTINED } from "./state.js";
 import { number } from "./units.js";
 import { pointAt } from "./why.js";
 
@@ -14,6 +14,7 @@ const STATES = {
   "": ["all", () => () => true],
   "not-ready": ["not ready", (state) => (row) => Boolean(state.line.flags[row] & NOT_READY)],
   cordoned: ["cordoned", (state) => (row) => Boolean(state.line.flags[row] & CORDONED)],
+  quarantined: ["quarantined", (state) => (row) => Boolean(state.line.flags[row] & QUARANTINED)],
   watermark: ["above the Watermark", (state) => either(state, "reserved", (value, row, resource) => value > state.line[`${resource}.watermark`][row])],
   pressure: ["under CapacityPressure", (state) => either(state, "capacityPressure", (value) => value > 0)],
   over: ["over Total", (state) => either(state, "reserved", (value, row, resource) => value > state.line[`${resource}.total`][row])],
@@ -104,7 +105,11 @@ class NodesView {
       }
       if (flags !== state.line.flags[at]) {
         flags = state.line.flags[at];
-        marks.replaceChildren(...(flags & NOT_READY ? [tag("not ready", "bad")] : []), ...(flags & CORDONED ? [tag("cordoned", "warn")] : []));
+        marks.replaceChildren(
+          ...(flags & NOT_READY ? [tag("not ready", "bad")] : []),
+          ...(flags & QUARANTINED ? [tag("quarantined", "bad")] : []),
+          ...(flags & CORDONED ? [tag("cordoned", "warn")] : []),
+        );
       }
       setText(group, state.groupOf(at) || "–");
       for (const [resource, bar] of Object.entries(bars)) {

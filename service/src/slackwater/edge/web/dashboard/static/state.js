@@ -1,6 +1,7 @@
 // What the page knows: the last board with all later changes in it. Nodes are columns, as they come.
 export const NOT_READY = 1;
 export const CORDONED = 2;
+export const QUARANTINED = 4;
 
 export class State {
   constructor() {

@@ -1,0 +1,84 @@
+{{/* What several templates need. Everything that depends on Slackwater's configuration is read here. */}}
+
+{{- define "slackwater.labels" -}}
+app.kubernetes.io/name: slackwater
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "slackwater.schedulerName" -}}
+{{ .Values.config.schedulerName | default "slackwater" }}
+{{- end }}
+
+{{- define "slackwater.image" -}}
+{{- $tag := .image.tag | default .version -}}
+{{ .image.repository }}{{ if .image.digest }}@{{ .image.digest }}{{ else }}:{{ $tag }}{{ end }}
+{{- end }}
+
+{{/* The port of a listener: (dict "values" .Values "listener" "ops" "default" "127.0.0.1:10298"). */}}
+{{- define "slackwater.port" -}}
+{{ dig "listeners" .listener "address" .default .values.config | splitList ":" | last }}
+{{- end }}
+
+{{/* The file as the service reads it: the configuration of the values, with the certificates that the Pod mounts. */}}
+{{- define "slackwater.configuration" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- range $listener := list "agents" "ops" -}}
+{{- $certificate := index $.Values.certificates $listener -}}
+{{- if $certificate.enabled -}}
+{{- $folder := printf "/etc/slackwater-tls/%s" $listener -}}
+{{- $tls := dict "certFile" (printf "%s/tls.crt" $folder) "keyFile" (printf "%s/tls.key" $folder) -}}
+{{- if $certificate.clientCA -}}
+{{- $_ := set $tls "clientCAFile" (printf "%s/ca.crt" $folder) -}}
+{{- end -}}
+{{- $config = mergeOverwrite $config (dict "listeners" (dict $listener (dict "tls" $tls))) -}}
+{{- end -}}
+{{- end -}}
+apiVersion: config.slackwater.dev/v1alpha1
+kind: SlackwaterConfiguration
+{{ toYaml $config }}
+{{- end }}
+
+{{/* What of the configuration decides about roles, as JSON: the conditions of app/rbac.py. */}}
+{{- define "slackwater.uses" -}}
+{{- $config := .Values.config -}}
+{{- $autoscaler := dig "autoscaler" "enabled" false $config -}}
+{{- $slack := and (dig "featureGates" "ResourceSlack" true $config) (dig "autoscaler" "slack" "mirrors" true $config) -}}
+{{- $clusterapi := dig "autoscaler" "providers" "clusterapi" nil $config -}}
+{{- $kwok := false -}}
+{{- $named := not (kindIs "invalid" $clusterapi) -}}
+{{- range (dig "autoscaler" "nodeGroups" list $config) -}}
+{{- $provider := .provider | default "kwok" -}}
+{{- if eq $provider "kwok" }}{{ $kwok = true }}{{ end -}}
+{{- if eq $provider "clusterapi" }}{{ $named = true }}{{ end -}}
+{{- end -}}
+{{- $elsewhere := dig "kubeconfig" "" ($clusterapi | default dict) -}}
+{{- dict
+  "autoscaler" $autoscaler
+  "slack" (and $autoscaler $slack)
+  "promises" (and (dig "featureGates" "ResourceSlack" true $config) (gt (len (dig "autoscaler" "slack" "promises" list $config)) 0))
+  "kwok" (and $autoscaler $kwok)
+  "clusterapi" (and $autoscaler $named (not $elsewhere))
+  | toJson -}}
+{{- end }}
+
+{{/* Who gets the rights: the one account of both containers. */}}
+{{- define "slackwater.subjects" -}}
+subjects:
+- kind: ServiceAccount
+  name: {{ .Values.serviceAccount.name }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}
+
+{{/* Values that contradict one another; what concerns one key alone is in the schema. */}}
+{{- define "slackwater.check" -}}
+{{- $ops := dig "listeners" "ops" "address" "127.0.0.1:10298" .Values.config -}}
+{{- if or (hasPrefix "127." $ops) (hasPrefix "localhost:" $ops) (hasPrefix "[::1]" $ops) -}}
+{{- fail (printf "config.listeners.ops.address: got %s, want an address that the kubelet's probes reach, such as 0.0.0.0:10298" $ops) -}}
+{{- end -}}
+{{- if and .Values.priorityClass.create (hasPrefix "system-" .Values.priorityClass.name) -}}
+{{- fail (printf "priorityClass.name: got %s, want a name of your own where priorityClass.create is true" .Values.priorityClass.name) -}}
+{{- end -}}
+{{- if and .Values.certificates.certManager.enabled (not .Values.certificates.certManager.issuerRef.name) -}}
+{{- fail "certificates.certManager.issuerRef.name: got nothing, want the name of an issuer" -}}
+{{- end -}}
+{{- end }}

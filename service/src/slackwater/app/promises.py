@@ -1,0 +1,72 @@
+"""Promises about start times, wired: what is observed of arrivals and of nodes' starts, and kept over restarts.
+
+Built only where something is promised. Saved every few minutes: what a restart loses is what came and went since then.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import anyio
+import structlog
+
+from slackwater.edge.kube.arrivals import ArrivalsStore, BadArrivals
+from slackwater.edge.kube.errors import KubeError
+from slackwater.model.nodegroups import GroupName
+from slackwater.run.loops.promising import Promising
+from slackwater.world.fleet.fleet import Fleet
+
+_log = structlog.get_logger(__name__)
+
+_SAVE_SECONDS: Final = 300.0
+_AGAIN_SECONDS: Final = 10.0
+#: The first plan waits for what was saved, but not for long.
+_PATIENCE_SECONDS: Final = 15.0
+
+
+class Promises:
+    """See the module."""
+
+    def __init__(self, promising: Promising, fleet: Fleet, store: ArrivalsStore) -> None:
+        self.promising = promising
+        self._fleet = fleet
+        self._store = store
+        self._begun = anyio.Event()
+
+    async def begun(self) -> None:
+        """Until what was saved is taken up, or has not been read for a while."""
+        with anyio.move_on_after(_PATIENCE_SECONDS):
+            await self._begun.wait()
+
+    async def run(self) -> None:
+        """Until cancelled. Nothing is written before what is there has been read."""
+        taken = await self._taken_up()
+        while not taken:
+            await anyio.sleep(_AGAIN_SECONDS)
+            taken = await self._taken_up()
+        self._begun.set()
+        while True:
+            await anyio.sleep(_SAVE_SECONDS)
+            await self._store.write({**self.promising.saved(), "starts": self._fleet.starts()})
+
+    async def _taken_up(self) -> bool:
+        try:
+            saved = await self._store.read()
+        except BadArrivals as error:
+            _log.error("what was observed of arrivals cannot be read, and begins anew", detail=str(error))
+            saved = None
+        except KubeError as error:
+            _log.warning("what was observed of arrivals is not read yet", detail=str(error))
+            return False
+        try:
+            starts = None if saved is None else _starts(saved.get("starts", {}))
+            self.promising.begin(saved)
+        except (KeyError, TypeError, ValueError) as error:
+            _log.error("what was observed of arrivals makes no sense, and begins anew", detail=repr(error))
+            self.promising.begin(None)
+        else:
+            self._fleet.expect_starts(starts or {})
+        return True
+
+
+def _starts(saved: Mapping[str, Sequence[Any]]) -> dict[GroupName, list[float]]:
+    return {GroupName(name): [float(each) for each in seconds] for name, seconds in saved.items()}

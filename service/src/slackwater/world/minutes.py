@@ -1,0 +1,47 @@
+"""Counts by the minute of Unix time, of the last minutes alone: what is older makes room for what is new."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slackwater.model.columns import Int64
+
+
+class Minutes:
+    """`begin` is the first minute that is counted; nothing before it was observed."""
+
+    def __init__(self, most: int, begin: int) -> None:
+        self._counts = np.zeros(most, np.int64)
+        self.begin = begin
+        #: The newest minute that has its place.
+        self._newest = begin
+
+    def add(self, minute: int, count: int = 1) -> bool:
+        """False where the minute is too old, or before the beginning."""
+        self._reach(minute)
+        if minute < self._oldest():
+            return False
+        self._counts[minute % len(self._counts)] += count
+        return True
+
+    def until(self, minute: int) -> Int64:
+        """The counts of all minutes before this one, the newest last. Shape: as many as are known."""
+        self._reach(minute)
+        return self._counts[np.arange(self._oldest(), minute) % len(self._counts)]
+
+    def restore(self, begin: int, counts: Sequence[int]) -> None:
+        """As `until` gave it, beginning at `begin`, in place of what was counted."""
+        self._counts[:] = 0
+        self.begin = self._newest = begin
+        for minute, count in enumerate(counts, start=begin):
+            self.add(minute, count)
+
+    def _oldest(self) -> int:
+        return max(self.begin, self._newest - len(self._counts) + 1)
+
+    def _reach(self, minute: int) -> None:
+        if minute > self._newest:
+            size = len(self._counts)
+            passed = min(minute - self._newest, size)
+            self._counts[np.arange(minute - passed + 1, minute + 1) % size] = 0
+            self._newest = minute

@@ -1,0 +1,69 @@
+"""The audit against a real API server: a picture that was told of nothing becomes the cluster, and stays left alone then."""
+
+import anyio
+import pytest
+
+from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.edge.kube.client import open_client
+from slackwater.edge.kube.decode import PodDecoder
+from slackwater.edge.kube.fresh import FreshReads
+from slackwater.model.drifts import Drift
+from slackwater.model.events import Event
+from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.kinds import KindInterner
+from slackwater.model.resources import CPU
+from slackwater.run.loops.audit import Audit, AuditConfig
+from slackwater.world.invariants import violations
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from tests.cluster.support.bodies import a_pod
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.picture import same_picture
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+
+async def test_a_picture_that_was_told_of_nothing_becomes_the_cluster(ground: Ground, control_plane: ControlPlane) -> None:
+    names = await ground.make_nodes(3)
+    await ground.make_pods(a_pod(f"p{number}", on=names[number % 3], cpu="100m") for number in range(30))
+    await ground.until_bound(30, within_seconds=30)
+    world = World(Policy())
+
+    def take(event: Event) -> None:
+        world.apply(event, Instant(anyio.current_time()))
+
+    async with open_client(kubeconfig=str(control_plane.kubeconfig("admin"))) as client:
+        truth = FreshReads(client, PodDecoder(KindInterner()), page_size=7)
+        audit = Audit(world, truth, take, config=AuditConfig(settle_seconds=0.1))
+        assert await audit.audit()
+        drifts = audit.counts.drifts
+        assert (drifts[Drift.UNKNOWN_NODE] >= 3, drifts[Drift.UNKNOWN_POD] >= 30) == (True, True)
+        assert violations(world) == []
+        of_ground = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in await ground.all_pods()}
+        claims = {uid: claim.node for uid, claim in world.claims.copy().items()}
+        assert {uid: claims.get(PodUid(uid)) for uid in of_ground} == of_ground
+
+        world.ledger.columns.reserved[CPU, world.nodes.row_of[NodeName(names[0])]] += 17
+        before = drifts[Drift.WRONG_SUM]
+        assert await audit.audit()
+        assert drifts[Drift.WRONG_SUM] == before + 1
+        assert violations(world) == []
+
+
+async def test_a_busy_service_finds_nothing_to_put_right(stage: Stage, ground: Ground) -> None:
+    await ground.make_nodes(5)
+    service = await stage.up({"audit": {"interval": "1s"}})
+    names = await ground.make_pods(a_pod(f"p{number}", cpu="100m") for number in range(100))
+    await ground.until_bound(100, within_seconds=60)
+    await ground.delete_pods(names[:50])
+
+    async def audits() -> int:
+        return (await service.metrics()).value("slackwater_audits_total", result="done")
+
+    seen = await audits()
+    await eventually(audits, lambda n: n > seen, within_seconds=60, wanted="an audit after the work")
+    metrics = await service.metrics()
+    assert metrics.by("slackwater_audit_differences_total", "cause") == {}
+    await same_picture(service, ground)

@@ -1,0 +1,221 @@
+"""deploy/chart, rendered by the real helm: what it makes of its values, and what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater import __version__
+from slackwater.app import rbac
+from slackwater.app.controlplane.recipe import GO_FILES, required_version
+from slackwater.app.settings import loads
+from tests.helm.manifests import DEPLOY, manifests
+from tests.helm.program import CHART, SOURCES, HelmRefused, Object, ask, objects, rendered, the
+from tests.support.deployed import DEPLOYED
+
+GROUP = {"name": "a", "template": {"status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}}
+HEADER = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+OPS = {"listeners": {"ops": {"address": "0.0.0.0:10298"}}}
+
+AUTOSCALERS: dict[str, dict[str, Any]] = {
+    "off": {},
+    "off_with_groups": {"autoscaler": {"enabled": False, "nodeGroups": [GROUP]}},
+    "kwok": {"autoscaler": {"enabled": True, "nodeGroups": [GROUP]}},
+    "kwok_elsewhere": {
+        "autoscaler": {
+            "enabled": True,
+            "statusConfigMap": "mine",
+            "nodeGroups": [{**GROUP, "provider": "kwok"}],
+            "providers": {"kwok": {"namespace": "default"}},
+        }
+    },
+    "clusterapi": {"autoscaler": {"enabled": True, "providers": {"clusterapi": {}}}},
+    "clusterapi_by_group": {"autoscaler": {"enabled": True, "nodeGroups": [{"name": "md", "provider": "clusterapi"}]}},
+    "clusterapi_far_away": {"autoscaler": {"enabled": True, "providers": {"clusterapi": {"kubeconfig": "/etc/far"}}}},
+    "no_mirrors": {"autoscaler": {"enabled": True, "slack": {"mirrors": False}, "nodeGroups": [GROUP]}},
+    "no_slack": {"featureGates": {"ResourceSlack": False}, "autoscaler": {"enabled": True, "nodeGroups": [GROUP]}},
+}
+
+
+def named(items: list[Object]) -> dict[tuple[str, str, str], Object]:
+    return {(item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]): item for item in items}
+
+
+# --- rights ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", AUTOSCALERS)
+def test_the_roles_are_those_that_the_code_generates(helm: Path, name: str) -> None:
+    settings = loads(yaml.safe_dump({**HEADER, **AUTOSCALERS[name]}))
+    want = named(objects(rbac.manifest(settings)))
+    seen = named(rendered(helm, {"config": AUTOSCALERS[name]}))
+    ours = {key: item for key, item in seen.items() if key[0] in {"ServiceAccount", "ClusterRole", "Role"}}
+    assert {key: item for key, item in want.items() if "Binding" not in key[0]} == ours
+    assert {key: seen[key] for key in want} == want, "bindings too"
+
+
+def test_rights_go_to_the_account_in_the_namespace_of_the_release(helm: Path) -> None:
+    items = rendered(helm, {"serviceAccount": {"name": "mine"}, "config": AUTOSCALERS["kwok"]}, namespace="elsewhere")
+    account = {"kind": "ServiceAccount", "name": "mine", "namespace": "elsewhere"}
+    bindings = [item for item in items if "Binding" in item["kind"]]
+    assert len(bindings) == 6
+    assert [binding["subjects"] for binding in bindings] == [[account]] * 6
+    assert the(items, "ServiceAccount", "mine")["metadata"]["namespace"] == "elsewhere"
+    assert the(items, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
+
+
+def test_whoever_brings_account_and_roles_gets_none(helm: Path) -> None:
+    items = rendered(helm, {"serviceAccount": {"create": False}, "rbac": {"create": False}})
+    assert {item["kind"] for item in items} == {"ConfigMap", "Deployment", "Service", "NetworkPolicy"}
+
+
+# --- the plain manifests --------------------------------------------------------------------------------------------------
+
+
+def test_the_plain_manifests_are_the_chart_with_its_defaults(helm: Path) -> None:
+    assert named([*objects((DEPLOY / "rbac.yaml").read_text()), *DEPLOYED]) == named(rendered(helm))
+
+
+@pytest.mark.parametrize("path", ["slackwater.yaml", "gate/policy.yaml"])
+def test_the_plain_manifests_are_up_to_date(helm: Path, path: str) -> None:
+    assert (DEPLOY / path).read_text() == manifests(helm)[path], "run `make manifests`"
+
+
+# --- what the values do ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in CHART.glob("values-*.yaml")))
+def test_an_example_renders_and_the_service_takes_its_configuration(helm: Path, file: str) -> None:
+    items = rendered(helm, files=[file])
+    loads(the(items, "ConfigMap")["data"]["slackwater.yaml"])
+    assert len(named(items)) == len(items), "no object twice"
+    assert ask(helm, "lint", str(CHART), "--strict", "--values", str(CHART / file))
+
+
+def test_two_replicas_are_spread_and_keep_one_another_running(helm: Path) -> None:
+    items = rendered(helm, {"replicas": 2})
+    deployment = the(items, "Deployment")["spec"]
+    assert deployment["strategy"]["type"] == "RollingUpdate"
+    labels = deployment["template"]["metadata"]["labels"].items()
+    (spread,) = deployment["template"]["spec"]["topologySpreadConstraints"]
+    budget = the(items, "PodDisruptionBudget")["spec"]
+    assert budget["minAvailable"] == 1
+    for selector in (spread["labelSelector"], budget["selector"]):
+        assert selector["matchLabels"].items() <= labels
+    agents = the(items, "NetworkPolicy")["spec"]["ingress"][1]
+    assert {"podSelector": {"matchLabels": {"name": "slackwater"}}} in agents["from"], "they hand agents on to the leader"
+
+
+def test_one_replica_has_no_budget_that_would_keep_its_node(helm: Path) -> None:
+    assert "PodDisruptionBudget" not in {item["kind"] for item in rendered(helm)}
+
+
+def test_the_schedulers_name_is_everywhere_the_same(helm: Path) -> None:
+    items = rendered(helm, {"config": {"schedulerName": "batch"}, "gate": {"enabled": True}})
+    assert the(items, "Deployment")["spec"]["template"]["metadata"]["labels"]["name"] == "batch"
+    assert the(items, "Service")["spec"]["selector"] == {"name": "batch"}
+    assert the(items, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"] == {"name": "batch"}
+    policy = the(items, "MutatingAdmissionPolicy", "slackwater-gate")
+    assert "schedulerName == 'batch'" in policy["spec"]["matchConditions"][0]["expression"]
+
+
+def test_ports_follow_the_configuration(helm: Path) -> None:
+    listeners = {"ops": {"address": "0.0.0.0:8080"}, "agents": {"address": "[::]:8081"}}
+    items = rendered(helm, {"config": {"listeners": listeners}})
+    containers = the(items, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert [port["containerPort"] for port in containers[1]["ports"]] == [8080, 8081]
+    ingress = the(items, "NetworkPolicy")["spec"]["ingress"]
+    assert [[port["port"] for port in rule["ports"]] for rule in ingress] == [[8080, 10259], [8081]]
+    assert the(items, "Service")["spec"]["ports"][0]["port"] == 8080
+
+
+def test_a_listener_with_a_certificate_reads_it_from_its_secret(helm: Path) -> None:
+    issuer = {"enabled": True, "issuerRef": {"name": "ca"}}
+    chosen = {"agents": {"enabled": True, "clientCA": True}, "ops": {"enabled": True, "secretName": "o"}, "certManager": issuer}
+    items = rendered(helm, {"certificates": chosen})
+    listeners = loads(the(items, "ConfigMap")["data"]["slackwater.yaml"]).listeners
+    assert listeners.agents.tls is not None
+    assert listeners.ops.tls is not None
+    assert listeners.agents.tls.client_ca_file == "/etc/slackwater-tls/agents/ca.crt"
+    assert listeners.ops.tls.client_ca_file is None
+    pod = the(items, "Deployment")["spec"]["template"]["spec"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][1]["volumeMounts"]}
+    assert listeners.agents.tls.cert_file == f"{mounts['agents-tls']}/tls.crt"
+    assert listeners.ops.tls.key_file == f"{mounts['ops-tls']}/tls.key"
+    assert pod["containers"][1]["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
+    made = {item["spec"]["secretName"]: item["spec"]["dnsNames"] for item in items if item["kind"] == "Certificate"}
+    assert set(made) == set(secrets.values()) == {"slackwater-agents-tls", "o"}
+    assert made["o"] == ["slackwater.kube-system.svc"]
+
+
+def test_a_changed_configuration_restarts_the_pods_where_that_is_wanted(helm: Path) -> None:
+    def stamp(restart: bool, **config: object) -> object:
+        items = rendered(helm, {"config": config, "restartOnConfigChange": restart})
+        return the(items, "Deployment")["spec"]["template"]["metadata"].get("annotations")
+
+    assert stamp(True) != stamp(True, migration={"enabled": False})
+    assert stamp(False) is None
+
+
+def test_a_schedulers_configuration_of_ones_own_is_checked_before_it_is_used(helm: Path) -> None:
+    items = rendered(helm, {"kubeScheduler": {"existingConfigMap": "mine"}})
+    pod = the(items, "Deployment")["spec"]["template"]["spec"]
+    assert pod["initContainers"][0]["args"][-1] == "--check=/etc/kube-scheduler/scheduler.yaml"
+    assert {"name": "kube-scheduler", "configMap": {"name": "mine"}} in pod["volumes"]
+
+
+def test_the_alerts_are_those_of_the_folder_monitoring(helm: Path) -> None:
+    items = rendered(helm, {"prometheusRule": {"enabled": True, "labels": {"team": "a"}}, "serviceMonitor": {"enabled": True}})
+    rule = the(items, "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((DEPLOY / "monitoring" / "alerts.yaml").read_text())
+    assert rule["metadata"]["labels"]["team"] == "a"
+    monitor = the(items, "ServiceMonitor")["spec"]
+    assert monitor["selector"]["matchLabels"].items() <= the(items, "Service")["metadata"]["labels"].items()
+    assert monitor["endpoints"][0]["port"] == the(items, "Service")["spec"]["ports"][0]["name"]
+
+
+def test_an_image_with_a_digest_needs_no_tag(helm: Path) -> None:
+    digest = f"sha256:{'0' * 64}"
+    pod = the(rendered(helm, {"image": {"digest": digest}}), "Deployment")["spec"]["template"]["spec"]
+    assert pod["containers"][1]["image"] == pod["initContainers"][0]["image"] == f"slackwater@{digest}"
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"replica": 2}, "additional properties 'replica' not allowed"),
+        ({"config": {"autoscaler": {"nodeGroup": []}}}, "additional properties 'nodeGroup' not allowed"),
+        ({"config": {"extender": {"httpTimeout": "5 seconds"}}}, "/config/extender/httpTimeout"),
+        ({"config": {"apiVersion": "v1"}}, "additional properties 'apiVersion' not allowed"),
+        ({"replicas": 0}, "at '/replicas': minimum: got 0, want 1"),
+        ({"resources": {"requests": {"cpu": ["1"]}}}, "/resources/requests/cpu"),
+        ({"config": {"listeners": {"ops": {"address": "127.0.0.1:10298"}}}}, "an address that the kubelet's probes reach"),
+        ({"priorityClass": {"create": True}}, "want a name of your own"),
+        ({"certificates": {"certManager": {"enabled": True}}}, "want the name of an issuer"),
+    ],
+    ids=lambda part: "" if isinstance(part, dict) else part.replace(" ", "-"),
+)
+def test_wrong_values_are_refused_by_name(helm: Path, values: dict[str, Any], words: str) -> None:
+    with pytest.raises(HelmRefused) as refused:
+        rendered(helm, values)
+    assert words in str(refused.value)
+
+
+# --- the chart itself -----------------------------------------------------------------------------------------------------
+
+
+def test_the_chart_has_the_services_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == __version__
+
+
+def test_helm_is_compiled_with_the_control_planes_modules() -> None:
+    """Where both need one: else what Go has compiled for one is of no use for the other."""
+    ours = (SOURCES / "go.mod").read_text()
+    theirs = (GO_FILES / "kubernetes" / "go.mod").read_text()
+    assert f"k8s.io/client-go => k8s.io/client-go {required_version(theirs, 'k8s.io/kubernetes').replace('v1.', 'v0.')}" in ours

@@ -1,0 +1,133 @@
+"""Whatever is broken in a picture, and whatever it was never told: after one audit it is the cluster, and its books add up."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import anyio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.ledger.account import ordinary_account
+from slackwater.model.columns import SCHEMA
+from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
+from slackwater.model.ids import Instant, NodeName
+from slackwater.model.objects import Node, Pod
+from slackwater.run.loops.audit import Audit, AuditConfig
+from slackwater.world.invariants import violations
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from tests.support.audited import Cluster
+from tests.support.builders import a_node, a_pod, amounts
+
+NOW = Instant(100.0)
+_NODES, _PODS = 3, 6
+
+Break = Callable[[World, Cluster], None]
+
+
+def _pods(world: World) -> list[Pod]:
+    return sorted(world.pods, key=lambda pod: pod.key)
+
+
+def wrong_number(which: int, node: int, by: int) -> Break:
+    def it(world: World, _: Cluster) -> None:
+        row = world.nodes.row_of.get(NodeName(f"n{node}"))
+        if row is not None:
+            getattr(world.ledger.columns, SCHEMA[which].name)[by % 2, row] += by
+
+    return it
+
+
+def lost_pod(index: int) -> Break:
+    def it(world: World, _: Cluster) -> None:
+        for pod in _pods(world)[index : index + 1]:
+            world.apply(PodGone(pod.uid, pod.key), NOW)
+            world.pods.expire(Instant(NOW + 1000))
+
+    return it
+
+
+def lost_node(index: int) -> Break:
+    def it(world: World, _: Cluster) -> None:
+        world.apply(NodeGone(NodeName(f"n{index}")), NOW)
+
+    return it
+
+
+def deleted_unheard(index: int) -> Break:
+    def it(_: World, cluster: Cluster) -> None:
+        for key in sorted(cluster.pods_now)[index : index + 1]:
+            del cluster.pods_now[key]
+        cluster.version += 1
+
+    return it
+
+
+def moved(index: int, node: int) -> Break:
+    def it(world: World, _: Cluster) -> None:
+        for pod in _pods(world)[index : index + 1]:
+            claim = world.claims.get(pod.uid)
+            if claim is not None:
+                world.claims.put(pod.uid, replace(claim, node=NodeName(f"n{node}")))
+
+    return it
+
+
+def other_account(index: int, cpu: int) -> Break:
+    def it(world: World, _: Cluster) -> None:
+        for pod in _pods(world)[index : index + 1]:
+            if world.claims.get(pod.uid) is not None:
+                world.claims.recount(pod.uid, ordinary_account(amounts(f"{cpu}m", "1Gi")))
+
+    return it
+
+
+def changed_unheard(index: int, *, ended: bool) -> Break:
+    def it(_: World, cluster: Cluster) -> None:
+        for key in sorted(cluster.pods_now)[index : index + 1]:
+            pod = cluster.pods_now[key]
+            cluster.has(replace(pod, node=NodeName("n0"), ended=ended, resource_version=cluster.version + 1))
+
+    return it
+
+
+_index, _node = st.integers(0, _PODS - 1), st.integers(0, _NODES - 1)
+breaks = st.lists(
+    st.one_of(
+        st.builds(wrong_number, st.integers(0, len(SCHEMA) - 1), _node, st.integers(1, 10_000)),
+        st.builds(lost_pod, _index),
+        st.builds(lost_node, _node),
+        st.builds(deleted_unheard, _index),
+        st.builds(moved, _index, _node),
+        st.builds(other_account, _index, st.integers(0, 9_000)),
+        st.builds(changed_unheard, _index, ended=st.booleans()),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=60)
+@given(broken=breaks)
+def test_after_an_audit_the_picture_is_the_cluster(broken: list[Break]) -> None:
+    world, cluster = World(Policy()), Cluster()
+
+    def take(event: Event) -> None:
+        world.apply(event, NOW)
+
+    objects: list[Node | Pod] = [a_node(f"n{n}") for n in range(_NODES)]
+    objects += [a_pod(f"p{n}", on=None if n % 3 == 2 else f"n{n % _NODES}") for n in range(_PODS)]
+    cluster.has(*objects)
+    for each in objects:
+        take(NodeSeen(each) if isinstance(each, Node) else PodSeen(each))
+    take(Synced())
+    for each_break in broken:
+        each_break(world, cluster)
+    audit = Audit(world, cluster, take, config=AuditConfig(settle_seconds=0.0))
+    audit.sample()
+    assert anyio.run(audit.audit)
+    assert violations(world) == []
+    assert {pod.key: pod for pod in world.pods} == cluster.pods_now
+    assert {node.name: node for _, node in world.nodes} == cluster.nodes_now
+    counted = {uid: claim.node for uid, claim in world.claims.copy().items()}
+    assert counted == {pod.uid: pod.node for pod in cluster.pods_now.values() if pod.node is not None and not pod.ended}
+    assert len(world.quarantine) == 0

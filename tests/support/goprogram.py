@@ -1,0 +1,46 @@
+"""Builds a Go program that tests run, once for each version of its sources.
+
+The same toolchain, flags and cache as the control plane's, so that what Go compiled for it is used again: seconds where the
+control plane is built, minutes where it is not. Deliberately absent: what the programs do.
+"""
+
+import hashlib
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from slackwater.app.controlplane import toolchain as toolchains
+from slackwater.app.controlplane.cache import cache_root, fill
+from slackwater.app.controlplane.gocommand import GoCommands
+from slackwater.app.controlplane.recipe import BUILD_FLAGS, ldflags
+
+
+def build(name: str, sources: Path, *, package: str = ".", environ: Mapping[str, str] = os.environ) -> Path:
+    """Path of the program `name`, made now from the module in `sources` unless it is in the cache.
+
+    ToolchainError without Go; BuildFailed with the end of the output and the log's path.
+    """
+    toolchain = toolchains.locate(environ)
+    entry = cache_root(environ) / name / _key(toolchain.version, sources)
+    log = entry.with_name(entry.name + ".log")
+
+    def make(folder: Path) -> None:
+        toolchains.install(toolchain, environ)
+        log.write_text("")
+        note = f"building the program {name} (seconds where the control plane is built, else minutes) ..."
+        print(note, file=sys.stderr, flush=True)
+        go = GoCommands(go=toolchain.go, log=log, environ=environ)
+        go.run(name, sources, ["build", *BUILD_FLAGS, f"-ldflags={ldflags()}", "-o", str(folder / name), package])
+
+    fill(entry, make)
+    return entry / name
+
+
+def _key(go_version: tuple[int, int], sources: Path) -> str:
+    digest = hashlib.sha256(repr((go_version, sys.platform, platform.machine(), BUILD_FLAGS, ldflags())).encode())
+    for path in sorted(path for path in sources.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(sources).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,88 @@
+"""Every module says what it is and stays small enough to be read at once; nothing in the sources is unused."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from vulture.core import Vulture
+
+ROOT: Final = Path(__file__).parents[3]
+SOURCES: Final = ("protocol/src", "service/src")
+MODULES: Final = sorted(
+    path for folder in (*SOURCES, "tests") for path in (ROOT / folder).rglob("*.py") if not path.name.endswith("_pb2.py")
+)
+MOST_LINES_OF_A_FILE: Final = 400
+MOST_LINES_OF_A_FUNCTION: Final = 60
+
+#: Called by others, by name: asyncio and httptools (direct.py), pydantic, uvicorn, yaml; and what callers of the protocol use.
+_CALLED_FROM_OUTSIDE: Final = {
+    "connection_made",
+    "connection_lost",
+    "data_received",
+    "eof_received",
+    "pause_writing",
+    "resume_writing",
+    "on_message_begin",
+    "on_url",
+    "on_header",
+    "on_headers_complete",
+    "on_body",
+    "on_message_complete",
+    "field_title_should_be_set",
+    "get_default_value",
+    "capture_signals",
+    "ignore_aliases",
+    "__call__",
+}
+#: Used from without: by authors of agents, by tests that look inside, cause trouble in the sandbox, or drive the control plane.
+_OFFERED: Final = {
+    "AgentClient",
+    "parse_non_negative_duration",
+    "bind_requests",
+    "wait_ready",
+    "percent_scores",
+    "plan_room",
+    "selecting",
+    "detach",
+    "forget_lists",
+    "compact",
+    "shutdown",
+    "same_as",
+    "n_left",
+    "snapshot",
+}
+#: Decorators that hand a function to whoever calls it.
+_HANDED_ON: Final = ("@*.get", "@*.post", "@*validator", "@*serializer", "@*.exception_handler")
+
+
+def parsed() -> Iterator[tuple[str, str, ast.Module]]:
+    for path in MODULES:
+        text = path.read_text("utf-8")
+        yield str(path.relative_to(ROOT)), text, ast.parse(text)
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [name for name, text, module in parsed() if text and not ast.get_docstring(module)] == []
+
+
+def test_no_file_is_too_long() -> None:
+    assert [(name, lines) for name, text, _ in parsed() if (lines := text.count("\n")) > MOST_LINES_OF_A_FILE] == []
+
+
+def test_no_function_is_too_long() -> None:
+    found = [
+        (name, node.name, (node.end_lineno or 0) - node.lineno + 1)
+        for name, _, module in parsed()
+        for node in ast.walk(module)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    assert [each for each in found if each[2] > MOST_LINES_OF_A_FUNCTION] == []
+
+
+def test_nothing_in_the_sources_is_unused() -> None:
+    """Functions, classes and imports that no other line of the sources names. Fields are read by serialisers."""
+    vulture = Vulture(ignore_names=sorted(_CALLED_FROM_OUTSIDE | _OFFERED), ignore_decorators=list(_HANDED_ON))
+    vulture.scavenge([str(ROOT / folder) for folder in SOURCES], exclude=["*_pb2.py"])
+    kinds = {"function", "class", "method", "property", "import"}
+    assert [f"{item.filename}: {item.name}" for item in vulture.get_unused_code() if item.typ in kinds] == []
