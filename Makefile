@@ -110,6 +110,10 @@ oracle-quick: $(STAMP) ## The same at a size that fits CI: 2,000 clusters
 bench: controlplane ## The full benchmark table (long); results in tests/output/
 	$(BIN)/python -m tests.bench
 
+.PHONY: steering
+steering: controlplane ## N pods (10,000 unless given) with wishes of many kinds, told where to go on a real control plane
+	STEERING_PODS=$(if $(call given,N),$(N),10000) $(BIN)/python -m pytest -s tests/cluster/test_steering.py -k wishes
+
 .PHONY: bench-quick
 bench-quick: controlplane ## The benchmarks at a size that fits CI
 	$(BIN)/python -m tests.bench --quick

@@ -39,7 +39,7 @@ def _wishes(sort: int, selector: Json) -> Json:
     term = {"labelSelector": selector, "topologyKey": HOST}
     spread = {"maxSkew": 2, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
     prefers = {"weight": 50, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b"]}]}}
-    return [
+    sorts: list[Json] = [
         {},
         {"nodeSelector": {"disk": "ssd"}},
         {
@@ -55,7 +55,8 @@ def _wishes(sort: int, selector: Json) -> Json:
                 "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": term}]}
             }
         },
-    ][sort]
+    ]
+    return sorts[sort]
 
 
 def misplaced(program: Path, nodes: Iterable[Json], pods: Mapping[str, Json], order: Sequence[str]) -> list[str]:

@@ -180,10 +180,7 @@ class Service:
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
         self.steering = self._steering() if settings.feature_gates.steering else None
-        wakes: tuple[Callable[[], None], ...] = () if self.scaling is None else (self.scaling.look,)
-        if self.steering is not None:
-            wakes = (*wakes, self.steering.look)
-        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
+        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *self._looks())
         self.audit = Audit(
             self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
         )
@@ -273,6 +270,9 @@ class Service:
             rng=rng,
             times=self._times,
         )
+
+    def _looks(self) -> Iterator[Callable[[], None]]:
+        return (each.look for each in (self.scaling, self.steering) if each is not None)
 
     def _steering(self) -> SteeringLoop:
         return SteeringLoop(

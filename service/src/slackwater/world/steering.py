@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.decide.steering.pace import Pace
-from slackwater.decide.steering.searches import Searches
+from slackwater.decide.steering.turns import Turns
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import Effect, Steer
 from slackwater.model.events import Pick, PodsSteered, SteerEnded, SteeringEvent
@@ -69,7 +69,7 @@ class Steering:
         self._tries: dict[PodUid, int] = {}
         self.counts = SteeringCounts()
         self.pace = Pace()
-        self._searches = Searches()
+        self._turns = Turns()
         #: Moves with every pod of ours that comes: whoever steers looks then.
         self.arrived = 0
         #: Pods that kube-scheduler searches for by itself already, since somebody last cleared this.
@@ -99,9 +99,9 @@ class Steering:
         return [pod for uid in asked if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
 
     def lead(self, now: Instant) -> int:
-        """How many of the first pods that wait are to be left alone: where kube-scheduler has caught up with us and searches,
-        it takes them before a nomination could be there."""
-        return self._searches.meanwhile(self.pace.write_seconds, now)
+        """How many of the first pods that wait are to be left alone: kube-scheduler is so close behind us that it takes them
+        before a nomination could be there."""
+        return max(0, self._turns.meanwhile(self.pace.write_seconds, now) - self._ahead)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -143,7 +143,7 @@ class Steering:
         told = self._told.get(pod.uid)
         if told is None:
             self.searched.add(pod.uid)
-            self._searches.begun(now)
+            self._turns.taken(now)
             return
         if len(rows) == 1 and int(rows[0]) == self._nodes.row_of.get(told.node):
             if codes[0] != Reason.OK:
@@ -151,6 +151,7 @@ class Steering:
             elif not told.asked:
                 self._ahead -= 1
                 told.asked = True
+                self._turns.taken(now)
             return
         knew = told.written_at is not None and told.written_at + _KNOWN_AFTER_SECONDS <= now
         self._miss(pod.uid, Miss.REFUSED_IN_TREE if knew else Miss.LATE, policy, now)

@@ -43,9 +43,6 @@ class Pace:
         """So many may be on their way now."""
         return self.width if now >= self._resume_at else 0
 
-    def paused(self, now: Instant) -> bool:
-        return now < self._resume_at
-
     def met(self, policy: PacePolicy, now: Instant) -> None:
         self._hits += 1
         self._look(policy, now)
