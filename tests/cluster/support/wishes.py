@@ -39,7 +39,7 @@ def _wishes(sort: int, selector: Json) -> Json:
     term = {"labelSelector": selector, "topologyKey": HOST}
     spread = {"maxSkew": 2, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
     prefers = {"weight": 50, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b"]}]}}
-    sorts: list[Json] = [
+    wishes: list[Json] = [
         {},
         {"nodeSelector": {"disk": "ssd"}},
         {
@@ -56,7 +56,7 @@ def _wishes(sort: int, selector: Json) -> Json:
             }
         },
     ]
-    return sorts[sort]
+    return wishes[sort]
 
 
 def misplaced(program: Path, nodes: Iterable[Json], pods: Mapping[str, Json], order: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ from slackwater.model.selectors import Requirement
 from slackwater.simulate.feasible import feasible
 from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.picture import Picture
-from slackwater.simulate.scores import PREFERENCES, scores
+from slackwater.simulate.scores import weighted_scores
 from tests.oracle.generator.cluster import generate
 from tests.support.builders import a_node, a_pod
 from tests.support.smallclusters import HOSTNAME, SmallCluster, small_clusters
@@ -33,14 +33,6 @@ def own(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
     """Some score that changes with what is used."""
     found: Int64 = (picture.used[0, rows] // 100 % 7).astype(np.int64)
     return found
-
-
-def weighted_scores(picture: Picture, kind: KindId, rows: Rows) -> Int64:
-    """What kube-scheduler chooses by, before extenders."""
-    total = np.zeros(len(rows), np.int64)
-    for name, found in scores(picture, kind, rows).items():
-        total += PREFERENCES[name][1] * found
-    return total
 
 
 def best_of_all(picture: Picture, kind: KindId) -> int:

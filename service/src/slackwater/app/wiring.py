@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -32,6 +32,7 @@ from slackwater.app.agents import agents_app, max_connections
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.opened import open_listeners
+from slackwater.app.openfiles import raise_limit
 from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
@@ -52,7 +53,6 @@ from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
 from slackwater.edge.web.certificate_metrics import CertificateCollector
 from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.dashboard import Listeners
-from slackwater.edge.web.direct import Terms
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import ops_app
@@ -109,6 +109,7 @@ async def serve(
     """
     # Security: jitter only.
     rng = Random()
+    raise_limit()
     async with AsyncExitStack() as stack:
         sockets = stack.enter_context(ExitStack())
         opened = open_listeners(settings.listeners, sockets, Times().wall)
@@ -180,22 +181,13 @@ class Service:
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
         self.steering = self._steering() if settings.feature_gates.steering else None
-        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *self._looks())
+        looking = (each.look for each in (self.scaling, self.steering) if each is not None)
+        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *looking)
         self.audit = Audit(
             self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
         )
         self.registry = registry = self._registry()
-        self.extender = Extender(
-            world=self.world,
-            submitter=self.dispatcher,
-            binds=self.desk,
-            victims=victims,
-            readiness=self.intake,
-            decode_pod=decoder.decode,
-            clock=times.monotonic,
-            metrics=ExtenderMetrics(registry),
-            max_body_bytes=settings.extender.max_body_bytes,
-        )
+        self.extender = self._extender(decoder, victims, registry)
         self.agents = agents_app(
             settings,
             desk=self.desk,
@@ -224,6 +216,20 @@ class Service:
         )
         clock = self._times.monotonic
         return {each.name: Reflector(client, each, rng=rng, config=config, clock=clock) for each in resources}
+
+    def _extender(self, decoder: PodDecoder, victims: VictimsDeleted, registry: CollectorRegistry) -> Extender:
+        return Extender(
+            world=self.world,
+            submitter=self.dispatcher,
+            binds=self.desk,
+            victims=victims,
+            readiness=self.intake,
+            decode_pod=decoder.decode,
+            clock=self._times.monotonic,
+            metrics=ExtenderMetrics(registry),
+            max_body_bytes=self._settings.extender.max_body_bytes,
+            wait_seconds=answer_seconds_of(self._settings),
+        )
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
         return ops_app(
@@ -271,9 +277,6 @@ class Service:
             times=self._times,
         )
 
-    def _looks(self) -> Iterator[Callable[[], None]]:
-        return (each.look for each in (self.scaling, self.steering) if each is not None)
-
     def _steering(self) -> SteeringLoop:
         return SteeringLoop(
             self.world,
@@ -303,7 +306,7 @@ class Service:
         registry.register(CertificateCollector(self._certificates))
         if self.scaling is not None:
             scaling = self.scaling
-            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
+            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts, scaling.planning.sight))
         return registry
 
     def _feed_metrics(self) -> Iterator[Metric]:
@@ -342,7 +345,7 @@ class Service:
         change = live(self._settings, new)
         self._settings = change.settings
         self.world.adopt_policy(policy_of(change.settings))
-        self.extender.terms = Terms(max_body_bytes=change.settings.extender.max_body_bytes)
+        self.extender.terms = replace(self.extender.terms, max_body_bytes=change.settings.extender.max_body_bytes)
         self._view.in_force = as_file(change.settings)
         waits = ", ".join(change.restart)
         self._view.problem = f"these changes wait for a restart: {waits}" if waits else None

@@ -1,10 +1,12 @@
-"""How good are the rows where a pod fits? Each score plug-in of kube-scheduler's default profile, 0..100, with its weight.
+"""How good are the rows where a pod fits? Each score plug-in of kube-scheduler's default profile, 0..100, and their sum.
 
 Scores compare the rows that are asked about with one another, so they are asked for the feasible rows together.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
+
+import numpy as np
 
 from slackwater.model.columns import Int64, Rows
 from slackwater.simulate.kindtable import KindId, Numbered
@@ -35,3 +37,11 @@ def scores(picture: Picture, kind: KindId, rows: Rows) -> dict[str, Int64]:
     """Of each plug-in, for the rows asked about, which are those that are feasible; shape (len(rows),)."""
     numbered = picture.of(kind)
     return {name: score(picture, numbered, rows) for name, (score, _) in PREFERENCES.items()}
+
+
+def weighted_scores(picture: Picture, kind: KindId, rows: Rows) -> Int64:
+    """The sum by weight: what kube-scheduler chooses by, before extenders."""
+    total = np.zeros(len(rows), np.int64)
+    for name, found in scores(picture, kind, rows).items():
+        total += PREFERENCES[name][1] * found
+    return total

@@ -6,6 +6,7 @@ Effects come out as values; nothing here waits, logs or reads a clock.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import Effect, ReadPod, Touch
@@ -16,12 +17,9 @@ from slackwater.model.events import (
     BudgetSeen,
     DrainEvent,
     Event,
-    NodeAudited,
-    NodeDoubted,
     NodeGone,
     NodeSeen,
     OtherEvent,
-    PodAudited,
     PodGone,
     PodRead,
     PodSeen,
@@ -36,7 +34,6 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.reasons import Reason
 from slackwater.model.snapshot import Snapshot
-from slackwater.world.adopting import Adopting
 from slackwater.world.auditing import Auditing
 from slackwater.world.binding import BindAnswer, Binding
 from slackwater.world.books import Books, opened
@@ -50,13 +47,13 @@ from slackwater.world.nominating import Nominations
 from slackwater.world.occupants import Occupants
 from slackwater.world.permits import Decided, Permits
 from slackwater.world.placing import Placing, Seen
+from slackwater.world.pod_lives import Concerned, PodLives
 from slackwater.world.policy import Policy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.preemptors import Preemptors
 from slackwater.world.proposals import Kept, Proposals
 from slackwater.world.removals import Removals
 from slackwater.world.steering import Steering
-from slackwater.world.sums import orphans_on
 from slackwater.world.vertical_events import VerticalEvents
 
 
@@ -81,7 +78,6 @@ class World:
         self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
         self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
         self._contradictions = Contradictions(books)
-        self._auditing = Auditing(books)
         self._binding = Binding(books)
         occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
         self._preemptors = Preemptors(books, occupants, self.preemptions)
@@ -100,11 +96,22 @@ class World:
             preemptors=self._preemptors,
             preemptions=self.preemptions,
         )
-        self._adopting = Adopting(books)
         self.steering = Steering(books, preemptions=self.preemptions)
         self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
         self._nominations = Nominations(books, placing=self._placing)
         self._conditions = Conditions(books.tally)
+        concerned = Concerned(
+            ceilings=self.ceilings,
+            migrating=self.migrating,
+            preemptions=self.preemptions,
+            preemptors=self._preemptors,
+            gatekeeper=self._gatekeeper,
+            nominations=self._nominations,
+            steering=self.steering,
+            conditions=self._conditions,
+        )
+        self._lives = PodLives(books, concerned)
+        self._auditing = Auditing(books, seen=partial(self._pod_seen, read=True), let_go=self._lives.let_go)
 
     def _lend(self, books: Books) -> None:
         """What may be read of the picture from outside."""
@@ -135,7 +142,7 @@ class World:
             self._gatekeeper.judge_soon(getattr(event, "unfit", ()), now)
             return self.steering.apply(event, self.policy, now)
         if isinstance(event, AuditEvent):
-            effects = self._audited(event, now)
+            effects = self._auditing.apply(event, now)
         else:
             effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
         return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
@@ -152,7 +159,7 @@ class World:
                 return self._pod_read(pod, now)
             case PodGone(uid, key, read):
                 self.pods.drop(uid, key, now, read=read)
-                return self._let_go(uid, now)
+                return self._lives.let_go(uid, now)
             case BindEnded():
                 return self._bind_ended(event, now)
             case TouchLost(uid, key, why):
@@ -205,12 +212,12 @@ class World:
         if not self.pods.put(pod, read=read):
             return []
         if pod.ended:
-            return self._let_go(pod.uid, now)
+            return self._lives.let_go(pod.uid, now)
         if pod.node is not None:
-            return self._seen_bound(pod, pod.node, now)
+            return self._lives.bound(pod, pod.node, self.policy, now, synced=self.synced)
         claim = self.claims.get(pod.uid)
         if claim is not None and pod.vertical is not None:  # its bind is on its way, and it asks for something else by now
-            self._adopting.recount(pod, claim, self.policy)
+            self._lives.recount(pod, claim, self.policy)
             self.ceilings.recorded(pod.uid)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
@@ -220,17 +227,6 @@ class World:
         if self._conditions.told(before, pod):
             self.starvation.hasten(pod.uid, now)
         return []
-
-    def _seen_bound(self, pod: Pod, node: NodeName, now: Instant) -> list[Effect]:
-        self._adopting.shown(pod, node, self.policy, synced=self.synced)
-        self._nominations.ended(pod.uid, node)
-        self.steering.bound(pod.uid, node, self.policy, now)
-        self._forget(pod.uid)
-        self.holds.drop_all(pod.uid)
-        if pod.vertical is None:
-            return []
-        self.migrating.pod_seen(pod, now)
-        return self.ceilings.ensure(pod.uid, now)
 
     def _claim_ended(self, uid: PodUid, claim: Claim) -> None:
         self.preemptions.left(uid)
@@ -249,32 +245,6 @@ class World:
             effects += self.refusals.wake_held()
         return effects + self._pod_seen(pod, now, read=True)
 
-    def _audited(self, event: AuditEvent, now: Instant) -> list[Effect]:
-        match event:
-            case PodAudited(pod):
-                return self._pod_audited(pod, now)
-            case NodeDoubted(name, why):
-                self._auditing.doubted(name, why, now)
-                return []
-            case NodeAudited(name):
-                return self._node_audited(name, now)
-
-    def _pod_audited(self, pod: Pod, now: Instant) -> list[Effect]:
-        known, claim = self.pods.get(pod.uid), self.claims.get(pod.uid)
-        if self.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
-            return []
-        effects: list[Effect] = []
-        if pod.node is None and claim is not None and claim.state == "seen":  # nobody can have shown it there
-            self.claims.drop(pod.uid)
-            effects = self.refusals.wake_recent(now)
-        return effects + self._pod_seen(pod, now, read=True)
-
-    def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
-        effects: list[Effect] = []
-        for uid in orphans_on(self, name):
-            effects += self._let_go(uid, now)
-        return effects + (self.refusals.wake_recent(now) if self._auditing.put_in_order(name, now) else [])
-
     def _bind_ended(self, event: BindEnded, now: Instant) -> list[Effect]:
         claim = self.claims.get(event.uid)
         effects = self._binding.ended(event, self.policy, now)
@@ -283,27 +253,8 @@ class World:
         if claim is not None and event.outcome == "gone":
             # The watch may be behind, and yet show the pod bound by a try whose answer was lost.
             self.pods.drop(event.uid, claim.key, now, read=True)
-            effects += self._let_go(event.uid, now)
+            effects += self._lives.let_go(event.uid, now)
         return effects
-
-    def _let_go(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """The pod counts no more, and waits for nothing."""
-        self.starvation.forget(uid)
-        self.steering.gone(uid)
-        self._forget(uid)
-        claim, hold = self.claims.drop(uid), self.holds.drop_all(uid)
-        effects = self.refusals.wake_held() if hold is not None and len(hold.counted) else []
-        return effects + (self.refusals.wake_recent(now) if claim is not None else [])
-
-    def _forget(self, uid: PodUid) -> None:
-        """The pod waits for no place any more."""
-        self.denials.forget(uid)
-        self.refusals.forget(uid)
-        self.agreements.forget(uid)
-        self.preemptions.preemptor_gone(uid)
-        self._preemptors.forget(uid)
-        self._gatekeeper.forget(uid)
-        self._conditions.forget(uid)
 
     def _ticked(self, now: Instant) -> list[Effect]:
         effects, self._owed = self._still_owed(), []

@@ -16,7 +16,7 @@ from slackwater.edge.kube.answers import outcome_of, words_of
 from slackwater.edge.kube.client import ApiPort, Response
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.drain_writer import DrainWriter
-from slackwater.edge.kube.errors import KubeError, NoAnswer
+from slackwater.edge.kube.errors import UNREADABLE, KubeError, NoAnswer
 from slackwater.edge.kube.objectpath import object_path
 from slackwater.edge.kube.preemption_writer import PreemptionWriter
 from slackwater.edge.kube.recorder import Recorder
@@ -181,7 +181,7 @@ class ApiWriter:
             return outcome
         try:
             pod = self._decoder.decode(answer.body)
-        except ValueError as error:
+        except UNREADABLE as error:
             return Outcome("refused", answer.status, f"pod {key} cannot be read: {error}")
         return Outcome("done", answer.status, event=PodRead(pod) if pod.uid == uid else PodGone(uid, key, read=True))
 
