@@ -114,6 +114,10 @@ fuzz: $(STAMP) ## Fresh examples, CASES for each test: the running service by it
 oracle-quick: $(STAMP) ## The same at a size that fits CI: 2,000 clusters
 	$(BIN)/python -m pytest tests/oracle
 
+.PHONY: scale
+scale: controlplane ## 5,000 nodes and 150,000 pods on the real API server (NODES=, PODS= for other sizes): sync, memory, lag, filter, plans
+	$(BIN)/python -m tests.bench --only scale $(if $(call given,NODES),--nodes $(NODES)) $(if $(call given,PODS),--pods $(PODS))
+
 .PHONY: bench
 bench: controlplane ## The full benchmark table (long); results in tests/output/
 	$(BIN)/python -m tests.bench
