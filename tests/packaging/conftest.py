@@ -57,7 +57,7 @@ def install(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Install:
     def made(name: str, python: Path, packages: Sequence[str]) -> Path:
         place = folder / name
         run(uv, "venv", "--quiet", "--no-project", "--python", python, place)
-        into = ["--python", place / "bin" / "python", "--constraint", constraints, "--find-links", wheels]
+        into: list[str | Path] = ["--python", place / "bin" / "python", "--constraint", constraints, "--find-links", wheels]
         run(uv, "pip", "install", "--quiet", *into, *packages, cwd=folder)
         return place / "bin"
 

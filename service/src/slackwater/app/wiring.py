@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -32,10 +32,10 @@ from slackwater.app.agents import agents_app, max_connections
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.opened import open_listeners
+from slackwater.app.openfiles import raise_limit
 from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
-from slackwater.app.settings.serving import Kube
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import FleetView, Taken, take
 from slackwater.edge.kube.client import ApiPort, open_client
@@ -53,7 +53,6 @@ from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
 from slackwater.edge.web.certificate_metrics import CertificateCollector
 from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.dashboard import Listeners
-from slackwater.edge.web.direct import Terms
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.ops import ops_app
@@ -70,6 +69,7 @@ from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
 from slackwater.run.loops.audit import Audit
+from slackwater.run.loops.steering import SteeringLoop
 from slackwater.run.recording import Recording
 from slackwater.run.timeline import Telling, Timeline
 from slackwater.run.victims_deleted import VictimsDeleted
@@ -109,12 +109,13 @@ async def serve(
     """
     # Security: jitter only.
     rng = Random()
+    raise_limit()
     async with AsyncExitStack() as stack:
         sockets = stack.enter_context(ExitStack())
         opened = open_listeners(settings.listeners, sockets, Times().wall)
         ops, extender, agents = opened["ops"], opened["extender"], opened["agents"]
         client = await stack.enter_async_context(
-            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings.kube)) if api is None else api
+            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings)) if api is None else api
         )
         certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
         service = Service(settings, client, rng, certificates=certificates)
@@ -139,6 +140,8 @@ async def serve(
             root.start_soon(service.audit.run, name="audit")
             if service.scaling is not None:
                 root.start_soon(service.scaling.run, name="autoscaler")
+            if service.steering is not None:
+                root.start_soon(service.steering.run, name="steering")
             if on_ready is not None:
                 await on_ready(
                     Running(world=service.world, intake=service.intake, extender=service.extender, agents=service.agents)
@@ -177,23 +180,14 @@ class Service:
         self.desk = Desk(self.world, self.dispatcher.submit_all, times.monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
-        wakes = () if self.scaling is None else (self.scaling.look,)
-        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
+        self.steering = self._steering() if settings.feature_gates.steering else None
+        looking = (each.look for each in (self.scaling, self.steering) if each is not None)
+        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *looking)
         self.audit = Audit(
             self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
         )
         self.registry = registry = self._registry()
-        self.extender = Extender(
-            world=self.world,
-            submitter=self.dispatcher,
-            binds=self.desk,
-            victims=victims,
-            readiness=self.intake,
-            decode_pod=decoder.decode,
-            clock=times.monotonic,
-            metrics=ExtenderMetrics(registry),
-            max_body_bytes=settings.extender.max_body_bytes,
-        )
+        self.extender = self._extender(decoder, victims, registry)
         self.agents = agents_app(
             settings,
             desk=self.desk,
@@ -222,6 +216,20 @@ class Service:
         )
         clock = self._times.monotonic
         return {each.name: Reflector(client, each, rng=rng, config=config, clock=clock) for each in resources}
+
+    def _extender(self, decoder: PodDecoder, victims: VictimsDeleted, registry: CollectorRegistry) -> Extender:
+        return Extender(
+            world=self.world,
+            submitter=self.dispatcher,
+            binds=self.desk,
+            victims=victims,
+            readiness=self.intake,
+            decode_pod=decoder.decode,
+            clock=self._times.monotonic,
+            metrics=ExtenderMetrics(registry),
+            max_body_bytes=self._settings.extender.max_body_bytes,
+            wait_seconds=answer_seconds_of(self._settings),
+        )
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
         return ops_app(
@@ -269,6 +277,14 @@ class Service:
             times=self._times,
         )
 
+    def _steering(self) -> SteeringLoop:
+        return SteeringLoop(
+            self.world,
+            submit=self.dispatcher.submit_all,
+            clock=self._times.monotonic,
+            weight=self._settings.extender.weight,
+        )
+
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._times.wall(), UTC)
 
@@ -290,7 +306,7 @@ class Service:
         registry.register(CertificateCollector(self._certificates))
         if self.scaling is not None:
             scaling = self.scaling
-            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
+            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts, scaling.planning.sight))
         return registry
 
     def _feed_metrics(self) -> Iterator[Metric]:
@@ -329,7 +345,7 @@ class Service:
         change = live(self._settings, new)
         self._settings = change.settings
         self.world.adopt_policy(policy_of(change.settings))
-        self.extender.terms = Terms(max_body_bytes=change.settings.extender.max_body_bytes)
+        self.extender.terms = replace(self.extender.terms, max_body_bytes=change.settings.extender.max_body_bytes)
         self._view.in_force = as_file(change.settings)
         waits = ", ".join(change.restart)
         self._view.problem = f"these changes wait for a restart: {waits}" if waits else None
@@ -354,8 +370,10 @@ def _world(policy: Policy, seed: int, recording: Recording | None) -> World:
     return World(policy, seed=seed) if recording is None else RecordedWorld(policy, seed=seed, tell=recording.tell)
 
 
-def _most_writes(kube: Kube) -> int:
-    return kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+def _most_writes(settings: Settings) -> int:
+    kube, steering = settings.kube, settings.steering
+    writes = kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+    return writes + steering.max_concurrent_writes
 
 
 def _report_broken(resource: str, name: str, error: Exception) -> None:
