@@ -180,9 +180,8 @@ class Service:
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
         wakes = () if self.scaling is None else (self.scaling.look,)
         self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
-        self.audit = Audit(
-            self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
-        )
+        truth, config = FreshReads(client, PodDecoder(kinds)), audit_config_of(settings)
+        self.audit = Audit(self.world, truth, self.intake.take, config=config, measure=times.monotonic)
         self.registry = registry = self._registry()
         self.extender = self._extender(decoder, victims, registry)
         self.agents = agents_app(
@@ -226,6 +225,7 @@ class Service:
             metrics=ExtenderMetrics(registry),
             max_body_bytes=self._settings.extender.max_body_bytes,
             wait_seconds=answer_seconds_of(self._settings),
+            stopwatch=self._times.monotonic,
         )
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
