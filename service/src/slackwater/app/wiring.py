@@ -118,9 +118,8 @@ class Service:
         self.steering = self._steering() if settings.feature_gates.steering else None
         looking = (each.look for each in (self.scaling, self.steering) if each is not None)
         self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *looking)
-        self.audit = Audit(
-            self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
-        )
+        truth, config = FreshReads(client, PodDecoder(kinds)), audit_config_of(settings)
+        self.audit = Audit(self.world, truth, self.intake.take, config=config, measure=times.monotonic)
         self.registry = registry = self._registry()
         self.extender = self._extender(decoder, victims, registry)
         self.agents = agents_app(
@@ -176,6 +175,7 @@ class Service:
             metrics=ExtenderMetrics(registry),
             max_body_bytes=self._settings.extender.max_body_bytes,
             wait_seconds=answer_seconds_of(self._settings),
+            stopwatch=self._times.monotonic,
         )
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
