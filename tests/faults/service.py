@@ -16,6 +16,7 @@ extender: {{holdTimeout: {hold}s, denialTimeout: 10s}}
 _AUTOSCALER: Final = """
 autoscaler:
   enabled: true
+  planner: thread
   scanInterval: 2s
   nodeGroups:
   - name: {pool}
