@@ -160,12 +160,6 @@ _ALL: Final = (
         patches=((Binding, "ended", _unknown_is_no),),
     ),
     Mechanism(
-        name="doubt",
-        law="L5",
-        what="a bind whose end nobody tells is asked about",
-        patches=((Binding, "overdue", _answers(list)),),
-    ),
-    Mechanism(
         name="preconditions",
         law="S8",
         what="every write names the object that it is meant for",
