@@ -24,9 +24,11 @@ from tests.bench import (
     first_sync,
     preemption_throughput,
     publish,
+    scale,
     scheduler_throughput,
     show,
     simulation,
+    steering,
     world_events,
 )
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell, installed_service
@@ -43,7 +45,13 @@ BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     first_sync.NAME: first_sync.measure,
     scheduler_throughput.NAME: scheduler_throughput.measure,
     preemption_throughput.NAME: preemption_throughput.measure,
+    steering.NAME: steering.measure,
 }
+#: Too large for the usual run.
+ON_REQUEST: Final = {scale.NAME: scale.measure}
+
+#: What says nothing at a size that fits CI.
+_NEVER_QUICK: Final = frozenset({steering.NAME})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     services = tuple(asked.service) or (installed_service(),)
     options = Options(quick=asked.quick, rounds=asked.rounds, nodes=asked.nodes, pods=asked.pods, services=services)
     wrong: list[str] = []
-    for name in asked.only or BENCHES:
+    for name in asked.only or (name for name in BENCHES if not (asked.quick and name in _NEVER_QUICK)):
         console.print(f"{name} ...")
         try:
-            report = anyio.run(BENCHES[name], options, console.print, backend_options={"use_uvloop": True})
+            report = anyio.run((BENCHES | ON_REQUEST)[name], options, console.print, backend_options={"use_uvloop": True})
         except KeyboardInterrupt:
             return 130
         except (BenchFailed, ControlPlaneError) as error:
@@ -89,7 +97,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, for CI")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="what is printed (default: table)")
-    parser.add_argument("--only", action="append", choices=tuple(BENCHES), metavar="NAME", help=f"of {', '.join(BENCHES)}")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=tuple(BENCHES | ON_REQUEST),
+        metavar="NAME",
+        help=f"of {', '.join(BENCHES | ON_REQUEST)}",
+    )
     parser.add_argument("--rounds", type=_count, metavar="N", help="runs of each contender")
     parser.add_argument("--nodes", type=_count, metavar="N", help="instead of the bench's own number")
     parser.add_argument("--pods", type=_count, metavar="N", help="instead of the bench's own number")

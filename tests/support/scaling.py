@@ -21,7 +21,8 @@ from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
 from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.planning import GrowthRules, PlanMaker, Planning
+from slackwater.run.loops.planning_thread import ThreadPlanning
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
 from slackwater.run.loops.shrinking import Shrinking
@@ -93,7 +94,8 @@ class Scene:
                 providers=self.providers(),
             ),
             fleet=self.fleet,
-            planning=Planning(GrowthPlanner(lambda: self.policy, refuses=lambda _: None, slack=lambda: self.slack)),
+            planning=self.planning(),
+            rules=lambda: GrowthRules(policy=self.policy, slack=self.slack),
             submit=self.effects.extend,
             write_status=_write_nothing,
             clocks=Clocks(clock=self.time.clock, wall=self.time.wall),
@@ -102,6 +104,10 @@ class Scene:
             shrinking=self.shrinking(),
             observed=self.observing(),
         )
+
+    def planning(self) -> Planning:
+        """Where plans are made."""
+        return ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=60)
 
     def shrinking(self) -> Shrinking | None:
         """Who removes nodes; here nobody."""

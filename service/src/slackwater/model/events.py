@@ -79,6 +79,32 @@ class BindEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Pick:
+    """A pod, and the node that kube-scheduler should try first."""
+
+    uid: PodUid
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class PodsSteered:
+    """Steering has chosen. `unfit` are pods that fit nowhere as things are."""
+
+    picks: tuple[Pick, ...]
+    unfit: tuple[PodUid, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SteerEnded:
+    """The API calls of a `Steer` effect ended; `written`: the pod says so now. Otherwise it may, where no answer came."""
+
+    uid: PodUid
+    node: NodeName
+    written: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TouchLost:
     """A pod could not be touched in time: whoever it was to wake still sleeps."""
 
@@ -90,6 +116,17 @@ class TouchLost:
 @dataclass(frozen=True, slots=True)
 class Ticked:
     """Time passed: holds expire, waits end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Time has passed in which this replica only watched, instead of `Ticked`: nothing is due, and what is long gone is
+    forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """Another replica led until now, and this one watched: `Synced` follows. Whatever it took for its own is found anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +317,7 @@ class NodeRemoved:
 
 AuditEvent = PodAudited | NodeDoubted | NodeAudited
 DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved
+SteeringEvent = PodsSteered | SteerEnded
 PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping
 VerticalEvent = (
     MachineSeen
@@ -304,9 +342,11 @@ OtherEvent = (
     | BindEnded
     | TouchLost
     | Ticked
+    | Watched
+    | TakenOver
     | Synced
     | VerticalEvent
 )
-Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent
+Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent | SteeringEvent
 #: What feeds give out; the world takes the first kind.
 FeedEvent = Event | SurroundingEvent

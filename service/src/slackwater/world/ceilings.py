@@ -143,6 +143,13 @@ class Ceilings:
             if standing is not None and standing.writing is None and standing.written_at <= now:
                 self._settle(uid, standing, _AT_ONCE)
 
+    def room_wanted(self, node: NodeName, now: Instant) -> None:
+        """A pod would fit, were it not for records on the node: what pods there gave back is written with the next tick."""
+        for uid in self.records.loose_on(node):
+            standing = self._standings.get(uid)
+            if standing is not None and standing.writing is None and standing.written_at <= now:
+                self._settle(uid, standing, _AT_ONCE)
+
     def still_on_record(self, node: NodeName) -> list[PodUid]:
         """Whose records would take the node over Total, were we to restart now."""
         return self.records.in_the_way(node)
@@ -279,6 +286,16 @@ class Ceilings:
         self.records.forget(uid, node)
         self.settled.append(uid)
         self._released.append(node)
+
+    def nobody_waits(self) -> None:
+        """As long as nothing is decided."""
+        self._released.clear()
+
+    def begin_again(self) -> None:
+        """Forgets what was due, and who waits: all standings are found anew."""
+        self._due.clear()
+        self._blocked.clear()
+        self._released.clear()
 
     def rebuild(self) -> None:
         """After standings were put from elsewhere: what is due, and what is stale, follows from them."""

@@ -7,6 +7,7 @@ make of it.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import NodeName, PodUid
@@ -53,14 +54,14 @@ class ChangeCollector:
         return len(self._pods) + len(self._old_pods) + len(self._nodes)
 
     def some(self, most: int) -> tuple[list[NodeChange], list[PodChange]]:
-        """All nodes and up to `most` of the pods that changed, as they are now. What changes again is collected again."""
+        """Up to `most` of the nodes and of the pods that changed, as they are now. What changes again is collected again."""
         if not self._old_pods:
             # Not bit by bit from the set: each bit would pass over the holes that those before it left.
             self._old_pods.extend(self._pods)
             self._pods.clear()
         part, self._old_pods[-most:] = self._old_pods[-most:], []
-        nodes = sorted(self._nodes)
-        self._nodes.clear()
+        nodes = sorted(islice(self._nodes, most))
+        self._nodes.difference_update(nodes)
         return [NodeChange(name, self._node(name)) for name in nodes], self._told(part)
 
     def _told(self, uids: Iterable[PodUid]) -> list[PodChange]:
@@ -100,6 +101,29 @@ class ChangeCollector:
     def _pod(self, uid: PodUid) -> Pod | None:
         pod = self._world.pods.known(uid)
         return None if pod is None or pod.ended else as_counted(pod, self._world.claims.get(uid))
+
+
+class NominatedToo(ChangeCollector):
+    """A collector for whom a pod stands already where it was told to go, by whomever: its room is not to be given away."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        world.steering.changed = (*world.steering.changed, self._pods)
+
+    def stop(self) -> None:
+        steering, pods = self._world.steering, self._pods
+        steering.changed = tuple(noted for noted in steering.changed if noted is not pods)
+        super().stop()
+
+    def _pod(self, uid: PodUid) -> Pod | None:
+        world, pod = self._world, self._world.pods.known(uid)
+        if pod is None or pod.ended:
+            return None
+        claim = world.claims.get(uid)
+        told = world.steering.node_of(uid) or world.room_kept_on(uid) or pod.nominated_node
+        if claim is None and pod.node is None and told is not None:
+            pod = replace(pod, node=told)
+        return as_counted(pod, claim)
 
 
 def as_counted(pod: Pod, claim: Claim | None) -> Pod:

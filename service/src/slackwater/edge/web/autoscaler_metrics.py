@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from slackwater.edge.web.histograms import histogram
 from slackwater.model.hindrances import Hindrance
 from slackwater.run.loops.counts import FUNCTIONS, LoopCounts
+from slackwater.run.loops.planning import PlannerSight
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.slack_shares import slack_shares
 
@@ -22,9 +23,15 @@ _PREFIX: Final = "cluster_autoscaler_"
 class AutoscalerCollector(Collector):
     """Yields the families on each scrape. `last` is the newest record, None before the first."""
 
-    def __init__(self, last: Callable[[], LoopRecord | None], counts: LoopCounts) -> None:
+    def __init__(
+        self,
+        last: Callable[[], LoopRecord | None],
+        counts: LoopCounts,
+        planner: Callable[[], PlannerSight] = PlannerSight,
+    ) -> None:
         self._last = last
         self._counts = counts
+        self._planner = planner
 
     def collect(self) -> Iterator[Metric]:
         record = self._last()
@@ -34,6 +41,8 @@ class AutoscalerCollector(Collector):
         yield from _shrinking(record, self._counts)
         yield from _own(record, self._counts)
         yield from _slack(record)
+        yield from _planner(self._planner())
+
         yield from _promises(record)
 
 
@@ -148,6 +157,15 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
         "slackwater_autoscaler_serving_loop_seconds",
         "What the last loop took of the loop that answers kube-scheduler.",
         value=0.0 if record is None else record.spent.serving,
+    )
+
+
+def _planner(sight: PlannerSight) -> Iterator[Metric]:
+    yield CounterMetricFamily(
+        "slackwater_planner_restarts", "Planning processes that ended and were started again.", value=sight.restarts
+    )
+    yield GaugeMetricFamily(
+        "slackwater_planner_resident_memory_bytes", "Memory of the planning process.", value=sight.resident_bytes
     )
 
 
