@@ -1,6 +1,6 @@
 """What a promise costs in hours of whole nodes, against the smallest slack that, the same at all times, keeps it.
 
-SLACKWATER_PROMISE_SEED=n plays that trace; by default the first. SLACKWATER_PROMISE_DAYS=n judges n days.
+SLACKWATER_PROMISE_SEED=n plays that trace; by default the fourth. SLACKWATER_PROMISE_DAYS=n judges n days.
 """
 
 import os
@@ -24,7 +24,7 @@ def share(ours: float, static: float, none: float) -> float:
 
 @pytest.mark.parametrize("trace", JOBS)
 def test_the_promise_is_kept_at_few_node_hours(trace: str) -> None:
-    seed = int(os.environ.get("SLACKWATER_PROMISE_SEED") or 1)
+    seed = int(os.environ.get("SLACKWATER_PROMISE_SEED") or 4)
     days = int(os.environ.get("SLACKWATER_PROMISE_DAYS") or 1)
     arrivals = JOBS[trace](np.random.default_rng(seed), LEARNT + days)
     judged, live = days * DAY, arrivals[-days * DAY - 60 :]

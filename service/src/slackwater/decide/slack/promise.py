@@ -26,11 +26,14 @@ _CYCLES: Final = 3
 #: How much more than was seen is kept, in percent.
 _FACTORS: Final = (50, 60, 70, 80, 90, 100, 110, 120, 135, 150, 175, 200, 250)
 #: Or what was exceeded in so many percent of the time, an hour or so around it.
-_EXCEEDED: Final = (60, 50, 40, 33, 27, 22, 18, 15, 12, 10, 8, 6, 4, 2)
+_EXCEEDED: Final = (60, 50, 40, 33, 27, 22, 18, 15, 12, 10, 8, 6, 5, 4, 3, 2)
 _AROUND, _BLOCK = 1500, 600
 #: The past is tried with a little more than was promised, since it will not be the same again: a part of what may be missed.
 _FLAT_MARGIN: Final = 8
 _CYCLE_MARGIN: Final = 3
+_TIME_MARGIN: Final = 5
+#: The most of a few cycles may be chance: it has to need this much less than the same at all times, in percent of that.
+_CLEARLY: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,16 +112,19 @@ def choose_way(seen: Traffic, promise: Promise) -> Way:
     """The way that would have kept the promise on the past with the least room; the same at all times where none would."""
     smallest = _flat(seen, promise)
     found, needed = [(PPM, Way(flat=smallest))], _needed(seen, promise)
-    wanted = promise.share_ppm + (PPM - promise.share_ppm) // _CYCLE_MARGIN
     for period in (_HOUR // promise.bucket_seconds, _DAY // promise.bucket_seconds):
         start = period * _CYCLES
         if len(seen) < start + period:  # the past has to have one whole cycle after those that are looked back on
             continue
         for ways in _ways(needed, promise, period):  # of each kind the one with the least room comes first
             for way, room in ways:
-                if kept_ppm(seen, room, promise, start=start) >= wanted:
-                    found.append((int(room[start:].sum()) * PPM // max(smallest * (len(seen) - start), 1), way))
-                    break
+                margin = _TIME_MARGIN if way.exceeded else _CYCLE_MARGIN
+                if kept_ppm(seen, room, promise, start=start) < promise.share_ppm + (PPM - promise.share_ppm) // margin:
+                    continue
+                cost = int(room[start:].sum()) * PPM // max(smallest * (len(seen) - start), 1)
+                if way.exceeded or cost * 100 <= _CLEARLY * PPM:
+                    found.append((cost, way))
+                break
     return min(found, key=lambda each: each[0])[1]
 
 

@@ -16,7 +16,7 @@ from slackwater.decide.slack.rule import PPM
 from slackwater.model.columns import Int64
 
 _HOUR: Final = 60
-_GAIN: Final = 150.0
+_GAIN: Final = 100.0
 #: Of what may be late.
 _AIM: Final = 0.8
 _MOST: Final = 400.0
