@@ -25,7 +25,7 @@ demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTRO
 	$(BIN)/slackwater demo $(if $(filter real,$(CONTROL_PLANE)),--control-plane) $(DEMO_ARGS)
 
 .PHONY: test
-test: check faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
+test: check packages fuzz-quick faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
 
 .PHONY: check
 check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a minute
@@ -33,7 +33,8 @@ check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a m
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config .importlinter
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/providers
+	$(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml
+	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/museum tests/providers
 
 BROWSER_STAMP := $(VENV)/.browser
 $(BROWSER_STAMP): requirements-browser.lock $(STAMP)
@@ -102,6 +103,14 @@ CASES ?= 10000
 explain-laws: $(STAMP) ## Every suggested change helps, and no part of a minimal set does: CASES generated clusters for each law
 	SLACKWATER_EXPLAIN_CASES=$(CASES) $(BIN)/python -m pytest -n auto --timeout 7200 --hypothesis-show-statistics tests/laws/explain
 
+.PHONY: fuzz-quick
+fuzz-quick: $(STAMP) ## A few examples for each parser, path and recorded request, always the same, for CI
+	$(BIN)/python -m pytest tests/fuzz
+
+.PHONY: fuzz
+fuzz: $(STAMP) ## Fresh examples, CASES for each test: the running service by its OpenAPI documents, and every parser
+	SLACKWATER_FUZZ_CASES=$(CASES) $(BIN)/python -m pytest --timeout 7200 tests/fuzz
+
 .PHONY: oracle-quick
 oracle-quick: $(STAMP) ## The same at a size that fits CI: 2,000 clusters
 	$(BIN)/python -m pytest tests/oracle
@@ -131,6 +140,10 @@ docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
 manifests: docs ## Renders deploy/chart into the plain manifests of deploy/, with helm (built from Go modules)
 	$(BIN)/python -m tests.helm
 
+.PHONY: site
+site: $(STAMP) ## Builds docs/ as a site in build/site; a link that leads nowhere fails
+	$(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml
+
 WIRE := service/src/slackwater/edge/cloud/externalgrpc/wire
 .PHONY: protobuf
 protobuf: $(STAMP) ## Generates the external provider's messages from their .proto files
@@ -142,6 +155,16 @@ lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)
 	$(BIN)/uv export -q --no-emit-workspace --no-header --format requirements-txt --all-groups --all-extras -o requirements.lock
 	echo playwright | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	  --constraint requirements.lock -o requirements-browser.lock -
+
+DIST ?= dist
+.PHONY: dist
+dist: $(STAMP) ## Builds both wheels into DIST
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) ./protocol ./service
+	@ls $(DIST)/*.whl
+
+.PHONY: packages
+packages: $(STAMP) ## Installs both wheels into empty environments, for each Python 3.11 to 3.13 that is there, and runs them
+	$(BIN)/python -m pytest tests/packaging
 
 .PHONY: format
 format: $(STAMP)

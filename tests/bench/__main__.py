@@ -28,6 +28,7 @@ from tests.bench import (
     scheduler_throughput,
     show,
     simulation,
+    steering,
     world_events,
 )
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell, installed_service
@@ -44,6 +45,7 @@ BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     first_sync.NAME: first_sync.measure,
     scheduler_throughput.NAME: scheduler_throughput.measure,
     preemption_throughput.NAME: preemption_throughput.measure,
+    steering.NAME: steering.measure,
 }
 #: Too large for the usual run.
 ON_REQUEST: Final = {scale.NAME: scale.measure}

@@ -4,6 +4,7 @@ Flows through: the `autoscaler` section -> objects that implement `run.ports.Nod
 client of the API server. Deliberately absent: when they are asked for anything.
 """
 
+import importlib.util
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -124,14 +125,29 @@ async def _clusterapi(settings: Settings, client: ApiPort, now: Callable[[], flo
         yield ClusterApiProvider(KubeApi(client), wanted, stamp=stamp)
 
 
+def missing_extra(settings: Settings) -> str | None:
+    """What is not installed that a provider of the settings needs, in words; asked before anything is started."""
+    if not settings.autoscaler.enabled or settings.autoscaler.providers.externalgrpc is None:
+        return None
+    missing = [name for name in ("grpc", "google.protobuf") if not _is_installed(name)]
+    if not missing:
+        return None
+    wanted = "want the extra: pip install 'slackwater[externalgrpc]'"
+    return f"autoscaler.providers.externalgrpc: got no module {' and no '.join(missing)}, {wanted}"
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package around it
+        return False
+
+
 @asynccontextmanager
 async def _externalgrpc(section: ExternalGrpc, rules: ScaleDown) -> AsyncIterator[NodeProvider]:
-    try:
-        from slackwater.edge.cloud.externalgrpc.client import Tls, open_client
-        from slackwater.edge.cloud.externalgrpc.provider import ExternalGrpcProvider
-    except ImportError as error:
-        wanted = "want the extra: pip install 'slackwater[externalgrpc]'"
-        raise CloudError(f"autoscaler.providers.externalgrpc: {error}, {wanted}") from error
+    from slackwater.edge.cloud.externalgrpc.client import Tls, open_client
+    from slackwater.edge.cloud.externalgrpc.provider import ExternalGrpcProvider
+
     tls = None
     if (said := section.tls) is not None:
         tls = Tls(ca_file=said.ca_file, cert_file=said.cert_file, key_file=said.key_file, server_name=said.server_name)

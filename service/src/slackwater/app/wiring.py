@@ -36,7 +36,6 @@ from slackwater.app.openfiles import raise_limit
 from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
-from slackwater.app.settings.serving import Kube
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import FleetView, Taken, take
 from slackwater.edge.kube.client import ApiPort, open_client
@@ -70,6 +69,7 @@ from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
 from slackwater.run.loops.audit import Audit
+from slackwater.run.loops.steering import SteeringLoop
 from slackwater.run.recording import Recording
 from slackwater.run.timeline import Telling, Timeline
 from slackwater.run.victims_deleted import VictimsDeleted
@@ -115,7 +115,7 @@ async def serve(
         opened = open_listeners(settings.listeners, sockets, Times().wall)
         ops, extender, agents = opened["ops"], opened["extender"], opened["agents"]
         client = await stack.enter_async_context(
-            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings.kube)) if api is None else api
+            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings)) if api is None else api
         )
         certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
         service = Service(settings, client, rng, certificates=certificates)
@@ -140,6 +140,8 @@ async def serve(
             root.start_soon(service.audit.run, name="audit")
             if service.scaling is not None:
                 root.start_soon(service.scaling.run, name="autoscaler")
+            if service.steering is not None:
+                root.start_soon(service.steering.run, name="steering")
             if on_ready is not None:
                 await on_ready(
                     Running(world=service.world, intake=service.intake, extender=service.extender, agents=service.agents)
@@ -178,8 +180,9 @@ class Service:
         self.desk = Desk(self.world, self.dispatcher.submit_all, times.monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
-        wakes = () if self.scaling is None else (self.scaling.look,)
-        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
+        self.steering = self._steering() if settings.feature_gates.steering else None
+        looking = (each.look for each in (self.scaling, self.steering) if each is not None)
+        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *looking)
         truth, config = FreshReads(client, PodDecoder(kinds)), audit_config_of(settings)
         self.audit = Audit(self.world, truth, self.intake.take, config=config, measure=times.monotonic)
         self.registry = registry = self._registry()
@@ -274,6 +277,14 @@ class Service:
             times=self._times,
         )
 
+    def _steering(self) -> SteeringLoop:
+        return SteeringLoop(
+            self.world,
+            submit=self.dispatcher.submit_all,
+            clock=self._times.monotonic,
+            weight=self._settings.extender.weight,
+        )
+
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._times.wall(), UTC)
 
@@ -295,7 +306,7 @@ class Service:
         registry.register(CertificateCollector(self._certificates))
         if self.scaling is not None:
             scaling = self.scaling
-            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
+            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts, scaling.planning.sight))
         return registry
 
     def _feed_metrics(self) -> Iterator[Metric]:
@@ -359,8 +370,10 @@ def _world(policy: Policy, seed: int, recording: Recording | None) -> World:
     return World(policy, seed=seed) if recording is None else RecordedWorld(policy, seed=seed, tell=recording.tell)
 
 
-def _most_writes(kube: Kube) -> int:
-    return kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+def _most_writes(settings: Settings) -> int:
+    kube, steering = settings.kube, settings.steering
+    writes = kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+    return writes + steering.max_concurrent_writes
 
 
 def _report_broken(resource: str, name: str, error: Exception) -> None:

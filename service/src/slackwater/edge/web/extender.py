@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
-import msgspec
 import numpy as np
 import structlog
 
@@ -166,7 +165,7 @@ class Extender:
             return known
         try:
             pod = self._decode_pod(raw)
-        except (ValueError, msgspec.DecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise wire.BadRequest(f"Pod: {error}") from error
         if not pod.uid or not pod.key.namespace:
             raise wire.BadRequest("Pod.metadata: uid and namespace wanted")
