@@ -36,6 +36,8 @@ SECONDS: Final = seconds(parse_duration(os.environ.get("SLACKWATER_TEST_CHAOS", 
 SEED: Final = int(os.environ.get("SLACKWATER_TEST_CHAOS_SEED") or random.randrange(2**32))
 WORKLOADS: Final = ("alpha", "beta", "gamma")
 MOST_REPLICAS: Final = 25
+#: Of each workload in the end.
+REPLICAS: Final = 12
 #: kube-scheduler tries a pod again after at most 10 s, a node needs some seconds, and preemptions five minutes at worst.
 CALM_WITHIN_SECONDS: Final = 240.0
 _DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/{}/deployments"
@@ -208,7 +210,7 @@ async def test_whatever_dies_or_hangs_afterwards_all_laws_hold_and_every_pod_run
         group.cancel_scope.cancel()
     print(f"struck: {dict(strikes.done)}\ndone: {dict(load.done)}\nlooks: {dict(watch.looks)}")
     assert min(watch.looks.values(), default=0) > SECONDS / 20, "both were looked at often enough to say anything"
-    await settle(load)
+    await settle(ground)
     await until_calm(ground, service)
     doubled = [name for name, n in Counter(bound(stage)).items() if n > 1]
     assert doubled == [], "no pod is bound twice"
@@ -216,10 +218,22 @@ async def test_whatever_dies_or_hangs_afterwards_all_laws_hold_and_every_pod_run
     assert {name for name, _ in strikes.done} <= {*COMPONENTS, SERVICE}
 
 
-async def settle(load: Load) -> None:
-    """The load comes to rest at a size that fits."""
+async def settle(ground: Ground) -> None:
+    """The load comes to rest at a size that fits; unlike while it was busy, the API server has to take it."""
     for name in WORKLOADS:
-        await load.resize(name, 12)
+        path = f"{_DEPLOYMENTS.format(ground.name)}/{name}"
+
+        async def resized(path: str = path) -> int:
+            async with ground.api.patch(path, json={"spec": {"replicas": REPLICAS}}, headers=MERGE_PATCH) as answer:
+                return answer.status
+
+        await eventually(resized, lambda status: status == 200, within_seconds=30, wanted=f"{name} resized")
+
+
+async def told(ground: Ground, name: str) -> str:
+    """What the Deployment asks for, and what its controller says of it: where pods are missing, whose word is that?"""
+    found = await ground.read(f"{_DEPLOYMENTS.format(ground.name)}/{name}")
+    return f"{name}: asks {found['spec']['replicas']}, generation {found['metadata']['generation']}, status {found['status']}"
 
 
 def bound(stage: Stage) -> list[str]:
@@ -238,7 +252,7 @@ async def until_calm(ground: Ground, service: SlackwaterProcess) -> None:
         tainted = [node["metadata"]["name"] for node in nodes if _is_going(node)]
         kinds = Counter(name.split("-")[0] for name in pods)
         found = {"waiting": waiting, "gated": gated, "tainted": tainted, "held": dump["holds"], "gates": dump["gates"]}
-        short = [f"{name}: {kinds[name]}, want 12" for name in WORKLOADS if kinds[name] != 12]
+        short = [f"{kinds[name]} pods of {await told(ground, name)}" for name in WORKLOADS if kinds[name] != REPLICAS]
         return [*(f"{what}: {some[:5]}" for what, some in found.items() if some), *short]
 
     await eventually(unrest, lambda found: not found, within_seconds=CALM_WITHIN_SECONDS, wanted="calm", every_seconds=1)
