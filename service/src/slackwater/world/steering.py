@@ -98,6 +98,10 @@ class Steering:
         asked = (uid for uid, _ in self._holds if uid not in self._told)
         return [pod for uid in asked if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
 
+    def waiting(self) -> list[Pod]:
+        """Pods that were told and are not bound."""
+        return [pod for uid in self._told if (pod := self._pods.get(uid)) is not None]
+
     def lead(self, now: Instant) -> int:
         """How many of the first pods that wait are to be left alone: kube-scheduler is so close behind us that it takes them
         before a nomination could be there."""
