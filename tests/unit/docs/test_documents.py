@@ -11,9 +11,9 @@ import pytest
 from slackwater.app import wiring
 from slackwater.app.documents import FILES, MarksMissing, main, metrics, reasons, renewed, settings
 from slackwater.app.policy import dispatcher_config_of
+from slackwater.app.process import _GC_THRESHOLD
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
-from slackwater.app.wiring import _GC_THRESHOLD
 from slackwater.edge.kube.client import KubeClient
 from slackwater.edge.kube.reflector import ReflectorConfig
 from slackwater.edge.web.serving import _GRACE_SECONDS
