@@ -125,7 +125,7 @@ def test_a_search_that_had_begun_before_the_nomination_was_written_was_missed_as
     assert (cluster.met, cluster.missed) == (0, {Miss.LATE: 1})
 
 
-def test_a_search_long_after_it_was_written_means_that_in_tree_filters_refused_the_node() -> None:
+def test_a_search_long_after_it_was_shown_means_that_in_tree_filters_refused_the_node() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))
     cluster.tell(pod)

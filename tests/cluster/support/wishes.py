@@ -74,7 +74,12 @@ def misplaced(program: Path, nodes: Iterable[Json], pods: Mapping[str, Json], or
     cluster = {
         "apiVersion": "v1",
         "kind": "List",
-        "items": [*nodes, limbo, *(_before(pods[name]) for name in order)],
+        # Items of a list do not say what they are.
+        "items": [
+            *({**node, "apiVersion": "v1", "kind": "Node"} for node in nodes),
+            limbo,
+            *(_before(pods[name]) for name in order),
+        ],
         "steps": [{"node": _LIMBO, "moves": moves}],
     }
     with running(program, "replay") as real:
@@ -84,7 +89,7 @@ def misplaced(program: Path, nodes: Iterable[Json], pods: Mapping[str, Json], or
 
 
 def _before(pod: Json) -> Json:
-    anew = deepcopy(pod)
+    anew = {**deepcopy(pod), "apiVersion": "v1", "kind": "Pod"}
     anew["spec"]["nodeName"], anew["status"] = _LIMBO, {"phase": "Running"}
     for constraint in anew["spec"].get("topologySpreadConstraints", ()):
         constraint["maxSkew"] += _OUT_OF_ORDER

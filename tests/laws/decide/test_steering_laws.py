@@ -15,7 +15,7 @@ from slackwater.decide.steering.ranking import Ranking
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import Particulars, PodTerm
+from slackwater.model.particulars import Particulars, PodTerm, SpreadConstraint
 from slackwater.model.selectors import Requirement
 from slackwater.simulate.feasible import feasible
 from slackwater.simulate.kindtable import KindId, Numbered
@@ -126,3 +126,12 @@ def test_nobody_is_told_to_keep_apart_from_one_that_kube_scheduler_puts_nobody_k
     picture, chooser = Picture.build(NODES, pods), Chooser(own)
     assert chooser.choose(picture, pods[1:], pods[:1]).unfit == (pods[1],)
     assert len(chooser.choose(picture, pods[1:]).picks) == 1
+
+
+def test_pods_that_have_to_spread_evenly_are_told_one_at_a_time() -> None:
+    even = SpreadConstraint(hard=True, max_skew=1, topology_key=HOSTNAME, selector=TERM.selector)
+    pods = [an_app(f"p{number}", spread=(even,)) for number in range(3)]
+    picture, chooser = Picture.build(NODES, pods), Chooser(own)
+    choice = chooser.choose(picture, pods)
+    assert ([pick.uid for pick in choice.picks], choice.unfit) == ([pods[0].uid], tuple(pods[1:]))
+    assert chooser.choose(picture, pods[1:], (), pods[:1]).picks == ()

@@ -103,6 +103,13 @@ def test_the_first_pods_are_left_to_kube_scheduler_and_stay_the_first() -> None:
     assert names(backlog.some(10, T0)) == ["a", "b", "e"]
 
 
+def test_a_pod_behind_our_gate_is_not_left_to_kube_scheduler_which_does_not_see_it() -> None:
+    backlog = a_backlog()
+    backlog.take(seen(a_pod("a"), replace(a_pod("gated"), gates=(GATE,)), a_pod("b")))
+    left, found = backlog.after(2, 2, T0)
+    assert (names(left), names(found)) == (["a", "b"], ["gated"])
+
+
 TERM = PodTerm(topology_key="zone", selector=(), namespaces=("default",), namespace_selector=())
 
 
@@ -191,11 +198,12 @@ def test_slow_writes_slow_it_down() -> None:
     assert pace.width < before
 
 
-def test_while_a_nomination_is_written_kube_scheduler_goes_on_as_fast_as_of_late() -> None:
+def test_until_a_nomination_is_there_to_be_seen_kube_scheduler_goes_on_as_fast_as_of_late() -> None:
     turns, now = Turns(), T0
-    assert turns.meanwhile(0.05, now) == 0
+    assert turns.meanwhile(now) == 0
     for _ in range(100):
         now = Instant(now + 0.005)
         turns.taken(now)
-    assert 30 <= turns.meanwhile(0.05, now) <= 33, "three times 10: some writes take longer than most"
-    assert turns.meanwhile(0.05, Instant(now + 2.0)) == 0, "it has nothing to do"
+        turns.shown(0.05)
+    assert 30 <= turns.meanwhile(now) <= 33, "three times 10: some writes take longer than most"
+    assert turns.meanwhile(Instant(now + 2.0)) == 0, "it has nothing to do"

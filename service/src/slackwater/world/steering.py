@@ -29,7 +29,7 @@ from slackwater.world.preempting import Preemptions
 from slackwater.world.steering_counts import SteeringCounts
 from slackwater_protocol.names import GATE
 
-#: A search that began so soon after the nomination was written did not know it yet.
+#: A search that began so soon after our watch showed the nomination may not have known it yet: kube-scheduler's is another.
 _KNOWN_AFTER_SECONDS: Final = 0.25
 #: How often a pod is told anew that had changed when it was told.
 _MOST_TRIES: Final = 3
@@ -37,13 +37,13 @@ _MOST_TRIES: Final = 3
 
 @dataclass(slots=True)
 class _Told:
-    """One nomination. `asked`: filter was asked about that node alone. `shown`: the watch has shown it."""
+    """One nomination. `asked`: filter was asked about that node alone. `shown_at`: when the watch has shown it."""
 
     node: NodeName
     at: Instant
-    written_at: Instant | None = None
+    written: bool = False
     asked: bool = False
-    shown: bool = False
+    shown_at: Instant | None = None
 
 
 class Steering:
@@ -98,10 +98,14 @@ class Steering:
         asked = (uid for uid, _ in self._holds if uid not in self._told)
         return [pod for uid in asked if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
 
+    def waiting(self) -> list[Pod]:
+        """Pods that were told and are not bound."""
+        return [pod for uid in self._told if (pod := self._pods.get(uid)) is not None]
+
     def lead(self, now: Instant) -> int:
         """How many of the first pods that wait are to be left alone: kube-scheduler is so close behind us that it takes them
         before a nomination could be there."""
-        return max(0, self._turns.meanwhile(self.pace.write_seconds, now) - self._ahead)
+        return max(0, self._turns.meanwhile(now) - self._ahead)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -119,10 +123,12 @@ class Steering:
         if told is None:
             return
         if pod.nominated_node == told.node:
-            told.shown = True
+            if told.shown_at is None:
+                told.shown_at = now
+                self._turns.shown(now - told.at)
         elif pod.nominated_node is not None:
             self._miss(pod.uid, Miss.REPLACED, policy, now)
-        elif told.shown:
+        elif told.shown_at is not None:
             # kube-scheduler takes a nomination away at the end of a search that found nothing.
             self._miss(pod.uid, Miss.REFUSED_IN_TREE, policy, now)
 
@@ -153,7 +159,7 @@ class Steering:
                 told.asked = True
                 self._turns.taken(now)
             return
-        knew = told.written_at is not None and told.written_at + _KNOWN_AFTER_SECONDS <= now
+        knew = told.shown_at is not None and told.shown_at + _KNOWN_AFTER_SECONDS <= now
         self._miss(pod.uid, Miss.REFUSED_IN_TREE if knew else Miss.LATE, policy, now)
 
     def bound(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant) -> None:
@@ -225,10 +231,10 @@ class Steering:
 
     def _write_ended(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant, *, written: bool) -> list[Effect]:
         told = self._told.get(uid)
-        if told is None or told.node != node or told.written_at is not None:
+        if told is None or told.node != node or told.written:
             return []
         self._unwritten -= 1
-        told.written_at = now
+        told.written = True
         self.pace.written(now - told.at, policy.steering.pace, now)
         if written:
             self._tries[uid] = _MOST_TRIES
@@ -250,7 +256,7 @@ class Steering:
 
     def _forget(self, uid: PodUid, told: _Told) -> None:
         del self._told[uid]
-        self._unwritten -= told.written_at is None
+        self._unwritten -= not told.written
         self._ahead -= not told.asked
         self._note(uid)
 

@@ -67,9 +67,14 @@ class Backlog:
         return found
 
     def after(self, first: int, most: int, now: Instant) -> tuple[list[Pod], list[Pod]]:
-        """The first pods, which stay, and up to `most` of those that come after them, which are taken out."""
-        left = self.some(first, now)
-        found = self.some(most, now)
+        """The first pods, which stay, and up to `most` of those that come after them, which are taken out.
+
+        Pods behind a gate are never among the first: kube-scheduler does not see them.
+        """
+        left: list[Pod] = []
+        found: list[Pod] = []
+        while len(found) < most and (taken := self.some(1, now)):
+            (found if taken[0].gates or len(left) >= first else left).extend(taken)
         for pod in left:
             self._add(pod)
         return left, found

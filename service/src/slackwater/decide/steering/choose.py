@@ -40,21 +40,24 @@ class Chooser:
         """Everything is scored anew: images on nodes, which no journal tells of, may have changed, or our own score."""
         self._rankings.clear()
 
-    def choose(self, picture: Picture, pods: Sequence[Pod], elsewhere: Sequence[Pod] = ()) -> Choice:
+    def choose(self, picture: Picture, pods: Sequence[Pod], elsewhere: Sequence[Pod] = (), told: Sequence[Pod] = ()) -> Choice:
         """Nodes for the pods, which come in order of priority. The picture is as before afterwards.
 
         `elsewhere` are pods that kube-scheduler puts nobody knows where at this moment. Of the kinds that they are of, pods are
-        not told where to go whose place depends on where the others of their kind stand.
+        not told where to go whose place depends on where the others of their kind stand. `told` are pods that were told and are
+        not bound: of those that have to spread evenly one is told at a time, as kube-scheduler may take them in another order.
         """
         if picture is not self._picture:
             self._picture, self._rankings = picture, {}
-        unsure = set(picture.number(elsewhere).tolist()) if elsewhere else set()
+        unsure, still = _kinds(picture, elsewhere), _kinds(picture, told)
         picks: list[Pick] = []
         unfit: list[Pod] = []
         with picture.fork():
             for kind, same in _by_kind(pods, picture.number(pods).tolist()):
                 known = not (_is_strict(picture, kind) and (kind in unsure or _begins_a_series(picture, kind)))
-                rows = self._rows(picture, kind, len(same)) if known else []
+                spreads = any(each.hard for each in picture.of(kind).asks.spread)
+                most = int(kind not in still) if spreads else len(same)
+                rows = self._rows(picture, kind, min(most, len(same))) if known else []
                 picks += [Pick(pod.uid, picture.facts.nodes[row].name) for pod, row in zip(same, rows, strict=False)]
                 unfit += same[len(rows) :]
         return Choice(tuple(picks), tuple(unfit))
@@ -79,6 +82,10 @@ class Chooser:
             del self._rankings[next(iter(self._rankings))]
         self._rankings[kind] = known or Ranking(picture, kind, self._own)
         return self._rankings[kind]
+
+
+def _kinds(picture: Picture, pods: Sequence[Pod]) -> set[int]:
+    return set(picture.number(pods).tolist()) if pods else set()
 
 
 def _is_strict(picture: Picture, kind: KindId) -> bool:

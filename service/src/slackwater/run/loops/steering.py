@@ -167,7 +167,7 @@ class SteeringLoop:
             following.chooser.forget()
         left, pods = backlog.after(world.steering.lead(now), most, now)
         picture = following.mirror.picture
-        choice = following.chooser.choose(picture, pods, [*left, *world.steering.elsewhere()])
+        choice = following.chooser.choose(picture, pods, [*left, *world.steering.elsewhere()], world.steering.waiting())
         backlog.park(choice.unfit, now)
         if choice.picks:
             backlog.placed()
