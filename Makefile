@@ -25,7 +25,7 @@ demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTRO
 	$(BIN)/slackwater demo $(if $(filter real,$(CONTROL_PLANE)),--control-plane) $(DEMO_ARGS)
 
 .PHONY: test
-test: check fuzz-quick faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
+test: check packages fuzz-quick faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
 
 .PHONY: check
 check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a minute
@@ -33,7 +33,8 @@ check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a m
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config .importlinter
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/providers
+	$(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml
+	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/museum tests/providers
 
 BROWSER_STAMP := $(VENV)/.browser
 $(BROWSER_STAMP): requirements-browser.lock $(STAMP)
@@ -122,6 +123,10 @@ scale: controlplane ## 5,000 nodes and 150,000 pods on the real API server (NODE
 bench: controlplane ## The full benchmark table (long); results in tests/output/
 	$(BIN)/python -m tests.bench
 
+.PHONY: steering
+steering: controlplane ## N pods (10,000 unless given) with wishes of many kinds, told where to go on a real control plane
+	STEERING_PODS=$(if $(call given,N),$(N),10000) $(BIN)/python -m pytest -s tests/cluster/test_steering.py -k wishes
+
 .PHONY: bench-quick
 bench-quick: controlplane ## The benchmarks at a size that fits CI
 	$(BIN)/python -m tests.bench --quick
@@ -144,6 +149,10 @@ docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
 manifests: docs ## Renders deploy/chart into the plain manifests of deploy/, with helm (built from Go modules)
 	$(BIN)/python -m tests.helm
 
+.PHONY: site
+site: $(STAMP) ## Builds docs/ as a site in build/site; a link that leads nowhere fails
+	$(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml
+
 WIRE := service/src/slackwater/edge/cloud/externalgrpc/wire
 .PHONY: protobuf
 protobuf: $(STAMP) ## Generates the external provider's messages from their .proto files
@@ -155,6 +164,16 @@ lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)
 	$(BIN)/uv export -q --no-emit-workspace --no-header --format requirements-txt --all-groups --all-extras -o requirements.lock
 	echo playwright | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	  --constraint requirements.lock -o requirements-browser.lock -
+
+DIST ?= dist
+.PHONY: dist
+dist: $(STAMP) ## Builds both wheels into DIST
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) ./protocol ./service
+	@ls $(DIST)/*.whl
+
+.PHONY: packages
+packages: $(STAMP) ## Installs both wheels into empty environments, for each Python 3.11 to 3.13 that is there, and runs them
+	$(BIN)/python -m pytest tests/packaging
 
 .PHONY: format
 format: $(STAMP)

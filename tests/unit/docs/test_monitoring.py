@@ -61,7 +61,21 @@ def test_an_alert_says_what_is_wrong_and_where_to_look() -> None:
     for rule in rules:
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
-        assert rule["annotations"].keys() == {"summary", "description"}
+        assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
+
+
+def test_every_alert_points_to_its_runbook_and_every_runbook_has_its_alert() -> None:
+    page = (MONITORING.parents[1] / "docs" / "runbooks.md").read_text("utf-8")
+    alerts = [rule["alert"] for rule in _rules()]
+    assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == alerts
+    assert [rule["annotations"]["runbook_url"] for rule in _rules()] == [f"docs/runbooks.md#{name.lower()}" for name in alerts]
+
+
+def test_runbooks_name_metrics_that_there_are() -> None:
+    page = (MONITORING.parents[1] / "docs" / "runbooks.md").read_text("utf-8")
+    named = set(re.findall(r"\b(?:slackwater|cluster_autoscaler)_\w+", page))
+    assert len(named) > 8
+    assert named <= KNOWN.keys() | {name.removesuffix("_bucket") for name in KNOWN}
 
 
 def test_the_words_of_an_alert_name_labels_that_their_expression_keeps() -> None:

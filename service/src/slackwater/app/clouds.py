@@ -4,6 +4,7 @@ Flows through: the `autoscaler` section -> objects that implement `run.ports.Nod
 client of the API server. Deliberately absent: when they are asked for anything.
 """
 
+import importlib.util
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ from slackwater.edge.cloud.kwok.nodes import KwokGroup
 from slackwater.edge.cloud.kwok.provider import KwokProvider
 from slackwater.edge.kube.client import ApiPort, open_client
 from slackwater.edge.kube.decode import NodeDecoder
-from slackwater.edge.kube.errors import KubeConfigError, NoAnswer, Unreachable
+from slackwater.edge.kube.errors import KubeConfigError, NoAnswer, NotLeading, Unreachable
+from slackwater.edge.kube.led import LedApi
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Node
 from slackwater.run.clock import unix_time
@@ -70,14 +72,21 @@ class KubeApi:
             )
         except NoAnswer as error:
             raise Unanswered(str(error)) from error
-        except (Unreachable, KubeConfigError) as error:
+        except (Unreachable, KubeConfigError, NotLeading) as error:
             raise NotSent(str(error)) from error
         return Answer(answer.status, answer.body)
 
 
 @asynccontextmanager
-async def open_clouds(settings: Settings, client: ApiPort, *, now: Callable[[], float] = unix_time) -> AsyncIterator[Clouds]:
-    """The providers that the settings name, connected; `client` is the served cluster's. Does not ask anything yet.
+async def open_clouds(
+    settings: Settings,
+    client: ApiPort,
+    *,
+    now: Callable[[], float] = unix_time,
+    leads: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[Clouds]:
+    """The providers that the settings name, connected; `client` is the served cluster's. Does not ask anything yet. Nothing is
+    written to a management cluster by who does not lead (`leads`).
 
     :raises CloudError: a file or a library is missing. :raises KubeConfigError: the management cluster's kubeconfig is no good.
     """
@@ -91,7 +100,7 @@ async def open_clouds(settings: Settings, client: ApiPort, *, now: Callable[[], 
             providers.append(kwok)
             tasks["kwok arrivals"] = kwok.arrivals.run
         if uses_clusterapi(settings):
-            clusterapi = await stack.enter_async_context(_clusterapi(settings, client, now))
+            clusterapi = await stack.enter_async_context(_clusterapi(settings, client, now, leads))
             providers.append(ConfiguredProvider(clusterapi, _entries(settings, "clusterapi")))
         if (external := settings.autoscaler.providers.externalgrpc) is not None:
             provider = await stack.enter_async_context(_externalgrpc(external, settings.autoscaler.scale_down))
@@ -111,7 +120,9 @@ def uses_clusterapi(settings: Settings) -> bool:
 
 
 @asynccontextmanager
-async def _clusterapi(settings: Settings, client: ApiPort, now: Callable[[], float]) -> AsyncIterator[NodeProvider]:
+async def _clusterapi(
+    settings: Settings, client: ApiPort, now: Callable[[], float], leads: Callable[[], bool]
+) -> AsyncIterator[NodeProvider]:
     section = settings.autoscaler.providers.clusterapi or ClusterApi()
     wanted = Wanted(namespace=section.namespace, cluster_name=section.cluster_name, labels=section.selector)
 
@@ -120,18 +131,33 @@ async def _clusterapi(settings: Settings, client: ApiPort, now: Callable[[], flo
 
     async with AsyncExitStack() as stack:
         if section.kubeconfig is not None:
-            client = await stack.enter_async_context(open_client(kubeconfig=section.kubeconfig))
+            client = LedApi(await stack.enter_async_context(open_client(kubeconfig=section.kubeconfig)), leads)
         yield ClusterApiProvider(KubeApi(client), wanted, stamp=stamp)
+
+
+def missing_extra(settings: Settings) -> str | None:
+    """What is not installed that a provider of the settings needs, in words; asked before anything is started."""
+    if not settings.autoscaler.enabled or settings.autoscaler.providers.externalgrpc is None:
+        return None
+    missing = [name for name in ("grpc", "google.protobuf") if not _is_installed(name)]
+    if not missing:
+        return None
+    wanted = "want the extra: pip install 'slackwater[externalgrpc]'"
+    return f"autoscaler.providers.externalgrpc: got no module {' and no '.join(missing)}, {wanted}"
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package around it
+        return False
 
 
 @asynccontextmanager
 async def _externalgrpc(section: ExternalGrpc, rules: ScaleDown) -> AsyncIterator[NodeProvider]:
-    try:
-        from slackwater.edge.cloud.externalgrpc.client import Tls, open_client
-        from slackwater.edge.cloud.externalgrpc.provider import ExternalGrpcProvider
-    except ImportError as error:
-        wanted = "want the extra: pip install 'slackwater[externalgrpc]'"
-        raise CloudError(f"autoscaler.providers.externalgrpc: {error}, {wanted}") from error
+    from slackwater.edge.cloud.externalgrpc.client import Tls, open_client
+    from slackwater.edge.cloud.externalgrpc.provider import ExternalGrpcProvider
+
     tls = None
     if (said := section.tls) is not None:
         tls = Tls(ca_file=said.ca_file, cert_file=said.cert_file, key_file=said.key_file, server_name=said.server_name)

@@ -6,6 +6,7 @@ written by people and stays. Deliberately absent: any text that is not in the co
 """
 
 import argparse
+import inspect
 import json
 import re
 import sys
@@ -27,6 +28,7 @@ from slackwater.model.hindrances import TEXTS
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.standstills import TEXTS as STANDSTILLS
 from slackwater.model.standstills import Standstill
+from slackwater_protocol import names
 
 Json = Mapping[str, Any]
 
@@ -173,7 +175,24 @@ def _keys(steps: Steps) -> Steps:
     return tuple(str(step).removesuffix("[]") for step in steps)
 
 
+# --- names ----------------------------------------------------------------------------------------------------------------
+
+
+def well_known_names(_text: str = "") -> str:
+    """Every name of `slackwater_protocol.names` with the line that explains it there, section by section."""
+    rows: list[str] = []
+    for line in inspect.getsource(names).splitlines():
+        if line.startswith("# "):
+            rows.append(f"\n### {line[2:].rstrip('.')}\n\n| name | what |\n|---|---|\n")
+        elif line.startswith("#: "):
+            meaning = line[3:]
+        elif found := re.match(r'[A-Z_]+: Final = "(.+)"', line):
+            rows.append(f"| `{found[1]}` | {meaning} |\n")
+    return "".join(rows) + "\n"
+
+
 _PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
+    "names.md": {"names": well_known_names},
     "operations.md": {"metrics": metrics},
     "reasons.md": {"reasons": reasons},
     "evacuation.md": {"hindrances": hindrances},

@@ -32,12 +32,15 @@ def run(args: argparse.Namespace) -> int:
 
     import anyio
 
+    from slackwater.app.clouds import missing_extra
     from slackwater.app.commands.logs import set_up_logs
-    from slackwater.app.wiring import serve
+    from slackwater.app.process import serve
     from slackwater.edge.kube.errors import KubeConfigError
     from slackwater.edge.web.certificates import ListenError
     from slackwater.run.recording import RecordError
 
+    if (missing := missing_extra(settings)) is not None:
+        raise CommandFailed([f"{args.config}: {missing}"])
     set_up_logs(args.log_format or ("console" if sys.stderr.isatty() else "json"))
     refused: list[str] = []
     try:

@@ -1,0 +1,1 @@
+"""What users install: wheels in environments of their own."""

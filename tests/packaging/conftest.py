@@ -1,0 +1,64 @@
+"""The two wheels, as `make dist` builds them, and virtual environments that have nothing but them and what they depend on."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+_DEADLINE_SECONDS: Final = 240.0
+
+#: (name of the environment, Python, what is installed) -> its `bin`.
+Install = Callable[[str, Path, Sequence[str]], Path]
+
+
+def run(*command: str | Path, cwd: Path | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """A command in an environment that knows nothing of this repository."""
+    environ = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    return subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=_DEADLINE_SECONDS, check=check)
+
+
+def interpreter(version: str) -> Path | None:
+    """A Python of that minor version on this machine, if there is one that runs."""
+    named = shutil.which(f"python{version}")
+    for path in (
+        *((Path(named),) if named else ()),
+        *sorted((Path.home() / ".pyenv/versions").glob(f"{version}.*/bin/python")),
+    ):
+        asked = run(path, "-c", "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)", check=False)
+        if asked.returncode == 0 and asked.stdout.startswith(f"{version} "):
+            return Path(asked.stdout.split(maxsplit=1)[1].strip())
+    return None
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of both."""
+    folder = tmp_path_factory.mktemp("dist")
+    run("make", "dist", f"DIST={folder}", cwd=ROOT)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def install(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Install:
+    """Makes an environment; versions of what others make are those of the lock file."""
+    folder = tmp_path_factory.mktemp("environments")
+    constraints = folder / "constraints.txt"
+    lock = (ROOT / "requirements.lock").read_text()
+    constraints.write_text("\n".join(re.findall(r"^([\w.-]+==[^ ;\\]+(?: ;[^\\]+)?)", lock, re.MULTILINE)))
+    uv = Path(sys.executable).with_name("uv")
+
+    def made(name: str, python: Path, packages: Sequence[str]) -> Path:
+        place = folder / name
+        run(uv, "venv", "--quiet", "--no-project", "--python", python, place)
+        into: list[str | Path] = ["--python", place / "bin" / "python", "--constraint", constraints, "--find-links", wheels]
+        run(uv, "pip", "install", "--quiet", *into, *packages, cwd=folder)
+        return place / "bin"
+
+    return made

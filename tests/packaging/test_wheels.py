@@ -1,0 +1,80 @@
+"""Both wheels in empty environments: what is in them, and that they run there, for each Python that this machine has."""
+
+import json
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from slackwater import __version__
+from slackwater.app.settings import schema
+from tests.packaging.conftest import ROOT, Install, interpreter, run
+
+EXTERNAL = """\
+apiVersion: config.slackwater.dev/v1alpha1
+kind: SlackwaterConfiguration
+autoscaler: {enabled: true, providers: {externalgrpc: {address: "127.0.0.1:1"}}}
+"""
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "c",
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "u", "user": {}}],
+}
+
+
+def wheel_of(wheels: Path, name: str) -> Path:
+    return wheels / f"{name}-{__version__}-py3-none-any.whl"
+
+
+@pytest.mark.parametrize("name", ["slackwater", "slackwater_protocol"])
+def test_a_wheel_is_typed_and_has_no_tests(wheels: Path, name: str) -> None:
+    with zipfile.ZipFile(wheel_of(wheels, name)) as wheel:
+        names = wheel.namelist()
+        metadata = wheel.read(f"{name}-{__version__}.dist-info/METADATA").decode()
+    assert f"{name}/py.typed" in names
+    assert {entry.split("/")[0] for entry in names} == {name, f"{name}-{__version__}.dist-info"}
+    assert f"\nVersion: {__version__}\n" in metadata
+    assert "\nRequires-Python: >=3.11\n" in metadata
+    assert not [entry for entry in names if "test" in entry.lower()]
+
+
+def test_the_service_brings_the_files_that_it_reads(wheels: Path) -> None:
+    source = ROOT / "service" / "src"
+    data = [path for path in (source / "slackwater").rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}]
+    with zipfile.ZipFile(wheel_of(wheels, "slackwater")) as wheel:
+        names = set(wheel.namelist())
+    assert len(data) > 20
+    assert {path.relative_to(source).as_posix() for path in data} <= names
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_the_service_runs_in_an_empty_folder(install: Install, tmp_path: Path, version: str) -> None:
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"this machine has no Python {version}")
+    slackwater = install(f"service-{version}", python, ["slackwater"]) / "slackwater"
+    assert run(slackwater, "--version", cwd=tmp_path).stdout == f"slackwater {__version__}\n"
+    assert json.loads(run(slackwater, "config", "schema", cwd=tmp_path).stdout) == schema()
+    demo = run(slackwater, "demo", "--duration", "5s", "--nodes", "5", "--pods", "20", cwd=tmp_path)
+    assert re.search(r"^[1-9]\d* pods bound and seen, .* 0 over Total$", demo.stderr, re.MULTILINE), demo.stderr
+
+
+def test_without_the_extra_a_provider_that_needs_it_is_refused_by_name(install: Install, tmp_path: Path) -> None:
+    (tmp_path / "slackwater.yaml").write_text(EXTERNAL)
+    (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
+    slackwater = install("no-extra", Path(sys.executable), ["slackwater"]) / "slackwater"
+    serve = run(slackwater, "serve", "--config", "slackwater.yaml", "--kubeconfig", "kubeconfig", cwd=tmp_path, check=False)
+    assert serve.returncode == 2
+    assert "pip install 'slackwater[externalgrpc]'" in serve.stderr
+    assert "Traceback" not in serve.stderr
+
+
+def test_the_extra_brings_what_the_provider_imports(install: Install) -> None:
+    python = install("extra", Path(sys.executable), ["slackwater[externalgrpc]"]) / "python"
+    run(python, "-c", "import slackwater.edge.cloud.externalgrpc.client")

@@ -1,0 +1,83 @@
+"""What guides show can be used as it stands, and what they name is there."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.app.settings import loads, schema
+
+GUIDES = Path("docs/guides")
+HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+SOURCES = Path("service/src/slackwater")
+
+
+def keys(part: dict[str, Any], at: str = "") -> set[str]:
+    """The path of every key that a file may have, without the marks of lists."""
+    found: set[str] = set()
+    for key, value in part["properties"].items():
+        found.add(path := f"{at}{key}")
+        options = (value, value.get("items", {}), *value.get("anyOf", ()))
+        if target := next((option["$ref"] for option in options if "$ref" in option), None):
+            found |= keys(schema()["$defs"][target.rpartition("/")[2]], f"{path}.")
+    return found
+
+
+@pytest.mark.parametrize("page", sorted(GUIDES.glob("*.md")), ids=lambda page: page.stem)
+def test_the_configurations_of_a_guide_are_valid(page: Path) -> None:
+    for text in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+        settings = loads(HEADER + text)
+        assert settings.autoscaler.enabled
+
+
+def test_every_key_that_takes_the_place_of_a_flag_is_there() -> None:
+    text = (GUIDES / "from-cluster-autoscaler.md").read_text()
+    rows = re.findall(r"^\| (`--.*?) \| (.*?) \| (.*?) ?\|$", text, re.MULTILINE)
+    assert len(rows) > 50
+    known = keys(schema())
+    named = {key for _, ours, why in rows for key in re.findall(r"`([\w.]+)`", f"{ours} {why}") if "." in key}
+    assert {key for key in named if key.startswith(("autoscaler.", "listeners."))} <= known
+    assert [flags for flags, ours, why in rows if ours == "none" and not why] == [], "why not"
+    flags = [flag for cell, _, _ in rows for flag in re.findall(r"`(--[\w-]+)`", cell)]
+    assert len(flags) == len(set(flags)) > 90
+
+
+@pytest.mark.parametrize("name", ["adding-a-predicate", "adding-a-provider"])
+def test_a_guide_to_the_sources_names_files_that_there_are(name: str) -> None:
+    named = re.findall(r"`((?:app|edge|run|model|simulate|explain|tests)/[\w/.]*)`", (GUIDES / f"{name}.md").read_text())
+    assert len(named) > 8
+    assert [path for path in named if not (SOURCES / path).exists() and not Path(path).exists()] == []
+
+
+def test_every_event_that_is_written_is_listed() -> None:
+    """Reasons stand as constants where the Event is made."""
+    written = set()
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in {
+                "Announce",
+                "_event",
+                "_announce",
+            }:
+                constants = {each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+                written |= {word for word in constants if re.fullmatch(r"([A-Z][a-z]+){2,}", word)}
+    listed = set(re.findall(r"^\| `(\w+)` \| (?:Normal|Warning) \|", Path("docs/names.md").read_text(), re.MULTILINE))
+    assert written == listed
+
+
+def test_pictures_are_drawings_that_say_what_they_show() -> None:
+    for path in Path("docs/pictures").glob("*.svg"):
+        assert re.search(r"<title>.+</title>", path.read_text()), path
+    shown = re.findall(r"\(pictures/(\w[\w-]*)\.svg\)", Path("docs/concepts.md").read_text())
+    assert sorted(shown) == sorted(path.stem for path in Path("docs/pictures").glob("*.svg"))
+
+
+def test_every_page_is_in_the_sites_contents() -> None:
+    contents = Path("mkdocs.yml").read_text()
+    navigation = yaml.safe_load(contents)["nav"]
+    listed = set(re.findall(r"[\w/-]+\.md", str(navigation)))
+    pages = {path.relative_to("docs").as_posix() for path in Path("docs").rglob("*.md")}
+    assert {page for page in pages - listed if not re.match(r"adr/\d", page)} == set()
