@@ -33,7 +33,6 @@ EXAMPLES: Final = (
     OpsExample(
         name="dumpstate", method="get", path="/dumpstate", summary="Two nodes, a pod on each, and one that fits on none"
     ),
-    OpsExample(name="statusz", method="get", path="/statusz", summary="With the defaults in force"),
     OpsExample(
         name="explain-pod",
         method="get",
