@@ -135,6 +135,11 @@ bench-quick: controlplane ## The benchmarks at a size that fits CI
 openapi: $(STAMP) ## Writes openapi/ from the code
 	$(BIN)/python -m slackwater.app.openapi openapi
 
+.PHONY: examples
+examples: controlplane ## Records the ops listener's bodies on a real control plane, and writes openapi/ from them
+	SLACKWATER_TEST_EXAMPLES=openapi/examples $(BIN)/python -m pytest tests/cluster/test_ops_examples.py
+	$(MAKE) openapi
+
 .PHONY: docs
 docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
 	$(BIN)/python -m slackwater.app.documents docs deploy deploy/chart deploy/chart/files

@@ -1,6 +1,8 @@
 """openapi/ops.yaml says what the ops listener answers: its paths, its media types, and every key of the state."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,6 +12,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 
+from slackwater.app import opsexamples
 from slackwater.app.openapi import ops_document
 from slackwater.app.settings import Settings, as_file
 from slackwater.decide.preemption.victims import Occupant, Sacrifice
@@ -24,7 +27,8 @@ from slackwater.world.world import World
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 
-OPS = ops_document()
+EXAMPLES = Path("openapi/examples")
+OPS = ops_document(EXAMPLES)
 TWO = amounts("2", "4Gi")
 
 
@@ -113,6 +117,27 @@ async def test_what_the_ops_listener_answers_is_documented(path: str, unlisted: 
     body = answer.json() if media_type == "application/json" else answer.text
     validator(schema).validate(body)
     assert undescribed(body, schema) == []
+
+
+@pytest.mark.parametrize("example", opsexamples.EXAMPLES, ids=lambda example: example.name)
+def test_each_recorded_body_is_what_its_schema_says(example: opsexamples.OpsExample) -> None:
+    """They were recorded on a real control plane: `make examples`."""
+    operation = OPS["paths"][example.path][example.method]
+    ((_, answered),) = operation["responses"]["200"]["content"].items()
+    text = (EXAMPLES / example.file).read_text()
+    for body in text.splitlines() if example.lines else [text]:
+        validator(answered["schema"]).validate(json.loads(body))
+        assert undescribed(json.loads(body), answered["schema"]) == []
+    if example.request_file is not None:
+        asked = operation["requestBody"]["content"]["application/json"]
+        body = json.loads((EXAMPLES / example.request_file).read_text())
+        validator(asked["schema"]).validate(body)
+        assert [each["value"] for each in asked["examples"].values()] == [body]
+
+
+def test_every_recorded_body_of_the_ops_listener_is_an_example() -> None:
+    files = {name for example in opsexamples.EXAMPLES for name in (example.file, example.request_file) if name is not None}
+    assert {path.name for path in EXAMPLES.glob("ops-*")} == files
 
 
 def undescribed(value: Any, schema: dict[str, Any], at: str = "") -> list[str]:

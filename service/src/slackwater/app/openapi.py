@@ -23,6 +23,7 @@ from pydantic.json_schema import models_json_schema
 
 from slackwater import __version__
 from slackwater.app.agentapi import agent_document
+from slackwater.app.opsexamples import add_examples
 from slackwater.app.settings import Settings, as_file
 from slackwater.app.stateapi import STATE
 from slackwater.edge.web.ops import ops_app
@@ -154,7 +155,7 @@ def documents(examples: Path) -> dict[str, str]:
     return {
         "agent.yaml": _text(agent_document(examples)),
         "extender.yaml": _text(extender_document(examples)),
-        "ops.yaml": _text(ops_document()),
+        "ops.yaml": _text(ops_document(examples)),
     }
 
 
@@ -292,8 +293,11 @@ class _Ready:
     unlisted: Sequence[str] = ()
 
 
-def ops_document() -> Json:
-    """What the ops listener answers: FastAPI's own description, and what FastAPI cannot know."""
+def ops_document(examples: Path) -> Json:
+    """What the ops listener answers: FastAPI's own description, and what FastAPI cannot know.
+
+    :raises OSError: a recorded body cannot be read.
+    """
     settings = Settings()
     app = ops_app(
         world=World(Policy()),
@@ -317,6 +321,7 @@ def ops_document() -> Json:
     # FastAPI says of every model that it is JSON; this is a line of it for each pod.
     placed = document["paths"]["/simulate/placement"]["post"]["responses"]["200"]
     placed["content"] = {"application/x-ndjson": placed["content"][_JSON]}
+    add_examples(document, examples)
     return document
 
 

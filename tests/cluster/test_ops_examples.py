@@ -1,0 +1,86 @@
+"""What the ops listener of a real service on a real control plane answers is what openapi/ops.yaml says.
+
+With SLACKWATER_TEST_EXAMPLES=FOLDER the bodies are written there, as the document's examples: `make examples`.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import jsonschema_rs
+import pytest
+import yaml
+
+from slackwater.app.opsexamples import EXAMPLES, OpsExample
+from tests.cluster.support.bodies import Json, a_pod
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+FOLDER: Final = os.environ.get("SLACKWATER_TEST_EXAMPLES")
+DOCUMENT: Final[Json] = yaml.safe_load(Path("openapi/ops.yaml").read_text())
+_ROOM: Final = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+
+
+def supposed() -> dict[str, Json]:
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "another"},
+        "status": {"allocatable": _ROOM, "capacity": _ROOM},
+    }
+    group = {"name": "pool", "provider": "kwok", "maxSize": 3, "template": {"status": {"capacity": _ROOM}}}
+    grows = {"configuration": {"autoscaler": {"enabled": True, "nodeGroups": [group]}}}
+    return {"placement": {"objects": [node]}, "scale-up": grows, "scale-down": grows}
+
+
+async def exchanged(url: str, example: OpsExample, path: str) -> tuple[Json | None, str]:
+    body = supposed().get(example.name)
+    async with aiohttp.ClientSession() as http, http.request(example.method, f"{url}{path}", json=body) as answer:
+        assert answer.status == 200, await answer.text()
+        return body, await answer.text()
+
+
+def schema_of(example: OpsExample) -> tuple[Any, bool]:
+    """The schema of an answer."""
+    ((_, content),) = DOCUMENT["paths"][example.path][example.method]["responses"]["200"]["content"].items()
+    return content["schema"], example.lines
+
+
+def check(schema: Json, body: Any) -> None:
+    jsonschema_rs.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(body)
+
+
+async def test_what_is_answered_is_what_the_document_says(stage: Stage, ground: Ground) -> None:
+    nodes = await ground.make_nodes(2, cpu="4")
+    service = await stage.up()
+    await ground.make_pods([a_pod("web-0", cpu="1"), a_pod("web-1", cpu="1")])
+    await ground.until_bound(2, within_seconds=60)
+    await ground.make_pods([a_pod("large", cpu="6")])
+
+    async def told() -> bool:
+        pod = (await ground.pods())["large"]
+        return any(condition.get("reason") == "Unschedulable" for condition in pod["status"].get("conditions", ()))
+
+    await eventually(told, lambda yes: yes, within_seconds=60, wanted="kube-scheduler has called it unschedulable")
+    objects = {"/explain/pods/{namespace}/{name}": f"/explain/pods/{ground.name}/large"}
+    objects["/explain/nodes/{name}"] = f"/explain/nodes/{nodes[0]}"
+    for example in EXAMPLES:
+        path = objects.get(example.path, example.path)
+        asked, answer = await exchanged(service.ops_url, example, path)
+        schema, lines = schema_of(example)
+        for document in answer.splitlines() if lines else [answer]:
+            check(schema, json.loads(document))
+        if FOLDER is not None:
+            write(Path(FOLDER), example, asked, answer)
+
+
+def write(folder: Path, example: OpsExample, asked: Json | None, answer: str) -> None:
+    text = answer if example.lines else json.dumps(json.loads(answer), indent=1) + "\n"
+    (folder / example.file).write_text(text)
+    if example.request_file is not None:
+        (folder / example.request_file).write_text(json.dumps(asked, indent=1) + "\n")
