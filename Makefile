@@ -123,6 +123,10 @@ scale: controlplane ## 5,000 nodes and 150,000 pods on the real API server (NODE
 bench: controlplane ## The full benchmark table (long); results in tests/output/
 	$(BIN)/python -m tests.bench
 
+.PHONY: steering
+steering: controlplane ## N pods (10,000 unless given) with wishes of many kinds, told where to go on a real control plane
+	STEERING_PODS=$(if $(call given,N),$(N),10000) $(BIN)/python -m pytest -s tests/cluster/test_steering.py -k wishes
+
 .PHONY: bench-quick
 bench-quick: controlplane ## The benchmarks at a size that fits CI
 	$(BIN)/python -m tests.bench --quick

@@ -98,11 +98,12 @@ _EVERYTHING: Final = {
     "priorityClass": {"create": True, "name": "slackwater"},
     "certificates": {"agents": {"enabled": True, "clientCA": True}, "ops": {"enabled": True}},
     "config": {
+        "leaderElection": {"mode": "scheduler"},
         "autoscaler": {
             "enabled": True,
             "providers": {"clusterapi": {}},
             "nodeGroups": [{"name": "a", "template": {"status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}}],
-        }
+        },
     },
 }
 

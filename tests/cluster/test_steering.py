@@ -124,7 +124,7 @@ async def test_where_kube_scheduler_binds_the_room_is_kept_and_counted_all_the_s
     assert {asked.cpu for asked in total_by_node(pods, nodes).values()} == {2000}
     found = await service.metrics()
     assert (found.total("slackwater_binds_confirmed_total"), found.total("slackwater_pods_adopted_total")) == (40, 0)
-    assert found.total("slackwater_admissions_over_total_total") == 0
+    assert found.total("slackwater_admissions_over_total") == 0
 
 
 async def test_kube_scheduler_never_searches_for_a_pod_that_our_gate_held(

@@ -34,6 +34,10 @@ AUTOSCALERS: dict[str, dict[str, Any]] = {
     "clusterapi_by_group": {"autoscaler": {"enabled": True, "nodeGroups": [{"name": "md", "provider": "clusterapi"}]}},
     "clusterapi_far_away": {"autoscaler": {"enabled": True, "providers": {"clusterapi": {"kubeconfig": "/etc/far"}}}},
     "no_mirrors": {"autoscaler": {"enabled": True, "slack": {"mirrors": False}, "nodeGroups": [GROUP]}},
+    "following_the_scheduler": {"schedulerName": "batch", "leaderElection": {"mode": "scheduler"}},
+    "a_lease_of_its_own": {
+        "leaderElection": {"mode": "own", "resourceName": "companion", "resourceNamespace": "default"},
+    },
     "no_slack": {"featureGates": {"ResourceSlack": False}, "autoscaler": {"enabled": True, "nodeGroups": [GROUP]}},
 }
 
@@ -94,7 +98,7 @@ def test_an_example_renders_and_the_service_takes_its_configuration(helm: Path, 
 
 
 def test_two_replicas_are_spread_and_keep_one_another_running(helm: Path) -> None:
-    items = rendered(helm, {"replicas": 2})
+    items = rendered(helm, files=["values-ha.yaml"])
     deployment = the(items, "Deployment")["spec"]
     assert deployment["strategy"]["type"] == "RollingUpdate"
     labels = deployment["template"]["metadata"]["labels"].items()
@@ -105,6 +109,9 @@ def test_two_replicas_are_spread_and_keep_one_another_running(helm: Path) -> Non
         assert selector["matchLabels"].items() <= labels
     agents = the(items, "NetworkPolicy")["spec"]["ingress"][1]
     assert {"podSelector": {"matchLabels": {"name": "slackwater"}}} in agents["from"], "they hand agents on to the leader"
+    (service,) = [each for each in deployment["template"]["spec"]["containers"] if each["name"] == "slackwater"]
+    fields = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in service["env"]}
+    assert fields == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
 
 
 def test_one_replica_has_no_budget_that_would_keep_its_node(helm: Path) -> None:
@@ -193,6 +200,8 @@ def test_an_image_with_a_digest_needs_no_tag(helm: Path) -> None:
         ({"config": {"extender": {"httpTimeout": "5 seconds"}}}, "/config/extender/httpTimeout"),
         ({"config": {"apiVersion": "v1"}}, "additional properties 'apiVersion' not allowed"),
         ({"replicas": 0}, "at '/replicas': minimum: got 0, want 1"),
+        ({"replicas": 2}, "config.leaderElection.mode: got none, want scheduler with replicas: 2"),
+        ({"replicas": 2, "config": {"leaderElection": {"mode": "own"}}}, "got own, want scheduler"),
         ({"resources": {"requests": {"cpu": ["1"]}}}, "/resources/requests/cpu"),
         ({"config": {"listeners": {"ops": {"address": "127.0.0.1:10298"}}}}, "an address that the kubelet's probes reach"),
         ({"priorityClass": {"create": True}}, "want a name of your own"),

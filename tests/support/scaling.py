@@ -4,7 +4,7 @@ Nothing waits: `loop` runs one loop at the present moment, `pass_time` lets the 
 own rules are as simple as the tests need them: each pod goes to the first ready node with room, by the requests alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.decide.scaleup.pending import PendingRules
@@ -15,6 +15,7 @@ from slackwater.model.events import NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
+from slackwater.model.promises import Observed
 from slackwater.model.resources import Amounts
 from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
 from slackwater.run.loops.clocks import Clocks
@@ -101,6 +102,7 @@ class Scene:
             counts=LoopCounts(),
             config=LoopConfig(),
             shrinking=self.shrinking(),
+            observed=self.observing(),
         )
 
     def planning(self) -> Planning:
@@ -110,6 +112,10 @@ class Scene:
     def shrinking(self) -> Shrinking | None:
         """Who removes nodes; here nobody."""
         return None
+
+    def observing(self) -> Callable[[], tuple[Observed, ...]]:
+        """What tells of the pods that something was promised for; here nothing was."""
+        return tuple
 
     def shown(self, node: Node) -> Node:
         """A Node as the API server has it, with what others wrote into it."""

@@ -15,8 +15,8 @@ import msgspec
 
 from slackwater.app.controlplane.ports import FreePorts
 from slackwater.app.embedded import EmbeddedApi
+from slackwater.app.process import Running, serve
 from slackwater.app.settings import Settings
-from slackwater.app.wiring import Running, serve
 from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.sandbox.cluster import Sandbox
 from slackwater.edge.sandbox.server import ApiServer

@@ -58,6 +58,7 @@ kind: SlackwaterConfiguration
   "promises" (and (dig "featureGates" "ResourceSlack" true $config) (gt (len (dig "autoscaler" "slack" "promises" list $config)) 0))
   "kwok" (and $autoscaler $kwok)
   "clusterapi" (and $autoscaler $named (not $elsewhere))
+  "leaderElection" (ne (dig "leaderElection" "mode" "none" $config) "none")
   | toJson -}}
 {{- end }}
 
@@ -74,6 +75,10 @@ subjects:
 {{- $ops := dig "listeners" "ops" "address" "127.0.0.1:10298" .Values.config -}}
 {{- if or (hasPrefix "127." $ops) (hasPrefix "localhost:" $ops) (hasPrefix "[::1]" $ops) -}}
 {{- fail (printf "config.listeners.ops.address: got %s, want an address that the kubelet's probes reach, such as 0.0.0.0:10298" $ops) -}}
+{{- end -}}
+{{- $mode := dig "leaderElection" "mode" "none" .Values.config -}}
+{{- if and (gt (int .Values.replicas) 1) (ne $mode "scheduler") -}}
+{{- fail (printf "config.leaderElection.mode: got %s, want scheduler with replicas: %d: else each of them places pods" $mode (int .Values.replicas)) -}}
 {{- end -}}
 {{- if and .Values.priorityClass.create (hasPrefix "system-" .Values.priorityClass.name) -}}
 {{- fail (printf "priorityClass.name: got %s, want a name of your own where priorityClass.create is true" .Values.priorityClass.name) -}}

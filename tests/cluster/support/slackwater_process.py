@@ -7,7 +7,7 @@ the process; what a test learns of it comes from its listeners, its log and its 
 import ssl
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from types import TracebackType
@@ -35,7 +35,16 @@ class SlackwaterProcess:
     Leaving the block stops it by SIGTERM where it still runs: AssertionError unless it takes that well and exits with 0.
     """
 
-    def __init__(self, *, folder: Path, kubeconfig: Path, ports: FreePorts, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        kubeconfig: Path,
+        ports: FreePorts,
+        settings: Mapping[str, Any] | None = None,
+        run_by: Sequence[str] = (),
+    ) -> None:
+        """`run_by` is a command that runs it; it is given the program and its arguments."""
         self.config = folder / "slackwater.yaml"
         self._addresses = {name: f"127.0.0.1:{ports.take()}" for name in ("extender", "ops", "agents")}
         self.write_config(settings or {})
@@ -46,7 +55,7 @@ class SlackwaterProcess:
             arguments=("serve", "--config", str(self.config), "--kubeconfig", str(kubeconfig)),
             url=ops,
             ready_paths=("/readyz",),
-        )
+        ).run_by(run_by)
         self._component = Component(launch, log=folder / "slackwater.log", home=folder)
 
     async def __aenter__(self) -> Self:
@@ -115,6 +124,7 @@ class SlackwaterProcess:
         listeners = {name: {"address": address} for name, address in self._addresses.items()}
         for name, more in settings.get("listeners", {}).items():
             listeners[name] = {**listeners[name], **more}
+        self._listeners = listeners
         head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
         self.config.write_text(yaml.safe_dump({**head, **settings, "listeners": listeners}, sort_keys=False))
 
@@ -148,7 +158,7 @@ class SlackwaterProcess:
 
     @property
     def agents_url(self) -> str:
-        return f"http://{self._addresses['agents']}/"
+        return f"http://{self._listeners['agents']['address']}/"
 
     async def ask_extender(self, verb: str, body: Mapping[str, Any], *, tls: ssl.SSLContext | None = None) -> dict[str, Any]:
         """One call of an extender verb, as kube-scheduler makes it; the answer of a 200."""

@@ -1,6 +1,9 @@
 """A ranking that follows the picture says what scoring everything anew says; a choice takes the best row that fits, and leaves
 no trace in the picture."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,12 +14,16 @@ from slackwater.decide.steering.choose import Chooser
 from slackwater.decide.steering.ranking import Ranking
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
+from slackwater.model.objects import Pod
+from slackwater.model.particulars import Particulars, PodTerm
+from slackwater.model.selectors import Requirement
 from slackwater.simulate.feasible import feasible
 from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.scores import weighted_scores
 from tests.oracle.generator.cluster import generate
-from tests.support.smallclusters import SmallCluster, small_clusters
+from tests.support.builders import a_node, a_pod
+from tests.support.smallclusters import HOSTNAME, SmallCluster, small_clusters
 
 #: Drawing a cluster takes a while on a busy machine.
 LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -95,3 +102,27 @@ def test_a_choice_puts_each_pod_where_it_fits_and_leaves_the_picture_as_it_was(c
         row = picture.facts.row_of[pick.node]
         assert feasible(picture, kinds[pick.uid]).feasible[row]
         picture.place(kinds[pick.uid], row)
+
+
+def an_app(name: str, **asks: Any) -> Pod:
+    pod = a_pod(name, labels={"app": "a"})
+    return replace(pod, kind=replace(pod.kind, particulars=Particulars(**asks)))
+
+
+TERM = PodTerm(topology_key=HOSTNAME, selector=(Requirement("app", "In", ("a",)),), namespaces=("default",))
+NODES = [replace(a_node(name, labels={HOSTNAME: name}), scalars=(("pods", 10),)) for name in ("n1", "n2")]
+
+
+def test_nobody_is_told_to_stand_beside_one_that_may_come_to_stand_elsewhere() -> None:
+    pods = [an_app(f"p{number}", affinity=(TERM,)) for number in range(3)]
+    picture, chooser = Picture.build(NODES, pods), Chooser(own)
+    assert chooser.choose(picture, pods).picks == ()
+    picture.place(KindId(int(picture.number(pods)[0])), 1)
+    assert {pick.node for pick in chooser.choose(picture, pods[1:]).picks} == {"n2"}
+
+
+def test_nobody_is_told_to_keep_apart_from_one_that_kube_scheduler_puts_nobody_knows_where() -> None:
+    pods = [an_app(f"p{number}", anti_affinity=(TERM,)) for number in range(2)]
+    picture, chooser = Picture.build(NODES, pods), Chooser(own)
+    assert chooser.choose(picture, pods[1:], pods[:1]).unfit == (pods[1],)
+    assert len(chooser.choose(picture, pods[1:]).picks) == 1

@@ -8,9 +8,9 @@ import pytest
 from slackwater.decide.steering.backlog import Backlog
 from slackwater.decide.steering.eligible import Eligibility
 from slackwater.decide.steering.pace import Pace, PacePolicy
-from slackwater.decide.steering.searches import Searches
+from slackwater.decide.steering.turns import Turns
 from slackwater.model.changes import PodChange
-from slackwater.model.ids import Instant, NodeName
+from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.particulars import ClaimMount, Particulars, PodTerm
 from slackwater_protocol.names import GATE
@@ -19,6 +19,12 @@ from tests.support.builders import a_pod
 OURS = Eligibility(scheduler_name="slackwater")
 POLICY = PacePolicy(most=64, max_miss_share=0.2, slow_seconds=1.0)
 T0 = Instant(100.0)
+
+
+def a_backlog() -> Backlog:
+    """Pods have their turn in the order in which they are first asked about."""
+    turns: dict[PodUid, int] = {}
+    return Backlog(OURS, lambda uid: turns.setdefault(uid, len(turns)))
 
 
 def seen(*pods: Pod) -> list[PodChange]:
@@ -34,7 +40,7 @@ def asking(pod: Pod, **asks: Any) -> Pod:
 
 
 def test_the_more_important_pod_comes_first_and_of_equals_who_came_first() -> None:
-    backlog = Backlog(OURS)
+    backlog = a_backlog()
     backlog.take(seen(a_pod("b"), a_pod("a"), a_pod("high", priority=10)))
     backlog.take(seen(a_pod("c")))
 
@@ -44,7 +50,7 @@ def test_the_more_important_pod_comes_first_and_of_equals_who_came_first() -> No
 
 
 def test_a_pod_that_changed_keeps_its_turn_and_one_that_went_has_none() -> None:
-    backlog = Backlog(OURS)
+    backlog = a_backlog()
     backlog.take(seen(a_pod("a"), a_pod("b"), a_pod("c")))
     backlog.take(seen(a_pod("a", labels={"new": "one"})))
     backlog.take([PodChange(a_pod("b").uid, None)])
@@ -55,15 +61,15 @@ def test_a_pod_that_changed_keeps_its_turn_and_one_that_went_has_none() -> None:
 
 
 def test_a_pod_that_left_and_came_back_is_taken_once() -> None:
-    backlog = Backlog(OURS)
+    backlog = a_backlog()
     backlog.take(seen(a_pod("a")))
     backlog.discard(a_pod("a").uid)
     backlog.take(seen(a_pod("b"), a_pod("a")))
-    assert names(backlog.some(10, T0)) == ["b", "a"]
+    assert names(backlog.some(10, T0)) == ["a", "b"]
 
 
 def test_pods_that_fit_nowhere_come_back_after_a_rest_that_grows_until_somebody_finds_a_place() -> None:
-    backlog, pod, now = Backlog(OURS), a_pod("a"), T0
+    backlog, pod, now = a_backlog(), a_pod("a"), T0
     backlog.take(seen(pod))
     rests = []
     for _ in range(7):
@@ -81,12 +87,20 @@ def test_pods_that_fit_nowhere_come_back_after_a_rest_that_grows_until_somebody_
 
 
 def test_new_pods_do_not_wait_for_those_that_rest() -> None:
-    backlog = Backlog(OURS)
+    backlog = a_backlog()
     backlog.take(seen(a_pod("a")))
     backlog.park(backlog.some(10, T0), T0)
     backlog.take(seen(a_pod("b")))
     assert backlog.ready == 1
     assert names(backlog.some(10, T0)) == ["b"]
+
+
+def test_the_first_pods_are_left_to_kube_scheduler_and_stay_the_first() -> None:
+    backlog = a_backlog()
+    backlog.take(seen(*(a_pod(name) for name in "abcde")))
+    left, found = backlog.after(2, 2, T0)
+    assert (names(left), names(found)) == (["a", "b"], ["c", "d"])
+    assert names(backlog.some(10, T0)) == ["a", "b", "e"]
 
 
 TERM = PodTerm(topology_key="zone", selector=(), namespaces=("default",), namespace_selector=())
@@ -112,7 +126,7 @@ TERM = PodTerm(topology_key="zone", selector=(), namespaces=("default",), namesp
 )
 def test_a_pod_is_left_alone_that_is(pod: Pod) -> None:
     assert not OURS(pod)
-    backlog = Backlog(OURS)
+    backlog = a_backlog()
     backlog.take(seen(pod))
     assert len(backlog) == 0
 
@@ -177,11 +191,11 @@ def test_slow_writes_slow_it_down() -> None:
     assert pace.width < before
 
 
-def test_while_a_nomination_is_written_kube_scheduler_takes_as_many_pods_as_it_searches_for_in_that_time() -> None:
-    searches, now = Searches(), T0
-    assert searches.meanwhile(0.05, now) == 0
+def test_while_a_nomination_is_written_kube_scheduler_goes_on_as_fast_as_of_late() -> None:
+    turns, now = Turns(), T0
+    assert turns.meanwhile(0.05, now) == 0
     for _ in range(100):
         now = Instant(now + 0.005)
-        searches.begun(now)
-    assert 20 <= searches.meanwhile(0.05, now) <= 23
-    assert searches.meanwhile(0.05, Instant(now + 1.0)) == 0, "it has nothing to do, or takes what it was told"
+        turns.taken(now)
+    assert 30 <= turns.meanwhile(0.05, now) <= 33, "three times 10: some writes take longer than most"
+    assert turns.meanwhile(0.05, Instant(now + 2.0)) == 0, "it has nothing to do"

@@ -11,13 +11,14 @@ import pytest
 from slackwater.app import wiring
 from slackwater.app.documents import FILES, MarksMissing, main, metrics, reasons, renewed, settings
 from slackwater.app.policy import dispatcher_config_of
+from slackwater.app.process import _GC_THRESHOLD
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
-from slackwater.app.wiring import _GC_THRESHOLD
 from slackwater.edge.kube.client import KubeClient
 from slackwater.edge.kube.reflector import ReflectorConfig
 from slackwater.edge.web.serving import _GRACE_SECONDS
 from slackwater.model.effects import Announce, Bind, Nominate, ReadPod, Touch
+from slackwater.model.misses import MISSES
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.run.dispatcher import DispatcherConfig
 from slackwater.run.intake import TICK_SECONDS
@@ -52,6 +53,11 @@ def test_only_what_is_between_the_marks_is_renewed(tmp_path: Path, capsys: pytes
     assert main([str(tmp_path)]) == 0
     assert page.read_text() == f"before\n<!-- generated: reasons -->\n{reasons()}<!-- end -->\nafter\n<!-- end -->\n"
     assert capsys.readouterr().out == f"{page}\n"
+
+
+def test_every_miss_of_steering_is_told() -> None:
+    table = Path("docs/steering.md").read_text().partition("| reason | what happened |")[2].partition("\n\n")[0]
+    assert rows(f"| reason | what happened |{table}") == [[f"`{why}`", text] for why, text in MISSES.items()]
 
 
 @pytest.mark.parametrize("text", ["", "<!-- generated: reasons -->\n", "<!-- generated: metrics -->\n<!-- end -->\n"])

@@ -15,18 +15,34 @@ OURS = f"{ALL}/status"
 ABSENT = Reply(status=404, body=status(404, "NotFound", "no"))
 
 
-async def test_one_that_is_there_is_patched(api: FakeApi, client: KubeClient) -> None:
-    api.reply("PATCH", OURS, Reply())
+def at(version: int, code: int = 200) -> Reply:
+    return Reply(status=code, body=json.dumps({"metadata": {"resourceVersion": str(version)}}).encode())
+
+
+async def test_one_that_is_there_is_patched_at_the_version_that_was_seen(api: FakeApi, client: KubeClient) -> None:
+    api.reply("GET", OURS, at(7))
+    api.reply("PATCH", OURS, at(8), at(9))
     writer = ConfigMapWriter(client, namespace="kube-system", name="status")
     assert await writer.write({"status": "fine"}, {"note": "now"})
-    (asked,) = api.asked
-    assert json.loads(asked.body) == {"metadata": {"annotations": {"note": "now"}}, "data": {"status": "fine"}}
-    assert asked.headers["Content-Type"] == "application/merge-patch+json"
+    assert await writer.write({"status": "fine"}, {})
+    first, second = [asked for asked in api.asked if asked.method == "PATCH"]
+    want = {"metadata": {"resourceVersion": "7", "annotations": {"note": "now"}}, "data": {"status": "fine"}}
+    assert json.loads(first.body) == want
+    assert first.headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(second.body)["metadata"]["resourceVersion"] == "8"
+
+
+async def test_what_somebody_else_wrote_is_read_before_it_is_replaced(api: FakeApi, client: KubeClient) -> None:
+    api.reply("GET", OURS, at(7), at(12))
+    api.reply("PATCH", OURS, Reply(status=409, body=status(409, "Conflict", "modified")), at(13))
+    assert await ConfigMapWriter(client, namespace="kube-system", name="status").write({"status": "fine"}, {})
+    patches = [json.loads(asked.body)["metadata"]["resourceVersion"] for asked in api.asked if asked.method == "PATCH"]
+    assert patches == ["7", "12"]
 
 
 async def test_one_that_is_not_there_is_created(api: FakeApi, client: KubeClient) -> None:
-    api.reply("PATCH", OURS, ABSENT)
-    api.reply("POST", ALL, Reply(status=201))
+    api.reply("GET", OURS, ABSENT)
+    api.reply("POST", ALL, at(1, 201))
     assert await ConfigMapWriter(client, namespace="kube-system", name="status").write({"status": "fine"}, {})
     made = json.loads(api.asked[1].body)
     assert (made["kind"], made["metadata"]["name"], made["data"]) == ("ConfigMap", "status", {"status": "fine"})
@@ -38,7 +54,8 @@ async def test_one_that_is_not_there_is_created(api: FakeApi, client: KubeClient
     ids=["forbidden", "broken", "dropped"],
 )
 async def test_one_that_cannot_be_written_stops_nobody(api: FakeApi, client: KubeClient, reply: Reply) -> None:
-    api.reply("PATCH", OURS, reply, Reply())
+    api.reply("GET", OURS, at(7), at(7))
+    api.reply("PATCH", OURS, reply, at(8))
     writer = ConfigMapWriter(client, namespace="kube-system", name="status")
     assert not await writer.write({"status": "fine"}, {})
     assert await writer.write({"status": "fine"}, {})

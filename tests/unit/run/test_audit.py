@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 import numpy as np
 import pytest
 
@@ -255,6 +256,23 @@ async def test_a_wrong_book_is_found_by_sampling_and_put_right_long_before_the_i
             group.cancel_scope.cancel()
     assert (story.audit.counts.quarantines, len(story.world.quarantine)) == (1, 0)
     assert not np.any(story.world.ledger.columns.buffer)
+
+
+async def test_a_node_that_could_not_be_cleared_is_cleared_as_soon_as_the_api_server_answers() -> None:
+    story = Story(interval_seconds=3600.0, sample_seconds=0.01, spacing_seconds=0.01)
+    story.cluster.down = True
+    row = story.world.nodes.row_of[NodeName("n2")]
+    story.world.ledger.columns.reserved[CPU, row] += 5
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(story.audit.run)
+            while story.audit.counts.failed < 3:
+                await anyio.lowlevel.checkpoint()
+            assert len(story.world.quarantine) == 1
+            story.cluster.down = False
+            await story.audited.wait()
+            group.cancel_scope.cancel()
+    assert (story.audit.counts.quarantines, len(story.world.quarantine)) == (1, 0)
 
 
 async def test_an_interval_of_zero_is_no_audit() -> None:

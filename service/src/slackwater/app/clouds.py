@@ -26,7 +26,8 @@ from slackwater.edge.cloud.kwok.nodes import KwokGroup
 from slackwater.edge.cloud.kwok.provider import KwokProvider
 from slackwater.edge.kube.client import ApiPort, open_client
 from slackwater.edge.kube.decode import NodeDecoder
-from slackwater.edge.kube.errors import KubeConfigError, NoAnswer, Unreachable
+from slackwater.edge.kube.errors import KubeConfigError, NoAnswer, NotLeading, Unreachable
+from slackwater.edge.kube.led import LedApi
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Node
 from slackwater.run.clock import unix_time
@@ -71,14 +72,21 @@ class KubeApi:
             )
         except NoAnswer as error:
             raise Unanswered(str(error)) from error
-        except (Unreachable, KubeConfigError) as error:
+        except (Unreachable, KubeConfigError, NotLeading) as error:
             raise NotSent(str(error)) from error
         return Answer(answer.status, answer.body)
 
 
 @asynccontextmanager
-async def open_clouds(settings: Settings, client: ApiPort, *, now: Callable[[], float] = unix_time) -> AsyncIterator[Clouds]:
-    """The providers that the settings name, connected; `client` is the served cluster's. Does not ask anything yet.
+async def open_clouds(
+    settings: Settings,
+    client: ApiPort,
+    *,
+    now: Callable[[], float] = unix_time,
+    leads: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[Clouds]:
+    """The providers that the settings name, connected; `client` is the served cluster's. Does not ask anything yet. Nothing is
+    written to a management cluster by who does not lead (`leads`).
 
     :raises CloudError: a file or a library is missing. :raises KubeConfigError: the management cluster's kubeconfig is no good.
     """
@@ -92,7 +100,7 @@ async def open_clouds(settings: Settings, client: ApiPort, *, now: Callable[[], 
             providers.append(kwok)
             tasks["kwok arrivals"] = kwok.arrivals.run
         if uses_clusterapi(settings):
-            clusterapi = await stack.enter_async_context(_clusterapi(settings, client, now))
+            clusterapi = await stack.enter_async_context(_clusterapi(settings, client, now, leads))
             providers.append(ConfiguredProvider(clusterapi, _entries(settings, "clusterapi")))
         if (external := settings.autoscaler.providers.externalgrpc) is not None:
             provider = await stack.enter_async_context(_externalgrpc(external, settings.autoscaler.scale_down))
@@ -112,7 +120,9 @@ def uses_clusterapi(settings: Settings) -> bool:
 
 
 @asynccontextmanager
-async def _clusterapi(settings: Settings, client: ApiPort, now: Callable[[], float]) -> AsyncIterator[NodeProvider]:
+async def _clusterapi(
+    settings: Settings, client: ApiPort, now: Callable[[], float], leads: Callable[[], bool]
+) -> AsyncIterator[NodeProvider]:
     section = settings.autoscaler.providers.clusterapi or ClusterApi()
     wanted = Wanted(namespace=section.namespace, cluster_name=section.cluster_name, labels=section.selector)
 
@@ -121,7 +131,7 @@ async def _clusterapi(settings: Settings, client: ApiPort, now: Callable[[], flo
 
     async with AsyncExitStack() as stack:
         if section.kubeconfig is not None:
-            client = await stack.enter_async_context(open_client(kubeconfig=section.kubeconfig))
+            client = LedApi(await stack.enter_async_context(open_client(kubeconfig=section.kubeconfig)), leads)
         yield ClusterApiProvider(KubeApi(client), wanted, stamp=stamp)
 
 

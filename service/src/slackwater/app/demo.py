@@ -16,9 +16,9 @@ from slackwater.app.controlplane.ports import FreePorts
 from slackwater.app.controlplane.progress import shown_on
 from slackwater.app.controlplane.stack import ControlPlane
 from slackwater.app.demoscript import POOL, Workload, demo_settings
+from slackwater.app.process import Running, serve
 from slackwater.app.schedulerconfig import generate
 from slackwater.app.settings import Settings
-from slackwater.app.wiring import Running, serve
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 

@@ -142,7 +142,15 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
         shrink_seconds=seconds(slack.shrink_delay),
         node_start_seconds=seconds(slack.node_start_time),
         loop_seconds=seconds(settings.autoscaler.scan_interval),
+        unneeded_seconds=_shortest_unneeded(settings),
     )
+
+
+def _shortest_unneeded(settings: Settings) -> float:
+    """How long at least a node stays that is not needed."""
+    groups = [group.scale_down.unneeded_time for group in settings.autoscaler.node_groups]
+    times = [settings.autoscaler.scale_down.unneeded_time, *(time for time in groups if time is not None)]
+    return min(map(seconds, times))
 
 
 def promises_of(settings: Settings) -> tuple[PodClass, ...]:

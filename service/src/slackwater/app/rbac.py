@@ -9,6 +9,7 @@ from typing import Any, Final
 import yaml
 
 from slackwater.app.clouds import uses_clusterapi, uses_kwok
+from slackwater.app.leading import lease_name
 from slackwater.app.policy import promises_of
 from slackwater.app.settings import Settings
 from slackwater.edge.cloud.kwok.provider import CONFIG_MAP
@@ -99,6 +100,7 @@ def parts() -> dict[str, list[dict[str, Any]]]:
         "kwokRecord": _KWOK_RECORD,
         "autoscalerStatus": _status_rules("${statusConfigMap}"),
         "promises": _ARRIVALS,
+        "leaderElection": _lease_rules("${lease}"),
     }
     return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
 
@@ -127,9 +129,25 @@ def status_role(settings: Settings) -> dict[str, Any] | None:
 def _status_rules(config_map: str) -> tuple[dict[str, Any], ...]:
     return (
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES], "verbs": ["get"]},
     )
+
+
+def lease_role(settings: Settings) -> dict[str, Any] | None:
+    """The Lease that says who leads, in its namespace; None where there is one replica. Where it is the scheduler's, this
+    account writes it too: both containers of the Pod have the same."""
+    election = settings.leader_election
+    if election.mode == "none":
+        return None
+    rules = _lease_rules(lease_name(settings))
+    return _role("Role", {"name": "slackwater-leader-election", "namespace": election.resource_namespace}, rules)
+
+
+def _lease_rules(name: str) -> tuple[dict[str, Any], ...]:
+    """No rule can name an object that is yet to be created."""
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    return {**lease, "verbs": ["create"]}, {**lease, "resourceNames": [name], "verbs": ["get", "watch", "update"]}
 
 
 def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -188,7 +206,7 @@ def manifest(settings: Settings | None = None) -> str:
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "slackwater", "namespace": "kube-system"}},
         cluster_role_binding(account),
     ]
-    for role in () if settings is None else (record_role(settings), status_role(settings)):
+    for role in () if settings is None else (lease_role(settings), record_role(settings), status_role(settings)):
         if role is not None:
             objects += [role, role_binding(role, account)]
     return "---\n".join(yaml.safe_dump(item, sort_keys=False) for item in objects)

@@ -18,8 +18,8 @@ from slackwater.app.controlplane.ports import FreePorts
 from slackwater.app.demo import report
 from slackwater.app.demoscript import NAMESPACE, POOL, Workload, demo_settings
 from slackwater.app.embedded import EmbeddedApi, answered, asking
+from slackwater.app.process import Running, serve
 from slackwater.app.settings import Settings
-from slackwater.app.wiring import Running, serve
 from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.sandbox.agents import Agents, AskPermit, Habits, a_machine
 from slackwater.edge.sandbox.cluster import Sandbox

@@ -81,7 +81,9 @@ class Scaling:
         told: Callable[[LoopRecord], None] = lambda _: None,
         rng: Random,
         times: Times = Times(),
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._leads = leads
         self._settings = settings
         self._times = times
         self._client = client
@@ -97,7 +99,6 @@ class Scaling:
         self.intake = SurroundingsIntake({_kind(t.name): self.reflectors[t.name] for t in types})
         self.counts = LoopCounts()
         self._world = world
-        self._collector = ChangeCollector(world)
         self._fleet = Fleet(fleet_policy_of(settings))
         self._seed = rng.getrandbits(31)
         self._priorities: Priorities = NO_PRIORITIES
@@ -129,7 +130,8 @@ class Scaling:
         if not self.intake.ready:
             return None
         given = None if self._priorities is NO_PRIORITIES else self._priorities
-        return FleetView(around=self.intake.everything(), census=dict(self._fleet.census), priorities=given)
+        slack = None if self.last is None else self.last.slack
+        return FleetView(around=self.intake.everything(), census=dict(self._fleet.census), priorities=given, slack=slack)
 
     def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[Hindrance, str]]]:
         """For how long a node has been a candidate for removal (None: it is none), and what holds it back."""
@@ -148,11 +150,20 @@ class Scaling:
 
     async def run(self) -> None:
         """Until cancelled. The world has listed everything before."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.watch, name="intake of surroundings")
+            await self.act()
+
+    async def watch(self) -> None:
+        """Until cancelled: follows what placing pods reads beside nodes and pods. Whoever stands by does only this."""
+        await self.intake.run()
+
+    async def act(self) -> None:
+        """Until cancelled: the loop and what belongs to it, beside `watch`."""
         async with (
-            open_clouds(self._settings, self._client, now=self._times.wall) as clouds,
+            open_clouds(self._settings, self._client, now=self._times.wall, leads=self._leads) as clouds,
             anyio.create_task_group() as group,
         ):
-            group.start_soon(self.intake.run, name="intake of surroundings")
             group.start_soon(self.planning.run, name="planning")
             for name, task in clouds.tasks.items():
                 group.start_soon(task, name=name)
@@ -160,9 +171,10 @@ class Scaling:
             if self._promises is not None:
                 group.start_soon(self._promises.run, name="arrivals")
                 await self._promises.begun()
+            collector = ChangeCollector(self._world)  # not before: whoever stands by would note changes for nobody
             shrinking = self._shrinks = self._shrinking()
             self._autoscaler = Autoscaler(
-                Senses(world=self._world, collector=self._collector, surroundings=self.intake, providers=clouds.providers),
+                Senses(world=self._world, collector=collector, surroundings=self.intake, providers=clouds.providers),
                 fleet=self._fleet,
                 planning=self.planning,
                 rules=self._rules,
@@ -171,6 +183,7 @@ class Scaling:
                 clocks=Clocks(clock=self._times.monotonic, wall=self._wall),
                 counts=self.counts,
                 config=loop_config_of(self._settings),
+                leading=self._leads,
                 prepare=self._read_priorities,
                 shrinking=shrinking,
                 observed=tuple if self._promises is None else self._promises.promising.observed,
@@ -180,6 +193,7 @@ class Scaling:
                 self._fleet,
                 clouds.providers,
                 tell=self._tell,
+                leading=self._leads,
                 timeout_seconds=seconds(self._settings.autoscaler.creation.call_timeout),
             )
             group.start_soon(remover.run, name="deletion of machines")

@@ -1,22 +1,14 @@
-"""The one place that builds objects and starts tasks. The order of the children of the root group is the order of life.
+"""The one place that connects the objects of the service. What starts them, and ends them, is `process`."""
 
-Start: ops first (health while the lists run), then everything that feeds the world, then the extender. End: cancelling the root
-group; servers finish what they answer and the dispatcher what it writes, both within bounds.
-"""
-
-import gc
-import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
-import anyio
 import structlog
 from fastapi import FastAPI
 from prometheus_client import (
@@ -28,35 +20,36 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from slackwater.app.agents import agents_app, max_connections
+from slackwater.app.agents import agents_app
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
-from slackwater.app.opened import open_listeners
-from slackwater.app.openfiles import raise_limit
+from slackwater.app.leading import Election
 from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import FleetView, Taken, take
-from slackwater.edge.kube.client import ApiPort, open_client
+from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.feedstats import ReflectorStats
 from slackwater.edge.kube.fresh import FreshReads
+from slackwater.edge.kube.led import LedApi
 from slackwater.edge.kube.neon import machines, migrations
 from slackwater.edge.kube.recorder import Recorder
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import budgets, nodes, pods
 from slackwater.edge.kube.writer import ApiWriter
-from slackwater.edge.web.agents import Agents
 from slackwater.edge.web.audit_metrics import audit_families
 from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
 from slackwater.edge.web.certificate_metrics import CertificateCollector
 from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.dashboard import Listeners
+from slackwater.edge.web.direct import Application
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
+from slackwater.edge.web.leading import LeaderCollector, LeaderStatus, alone
 from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.serving import serve_app, serve_direct
+from slackwater.edge.web.standby import LedAgents, LedExtender
 from slackwater.edge.web.status import FeedStatus, SettingsView
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.events import Ticked
@@ -68,6 +61,7 @@ from slackwater.run.clock import Times
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
+from slackwater.run.leading.leadership import Reign
 from slackwater.run.loops.audit import Audit
 from slackwater.run.loops.steering import SteeringLoop
 from slackwater.run.recording import Recording
@@ -79,74 +73,6 @@ from slackwater.world.record.recorded import RecordedWorld
 from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
-
-#: Allocations between two young collections once everything is listed; the default of 700 collects thousands of times a second.
-_GC_THRESHOLD: Final = 50_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """What `serve` built, for whoever watches it from the same process (the demo)."""
-
-    world: World
-    intake: Intake
-    extender: Extender
-    agents: Agents
-
-
-async def serve(
-    settings: Settings,
-    *,
-    config_path: str | None,
-    kubeconfig: str | None,
-    api: AbstractAsyncContextManager[ApiPort] | None = None,
-    on_ready: Callable[[Running], Awaitable[None]] | None = None,
-) -> None:
-    """Runs the service until SIGTERM, SIGINT or cancellation. `api` stands in for the API server that the kubeconfig names.
-
-    :raises KubeConfigError: no way to the API server is configured. :raises ListenError: an address is taken.
-    :raises RecordError: the file of `recording` cannot be written.
-    """
-    # Security: jitter only.
-    rng = Random()
-    raise_limit()
-    async with AsyncExitStack() as stack:
-        sockets = stack.enter_context(ExitStack())
-        opened = open_listeners(settings.listeners, sockets, Times().wall)
-        ops, extender, agents = opened["ops"], opened["extender"], opened["agents"]
-        client = await stack.enter_async_context(
-            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings)) if api is None else api
-        )
-        certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
-        service = Service(settings, client, rng, certificates=certificates)
-        async with anyio.create_task_group() as root:
-            root.start_soon(_cancel_on_signal, root.cancel_scope, name="signals")
-            await root.start(serve_app, service.ops, ops.sock, ops.certificates, service.dashboards.close, name="ops listener")
-            if service.recording is not None:
-                root.start_soon(service.recording.run, name="recording")
-            await root.start(service.dispatcher.run, name="dispatcher")
-            root.start_soon(service.intake.run, name="intake")
-            root.start_soon(service.explaining.run, name="explanations")
-            await root.start(serve_direct, service.extender, extender.sock, extender.certificates, name="extender listener")
-            connections = max_connections(settings.listeners.agents)
-            await root.start(
-                serve_direct, service.agents, agents.sock, agents.certificates, connections, name="agents listener"
-            )
-            if config_path is not None:
-                root.start_soon(service.watch_settings, Path(config_path), name="settings")
-            await service.intake.synced()
-            _settle_garbage_collector()
-            _log.info("ready", nodes=len(service.world.nodes), pods=len(service.world.pods))
-            root.start_soon(service.audit.run, name="audit")
-            if service.scaling is not None:
-                root.start_soon(service.scaling.run, name="autoscaler")
-            if service.steering is not None:
-                root.start_soon(service.steering.run, name="steering")
-            if on_ready is not None:
-                await on_ready(
-                    Running(world=service.world, intake=service.intake, extender=service.extender, agents=service.agents)
-                )
-    _log.info("stopped")
 
 
 class Service:
@@ -160,32 +86,40 @@ class Service:
         times: Times = Times(),
         *,
         certificates: Mapping[str, Certificates] = MappingProxyType({}),
+        election: Election | None = None,
     ) -> None:
         self._settings = settings
         self._certificates = certificates
         self._times = times
+        self._election = election
+        #: None: there is nobody else, and it leads.
+        self.reign = None if election is None or election.mode == "none" else Reign(election.leadership)
+        leads: Callable[[], bool] = _always if self.reign is None else self.reign.leads
+        self._leads = leads
+        client = LedApi(client, leads)
         self._view = SettingsView(as_file(settings))
         kinds = KindInterner()
         self._reflectors = self._kube_feeds(client, kinds, rng)
         file = settings.recording.file
         self.recording = None if file is None else Recording(file, max_bytes=settings.recording.max_bytes)
         self.world = _world(policy_of(settings), rng.getrandbits(63), self.recording)
-        self.intake = Intake(self.world, times.monotonic, self._reflectors)
+        self.intake = Intake(self.world, times.monotonic, self._reflectors, standby=self.reign is not None)
         decoder = PodDecoder(kinds)
         self._recorder = Recorder(client, instance=socket.gethostname(), now=self._now, clock=times.monotonic)
         writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: self._now().isoformat())
         self.timeline = Timeline(times.wall)
         self.dashboards = Listeners()
-        self.dispatcher = Dispatcher(Telling(writer, self.timeline), self.intake.take, dispatcher_config_of(settings), rng=rng)
+        self.dispatcher = Dispatcher(
+            Telling(writer, self.timeline), self.intake.take, dispatcher_config_of(settings), rng=rng, leads=leads
+        )
         self.desk = Desk(self.world, self.dispatcher.submit_all, times.monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
         self.steering = self._steering() if settings.feature_gates.steering else None
         looking = (each.look for each in (self.scaling, self.steering) if each is not None)
         self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *looking)
-        self.audit = Audit(
-            self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
-        )
+        truth, config = FreshReads(client, PodDecoder(kinds)), audit_config_of(settings)
+        self.audit = Audit(self.world, truth, self.intake.take, config=config, measure=times.monotonic)
         self.registry = registry = self._registry()
         self.extender = self._extender(decoder, victims, registry)
         self.agents = agents_app(
@@ -195,6 +129,7 @@ class Service:
             client=client,
             registry=registry,
         )
+        self.extender_front, self.agents_front = self._fronts()
         self.explaining = Explaining(
             self.world,
             fleet=self._fleet_view,
@@ -203,6 +138,17 @@ class Service:
             clocks=Clocks(clock=times.monotonic, wall=lambda: UnixTime(times.wall())),
         )
         self.ops = self._ops(registry)
+
+    def _fronts(self) -> tuple[Application, Application]:
+        """What the two listeners serve: a standby refuses one and forwards the other."""
+        if self.reign is None or self._election is None:
+            return self.extender, self.agents
+        holder, forwarder = self._election.holder, self._election.forwarder
+        extender = LedExtender(self.extender, self.reign, holder=holder)
+        return extender, LedAgents(self.agents, self.reign, holder=holder, forwarder=forwarder)
+
+    def _leader(self) -> LeaderStatus:
+        return alone() if self._election is None else self._election.status(leads=self._leads())
 
     def _kube_feeds(self, client: ApiPort, kinds: KindInterner, rng: Random) -> dict[str, Reflector[Any]]:
         """One for each type of object that is followed whatever is configured."""
@@ -229,6 +175,7 @@ class Service:
             metrics=ExtenderMetrics(registry),
             max_body_bytes=self._settings.extender.max_body_bytes,
             wait_seconds=answer_seconds_of(self._settings),
+            stopwatch=self._times.monotonic,
         )
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
@@ -240,6 +187,7 @@ class Service:
             clock=self._times.monotonic,
             autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
             feeds=self._feed_statuses,
+            leader=self._leader,
             timeline=self.timeline,
             listeners=self.dashboards,
             cancel_drain=self._cancel_drain,
@@ -259,6 +207,8 @@ class Service:
 
     def _cancel_drain(self, node: NodeName) -> CancelAnswer:
         now = self._times.monotonic()
+        if not self._leads():  # whoever leads has begun it
+            return "none"
         answer, effects = self.world.removals.drains.cancel(node, Hindrance.CANCELLED, "asked for over HTTP", now)
         self.dispatcher.submit_all(effects)
         _log.info("drain cancelled" if answer == "cancelled" else "drain not cancelled", node=node, answer=answer)
@@ -275,6 +225,7 @@ class Service:
             told=self.timeline.loop,
             rng=rng,
             times=self._times,
+            leads=self._leads,
         )
 
     def _steering(self) -> SteeringLoop:
@@ -303,6 +254,7 @@ class Service:
                 audits=lambda: audit_families(self.audit.counts, len(self.world.quarantine)),
             )
         )
+        registry.register(LeaderCollector(self._leader, lambda: {} if self._election is None else self._election.forwards()))
         registry.register(CertificateCollector(self._certificates))
         if self.scaling is not None:
             scaling = self.scaling
@@ -337,6 +289,11 @@ class Service:
     def _feed_statuses(self) -> dict[str, FeedStatus]:
         return {name: _feed_status(reflector.stats()) for name, reflector in self._every_reflector().items()}
 
+    @property
+    def settings(self) -> Settings:
+        """Those in force."""
+        return self._settings
+
     async def watch_settings(self, path: Path) -> None:
         await watch_settings(path, self._settings_changed, self._settings_refused, current=self._settings)
 
@@ -370,26 +327,9 @@ def _world(policy: Policy, seed: int, recording: Recording | None) -> World:
     return World(policy, seed=seed) if recording is None else RecordedWorld(policy, seed=seed, tell=recording.tell)
 
 
-def _most_writes(settings: Settings) -> int:
-    kube, steering = settings.kube, settings.steering
-    writes = kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
-    return writes + steering.max_concurrent_writes
+def _always() -> bool:
+    return True
 
 
 def _report_broken(resource: str, name: str, error: Exception) -> None:
     _log.error("object skipped: it cannot be read", resource=resource, name=name, error=str(error))
-
-
-def _settle_garbage_collector() -> None:
-    """What was listed is there to stay: looking through it again and again would stop every answer for tens of milliseconds."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GC_THRESHOLD, 20, 20)
-
-
-async def _cancel_on_signal(scope: anyio.CancelScope) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for received in signals:
-            _log.info("stopping", signal=signal.Signals(received).name)
-            scope.cancel()
-            return

@@ -119,6 +119,17 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True)
+class Watched:
+    """Time has passed in which this replica only watched, instead of `Ticked`: nothing is due, and what is long gone is
+    forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """Another replica led until now, and this one watched: `Synced` follows. Whatever it took for its own is found anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class PodAudited:
     """A pod as a GET of the audit found it, after the picture was found to differ: it is taken as it is here.
 
@@ -331,6 +342,8 @@ OtherEvent = (
     | BindEnded
     | TouchLost
     | Ticked
+    | Watched
+    | TakenOver
     | Synced
     | VerticalEvent
 )

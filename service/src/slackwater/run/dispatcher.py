@@ -134,8 +134,18 @@ def _lane_of(effect: Effect) -> _Lane:
 class Dispatcher:
     """Carries out effects. `submit` may be called from any code on the loop, once `run` has started."""
 
-    def __init__(self, writer: Writer, on_event: OnEvent, config: DispatcherConfig, *, rng: Random) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        on_event: OnEvent,
+        config: DispatcherConfig,
+        *,
+        rng: Random,
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Who does not lead any more (`leads`) finishes nothing: what is under way is left to its precondition."""
         self._writer = writer
+        self._leads = leads
         self._on_event = on_event
         self._config = config
         self._rng = rng
@@ -160,7 +170,7 @@ class Dispatcher:
                 await anyio.sleep_forever()
             finally:
                 self._group = None
-                self._stop_at = anyio.current_time() + self._config.flush_seconds
+                self._stop_at = anyio.current_time() + (self._config.flush_seconds if self._leads() else 0.0)
                 for scope in self._scopes:
                     scope.deadline = min(scope.deadline, self._stop_at)
 

@@ -1,4 +1,8 @@
-"""watch -> world: applies each feed's events in order, and knows when everything was listed once."""
+"""watch -> world: applies each feed's events in order, and knows when everything was listed once.
+
+A standby's world takes in the same events and stays in its first list, so to speak, until it leads: nothing is due there, and
+what it answers to an event is not carried out.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -8,7 +12,7 @@ import anyio.lowlevel
 import structlog
 
 from slackwater.model.effects import Effect
-from slackwater.model.events import Event, Stopping, Synced, Ticked
+from slackwater.model.events import Event, Stopping, Synced, TakenOver, Ticked, Watched
 from slackwater.model.surroundings import SurroundingGone, SurroundingSeen
 from slackwater.run.clock import Clock
 from slackwater.run.dispatcher import Dispatcher
@@ -23,14 +27,16 @@ TICK_SECONDS: Final = 0.1
 
 
 class Intake:
-    """Feeds the world. Ready when each feed has listed once."""
+    """Feeds the world. Ready when each feed has listed once. With `standby` it only watches until `lead`."""
 
-    def __init__(self, world: World, clock: Clock, feeds: Mapping[str, Feed]) -> None:
+    def __init__(self, world: World, clock: Clock, feeds: Mapping[str, Feed], *, standby: bool = False) -> None:
         self._world = world
         self._clock = clock
         self._feeds = feeds
         self._unlisted = set(feeds)
+        self._listed_once = anyio.Event()
         self._synced = anyio.Event()
+        self._standby = standby
         self._dispatcher: Dispatcher | None = None
         self._changed: tuple[Callable[[], None], ...] = ()
 
@@ -48,8 +54,23 @@ class Intake:
     def ready(self) -> bool:
         return not self._unlisted
 
+    async def listed(self) -> None:
+        """Returns when everything has been listed once."""
+        await self._listed_once.wait()
+
     async def synced(self) -> None:
+        """Returns when the world also decides."""
         await self._synced.wait()
+
+    def lead(self) -> None:
+        """From now on it decides. Everything has been listed."""
+        assert self.ready, self.unlisted
+        if self._standby:
+            self._standby = False
+            self.take(TakenOver())
+        if not self._synced.is_set():
+            self.take(Synced())
+            self._synced.set()
 
     def take(self, event: Event) -> None:
         """One event from elsewhere than a feed, such as the end of an API call."""
@@ -57,7 +78,8 @@ class Intake:
 
     def _hand_on(self, effects: Iterable[Effect]) -> None:
         assert self._dispatcher is not None
-        self._dispatcher.submit_all(effects)
+        if not self._standby:
+            self._dispatcher.submit_all(effects)
         for changed in self._changed:
             changed()
 
@@ -89,10 +111,11 @@ class Intake:
         self._unlisted.discard(name)
         _log.info("listed", resource=name, waiting_for=self.unlisted)
         if self.ready:
-            self.take(Synced())
-            self._synced.set()
+            self._listed_once.set()
+            if not self._standby:
+                self.lead()
 
     async def _tick(self) -> None:
         while True:
             await anyio.sleep(TICK_SECONDS)
-            self.take(Ticked())
+            self.take(Watched() if self._standby else Ticked())

@@ -287,6 +287,16 @@ class Ceilings:
         self.settled.append(uid)
         self._released.append(node)
 
+    def nobody_waits(self) -> None:
+        """As long as nothing is decided."""
+        self._released.clear()
+
+    def begin_again(self) -> None:
+        """Forgets what was due, and who waits: all standings are found anew."""
+        self._due.clear()
+        self._blocked.clear()
+        self._released.clear()
+
     def rebuild(self) -> None:
         """After standings were put from elsewhere: what is due, and what is stale, follows from them."""
         for uid, standing in self._standings.items():

@@ -7,6 +7,7 @@ make of it.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import NodeName, PodUid
@@ -53,14 +54,14 @@ class ChangeCollector:
         return len(self._pods) + len(self._old_pods) + len(self._nodes)
 
     def some(self, most: int) -> tuple[list[NodeChange], list[PodChange]]:
-        """All nodes and up to `most` of the pods that changed, as they are now. What changes again is collected again."""
+        """Up to `most` of the nodes and of the pods that changed, as they are now. What changes again is collected again."""
         if not self._old_pods:
             # Not bit by bit from the set: each bit would pass over the holes that those before it left.
             self._old_pods.extend(self._pods)
             self._pods.clear()
         part, self._old_pods[-most:] = self._old_pods[-most:], []
-        nodes = sorted(self._nodes)
-        self._nodes.clear()
+        nodes = sorted(islice(self._nodes, most))
+        self._nodes.difference_update(nodes)
         return [NodeChange(name, self._node(name)) for name in nodes], self._told(part)
 
     def _told(self, uids: Iterable[PodUid]) -> list[PodChange]:

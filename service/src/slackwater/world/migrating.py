@@ -329,6 +329,17 @@ class Migrating:
         if not move.landed and (move.target is None or self._holds.get(move.target) is None):
             self._hold_landing(move)
 
+    def begin_again(self) -> None:
+        """Forgets every move, and with it what is held and accounted for. The objects stay known: `found_anew` follows."""
+        for move in list(self.moves.values()):
+            self._leave(move)
+
+    def found_anew(self) -> None:
+        """The moves that the objects tell of."""
+        for migration in self.objects.values():
+            if not migration.finished and migration.machine:
+                self._adopt(migration)
+
     def cleanups(self) -> list[tuple[PodKey, Instant]]:
         return list(self._cleanup.items())
 

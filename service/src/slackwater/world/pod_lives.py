@@ -50,7 +50,7 @@ class PodLives:
             expected = claim is None and not policy.binds and self._let_pass(pod.uid, node)
             self._books.tally.confirmed += expected
             self._books.tally.adopted += synced and not expected
-            self._adopt(pod, node, policy)
+            self.adopt(pod, node, policy)
         else:
             self.recount(pod, claim, policy)
             if claim.state != "seen":
@@ -72,7 +72,8 @@ class PodLives:
             self._books.claims.recount(pod.uid, account)
             self._count_over_total(claim.node)
 
-    def _adopt(self, pod: Pod, node: NodeName, policy: Policy) -> None:
+    def adopt(self, pod: Pod, node: NodeName, policy: Policy) -> None:
+        """It counts on a node that no bind of ours led to."""
         let_pass = self._let_pass(pod.uid, node)
         if pod.vertical is not None and not policy.binds:
             self._books.holds.count_everywhere()

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.decide.steering.pace import Pace
-from slackwater.decide.steering.searches import Searches
+from slackwater.decide.steering.turns import Turns
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import Effect, Steer
 from slackwater.model.events import Pick, PodsSteered, SteerEnded, SteeringEvent
@@ -54,6 +54,7 @@ class Steering:
         self._nodes = books.nodes
         self._pods = books.pods
         self._claims = books.claims
+        self._standings = books.standings
         self._holds = books.holds
         self._room = books.room
         self._denials = books.denials
@@ -68,7 +69,7 @@ class Steering:
         self._tries: dict[PodUid, int] = {}
         self.counts = SteeringCounts()
         self.pace = Pace()
-        self._searches = Searches()
+        self._turns = Turns()
         #: Moves with every pod of ours that comes: whoever steers looks then.
         self.arrived = 0
         #: Pods that kube-scheduler searches for by itself already, since somebody last cleared this.
@@ -92,10 +93,15 @@ class Steering:
             return 0
         return max(0, min(self.pace.allowed(now) - self._unwritten, policy.max_ahead - self._ahead))
 
+    def elsewhere(self) -> list[Pod]:
+        """Pods that kube-scheduler is about to put where nobody has told it to."""
+        asked = (uid for uid, _ in self._holds if uid not in self._told)
+        return [pod for uid in asked if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
+
     def lead(self, now: Instant) -> int:
-        """How many of the first pods that wait are to be left alone: where kube-scheduler has caught up with us and searches,
-        it takes them before a nomination could be there."""
-        return self._searches.meanwhile(self.pace.write_seconds, now)
+        """How many of the first pods that wait are to be left alone: kube-scheduler is so close behind us that it takes them
+        before a nomination could be there."""
+        return max(0, self._turns.meanwhile(self.pace.write_seconds, now) - self._ahead)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -137,7 +143,7 @@ class Steering:
         told = self._told.get(pod.uid)
         if told is None:
             self.searched.add(pod.uid)
-            self._searches.begun(now)
+            self._turns.taken(now)
             return
         if len(rows) == 1 and int(rows[0]) == self._nodes.row_of.get(told.node):
             if codes[0] != Reason.OK:
@@ -145,6 +151,7 @@ class Steering:
             elif not told.asked:
                 self._ahead -= 1
                 told.asked = True
+                self._turns.taken(now)
             return
         knew = told.written_at is not None and told.written_at + _KNOWN_AFTER_SECONDS <= now
         self._miss(pod.uid, Miss.REFUSED_IN_TREE if knew else Miss.LATE, policy, now)
@@ -184,9 +191,9 @@ class Steering:
             return None
         rows: Rows = np.array([row], np.intp)
         with self._room.beside(pod.priority):
-            if judge_ledger(pod.need, self._ledger.columns, rows)[0] != Reason.OK:
+            if judge_ledger(self._standings.need(pod), self._ledger.columns, rows)[0] != Reason.OK:
                 return None
-        self._holds.put(pod.uid, pod.key, rows, pod.need, Instant(now + policy.steering.hold_seconds))
+        self._holds.put(pod.uid, pod.key, rows, self._standings.need(pod), Instant(now + policy.steering.hold_seconds))
         self._told[pod.uid] = _Told(pick.node, now)
         self._tries[pod.uid] = self._tries.get(pod.uid, 0) + 1
         self._unwritten += 1

@@ -26,8 +26,10 @@ from slackwater.model.events import (
     PreemptionEvent,
     SteeringEvent,
     Synced,
+    TakenOver,
     Ticked,
     TouchLost,
+    Watched,
 )
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod
@@ -147,7 +149,7 @@ class World:
             effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
         return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
 
-    def _applied(self, event: OtherEvent, now: Instant) -> list[Effect]:  # noqa: C901, PLR0911  # one case for each event
+    def _applied(self, event: OtherEvent, now: Instant) -> list[Effect]:  # noqa: C901, PLR0911, PLR0912  # one case for each event
         match event:
             case PodSeen(pod):
                 return self._pod_seen(pod, now)
@@ -170,6 +172,11 @@ class World:
                 self.budgets.drop(namespace, name)
             case Ticked():
                 return self._ticked(now)
+            case Watched():
+                self.pods.expire(now)
+                self.ceilings.nobody_waits()
+            case TakenOver():
+                self._take_over(now)
             case Synced():
                 self.synced = True
                 self.standings.listed()
@@ -180,6 +187,18 @@ class World:
                 # Where no bind of ours waits for records, filter refuses, and somebody has to wake whom it refused.
                 return effects + ([] if self.policy.binds else self.refusals.wake_recent(now))
         return []
+
+    def _take_over(self, now: Instant) -> None:
+        """As a process that begins would find it: what the leader before us wrote counts, not what we saw it become."""
+        self.migrating.begin_again()
+        self.ceilings.begin_again()
+        found = [(pod, pod.node) for uid, _ in self.standings.items() if (pod := self.pods.get(uid)) is not None]
+        for pod, node in found:
+            if node is not None:
+                self._lives.adopt(pod, node, self.policy)
+        self.migrating.found_anew()
+        for pod, _ in found:
+            self.migrating.pod_seen(pod, now)
 
     def adopt_policy(self, policy: Policy) -> None:
         """A changed configuration takes effect: from the next question on, and for every node at once."""

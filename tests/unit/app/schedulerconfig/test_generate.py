@@ -39,6 +39,31 @@ def test_the_defaults_give_this_file() -> None:
     }
 
 
+def test_the_scheduler_elects_by_the_lease_that_the_service_follows() -> None:
+    settings = loads(
+        HEADER + "schedulerName: batch\nleaderElection: {mode: scheduler, leaseDuration: 20s, resourceNamespace: ns}\n"
+    )
+    text = generate(settings, kubeconfig=None, extender_url=None)
+    assert yaml.safe_load(text)["leaderElection"] == {
+        "leaderElect": True,
+        "resourceNamespace": "ns",
+        "resourceName": "batch",
+        "leaseDuration": "20s",
+        "renewDeadline": "10s",
+        "retryPeriod": "500ms",
+    }
+    assert check(text, settings) == []
+
+
+def test_another_election_than_the_one_that_is_followed_is_found() -> None:
+    settings = loads(HEADER + "leaderElection: {mode: scheduler}\n")
+    text = generate(settings, kubeconfig=None, extender_url=None)
+    other = text.replace('resourceName: "slackwater"', 'resourceName: "another"')
+    assert [(each.path, each.trap) for each in check(other, settings)] == [("leaderElection.resourceName", "other-lease")]
+    none = text.replace("leaderElect: true", "leaderElect: false")
+    assert [(each.path, each.trap) for each in check(none, settings)] == [("leaderElection.leaderElect", "no-election")]
+
+
 def test_every_choice_is_explained_in_a_comment() -> None:
     text = generate(Settings(), kubeconfig=None, extender_url=None)
     comments = " ".join(line.strip(" #") for line in text.splitlines() if line.strip().startswith("#"))

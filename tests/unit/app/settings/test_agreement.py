@@ -13,6 +13,18 @@ def group(text: str) -> str:
 
 
 CONFLICTS = {
+    "a-lease-of-half-seconds": (
+        "leaderElection: {leaseDuration: 12500ms}",
+        'leaderElection.leaseDuration: got "12.5s", want whole seconds, as a Lease has them',
+    ),
+    "renewing-for-longer-than-the-lease": (
+        "leaderElection: {renewDeadline: 15s}",
+        'leaderElection.renewDeadline: got "15s", want less than leaderElection.leaseDuration (15s)',
+    ),
+    "trying-too-seldom": (
+        "leaderElection: {retryPeriod: 9s}",
+        'leaderElection.retryPeriod: got "9s", want less than 1/1.2 of leaderElection.renewDeadline (10s)',
+    ),
     "two-listeners-one-socket": (
         'listeners: {ops: {address: "127.0.0.1:10297"}}',
         'listeners.ops.address: got "127.0.0.1:10297", want another port than listeners.extender.address (127.0.0.1:10297)',

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
     from slackwater.app.clouds import missing_extra
     from slackwater.app.commands.logs import set_up_logs
-    from slackwater.app.wiring import serve
+    from slackwater.app.process import serve
     from slackwater.edge.kube.errors import KubeConfigError
     from slackwater.edge.web.certificates import ListenError
     from slackwater.run.recording import RecordError

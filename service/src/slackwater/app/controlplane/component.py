@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +37,12 @@ class Launch:
     arguments: tuple[str, ...]
     url: str  #: where it serves, without a path
     ready_paths: tuple[str, ...]  #: it is ready when all of them answer 200
+
+    def run_by(self, command: Sequence[str]) -> "Launch":
+        """The same, run by a command that is given the program and its arguments; an empty one changes nothing."""
+        if not command:
+            return self
+        return replace(self, program=Path(command[0]), arguments=(*command[1:], str(self.program), *self.arguments))
 
 
 class Component:

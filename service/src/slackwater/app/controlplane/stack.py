@@ -137,8 +137,10 @@ class ControlPlane:
         name: str = "kube-scheduler",
         leader_elect: bool = False,
         arguments: Sequence[str] = (),
+        run_by: Sequence[str] = (),
     ) -> None:
-        """Starts a kube-scheduler with a KubeSchedulerConfiguration (text or file) and waits until it is ready.
+        """Starts a kube-scheduler with a KubeSchedulerConfiguration (text or file) and waits until it is ready. `run_by` is a
+        command that runs it, such as `nice`; it is given the program and its arguments.
 
         A config that names no kubeconfig gets that of `scheduler`. Several may run under different names; one that was
         stopped may be started again with another config.
@@ -152,7 +154,7 @@ class ControlPlane:
             scheduler = launches.kube_scheduler(
                 self._place, name=name, port=self._ports.take(), config=file, leader_elect=leader_elect
             )
-            return replace(scheduler, arguments=(*scheduler.arguments, *arguments))
+            return replace(scheduler, arguments=(*scheduler.arguments, *arguments)).run_by(run_by)
 
         await self._launch(launch)
 

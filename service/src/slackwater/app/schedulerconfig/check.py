@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slackwater.app.schedulerconfig.certificate import CertificateNames
+from slackwater.app.schedulerconfig.election import election_findings
 from slackwater.app.schedulerconfig.extender import (
     agreement_findings,
     failure_findings,
@@ -33,6 +34,7 @@ def check(text: str, settings: Settings | None, *, certificate: CertificateNames
     file = read_scheduler_file(text)
     found = (
         *file_findings(file.tree),
+        *election_findings(file.tree, settings),
         *profile_findings(file.tree, settings),
         *_extenders_findings(file.tree, settings, certificate),
     )

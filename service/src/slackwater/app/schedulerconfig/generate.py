@@ -40,9 +40,25 @@ def _head(settings: Settings) -> Iterator[str]:
     yield f"apiVersion: {API_VERSION}"
     yield f"kind: {KIND}"
     yield "leaderElection:"
+    if settings.leader_election.mode == "scheduler":
+        yield from _election(settings)
+        return
     yield "  # One replica has nobody to elect. The default, true, takes the Lease kube-system/kube-scheduler, which in most"
     yield "  # clusters belongs to the cluster's own scheduler: the two would never schedule at the same time."
     yield "  leaderElect: false"
+
+
+def _election(settings: Settings) -> Iterator[str]:
+    election = settings.leader_election
+    yield "  # Slackwater leads exactly while this Lease names the Pod of both: as leaderElection in its configuration."
+    yield "  leaderElect: true"
+    yield f"  resourceNamespace: {json.dumps(election.resource_namespace)}"
+    yield "  # Never kube-scheduler's default, the Lease kube-scheduler: that one is the cluster's own scheduler's."
+    yield f"  resourceName: {json.dumps(election.resource_name or settings.scheduler_name)}"
+    yield f"  leaseDuration: {format_duration(election.lease_duration)}"
+    yield f"  renewDeadline: {format_duration(election.renew_deadline)}"
+    yield "  # So often the Lease is renewed and, by whoever stands by, tried: a hand-over takes about as long."
+    yield f"  retryPeriod: {format_duration(election.retry_period)}"
 
 
 def _connection(kubeconfig: str | None) -> Iterator[str]:

@@ -15,6 +15,7 @@ from slackwater.app.settings.problems import Problem, Steps, json_path, show
 from slackwater.app.settings.providers import KwokWeather, Providers
 from slackwater.app.settings.slack import WHOLE_CLUSTER
 from slackwater.app.settings.values import Address, quantity_text
+from slackwater_protocol.durations import SECOND, format_duration
 
 _GROUPS: Steps = ("autoscaler", "nodeGroups")
 
@@ -34,6 +35,7 @@ class Conflict:
 
 def conflicts(settings: Settings) -> Iterator[Conflict]:
     """Every conflict, in the order of the file's sections."""
+    yield from _election_conflicts(settings)
     yield from _listener_conflicts(settings)
     yield from _agent_conflicts(settings)
     yield from _scheduler_tls_conflicts(settings)
@@ -49,6 +51,23 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
         yield from _share_conflicts(group, (*_GROUPS, index, "kwok"))
         yield from _taint_conflicts(group, (*_GROUPS, index, "template", "spec", "taints"))
         yield from _allocatable_conflicts(group, (*_GROUPS, index, "template", "status"))
+
+
+def _election_conflicts(settings: Settings) -> Iterator[Conflict]:
+    election = settings.leader_election
+    lease: Steps = ("leaderElection", "leaseDuration")
+    renew: Steps = ("leaderElection", "renewDeadline")
+    retry: Steps = ("leaderElection", "retryPeriod")
+    if election.lease_duration % SECOND:
+        seen = show(format_duration(election.lease_duration))
+        yield Conflict(reads=(lease,), seen=seen, wanted="whole seconds, as a Lease has them")
+    # As client-go wants it; it also spreads the tries over 1.2 periods.
+    if election.renew_deadline >= election.lease_duration:
+        seen, most = show(format_duration(election.renew_deadline)), format_duration(election.lease_duration)
+        yield Conflict(reads=(renew, lease), seen=seen, wanted=f"less than {json_path(lease)} ({most})")
+    if election.retry_period * 6 >= election.renew_deadline * 5:
+        seen, most = show(format_duration(election.retry_period)), format_duration(election.renew_deadline)
+        yield Conflict(reads=(retry, renew), seen=seen, wanted=f"less than 1/1.2 of {json_path(renew)} ({most})")
 
 
 def _listener_conflicts(settings: Settings) -> Iterator[Conflict]:

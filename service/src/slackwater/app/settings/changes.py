@@ -24,6 +24,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("kind",): "restart",
     ("schedulerName",): "scheduler",
     ("featureGates",): "restart",
+    ("leaderElection",): "scheduler",
     ("listeners",): "restart",
     ("listeners", "extender"): "scheduler",
     ("extender", "weight"): "scheduler",

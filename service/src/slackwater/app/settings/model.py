@@ -6,6 +6,7 @@ from pydantic import Field
 
 from slackwater.app.settings.audit import Audit
 from slackwater.app.settings.autoscaling import Autoscaler
+from slackwater.app.settings.leading import LeaderElection
 from slackwater.app.settings.recording import Recording
 from slackwater.app.settings.section import Section
 from slackwater.app.settings.serving import Extender, Kube, Listeners, Migration, Nodes, Preemption, Vertical
@@ -42,6 +43,8 @@ class Settings(Section):
     by which agents find us. slackwater by default: beside the cluster's own scheduler, not instead of it."""
     feature_gates: FeatureGates = FeatureGates()
     """Parts that can be switched off."""
+    leader_election: LeaderElection = LeaderElection()
+    """Which of several replicas decides."""
     listeners: Listeners = Listeners()
     """Where the service listens."""
     extender: Extender = Extender()

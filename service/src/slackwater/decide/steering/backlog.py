@@ -9,7 +9,7 @@ order too, so what is told first is what it asks for first. Pods that fit nowher
 longer one each time, as long as none of them finds a place. Deliberately absent: nodes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Final
 
@@ -23,37 +23,36 @@ _LONGEST_REST_SECONDS: Final = 8.0
 
 
 class Backlog:
-    """See the module. `eligible` says who is part of it."""
+    """See the module. `eligible` says who is part of it, `turn_of` as the how-manieth a pod was first seen."""
 
-    def __init__(self, eligible: Eligible) -> None:
+    def __init__(self, eligible: Eligible, turn_of: Callable[[PodUid], int]) -> None:
         self._eligible = eligible
+        self._turn_of = turn_of
         self._pods: dict[PodUid, Pod] = {}
         #: Entries of pods that have left meanwhile are passed over.
         self._heap: list[tuple[int, int, PodUid]] = []
-        #: When a pod came, as a number: kept while it waits, also while it is parked.
-        self._came: dict[PodUid, int] = {}
         self._parked: dict[PodUid, None] = {}
-        self._next = 0
         self._unpark_at = Instant(0.0)
         self._rest_seconds = _FIRST_REST_SECONDS
 
     def take(self, changes: Iterable[PodChange]) -> None:
-        """Pods as they are now: in the order in which they came, as far as several came at once."""
+        """Pods as they are now."""
         for uid, pod in changes:
             if pod is None or not self._eligible(pod):
                 self.discard(uid)
                 continue
-            known = uid in self._pods
-            self._pods[uid] = pod
-            if not known:
-                self._came[uid] = self._next
-                self._next += 1
-                heappush(self._heap, (-pod.priority, self._came[uid], uid))
+            if uid in self._pods:
+                self._pods[uid] = pod
+            else:
+                self._add(pod)
+
+    def _add(self, pod: Pod) -> None:
+        self._pods[pod.uid] = pod
+        heappush(self._heap, (-pod.priority, self._turn_of(pod.uid), pod.uid))
 
     def discard(self, uid: PodUid) -> None:
         """The pod is not to be told any more."""
         self._pods.pop(uid, None)
-        self._came.pop(uid, None)
         self._parked.pop(uid, None)
 
     def some(self, most: int, now: Instant) -> list[Pod]:
@@ -62,11 +61,18 @@ class Backlog:
             self._unpark()
         found: list[Pod] = []
         while self._heap and len(found) < most:
-            _, came, uid = heappop(self._heap)
-            if self._came.get(uid) == came and uid not in self._parked:
+            uid = heappop(self._heap)[-1]
+            if uid in self._pods and uid not in self._parked:
                 found.append(self._pods.pop(uid))
-                del self._came[uid]
         return found
+
+    def after(self, first: int, most: int, now: Instant) -> tuple[list[Pod], list[Pod]]:
+        """The first pods, which stay, and up to `most` of those that come after them, which are taken out."""
+        left = self.some(first, now)
+        found = self.some(most, now)
+        for pod in left:
+            self._add(pod)
+        return left, found
 
     def park(self, pods: Iterable[Pod], now: Instant) -> None:
         """Pods that were taken out, and fit nowhere as things are."""
@@ -74,8 +80,6 @@ class Backlog:
         for pod in pods:
             if pod.uid not in self._pods:
                 self._pods[pod.uid] = pod
-                self._came[pod.uid] = self._next
-                self._next += 1
                 self._parked[pod.uid] = None
         if self._parked and not before:
             self._unpark_at = Instant(now + self._rest_seconds)
@@ -99,5 +103,5 @@ class Backlog:
 
     def _unpark(self) -> None:
         for uid in self._parked:
-            heappush(self._heap, (-self._pods[uid].priority, self._came[uid], uid))
+            heappush(self._heap, (-self._pods[uid].priority, self._turn_of(uid), uid))
         self._parked.clear()

@@ -14,6 +14,7 @@ from slackwater.model.events import Pick
 from slackwater.model.objects import Pod
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
+from slackwater.simulate.predicates.inter_pod_affinity import term_counter
 
 #: Kinds whose rankings are kept: 125 kB each at 5,000 nodes.
 _MOST_KINDS = 128
@@ -21,7 +22,7 @@ _MOST_KINDS = 128
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`unfit` fit nowhere as things are."""
+    """`unfit` fit nowhere as things are, or nobody can tell yet where."""
 
     picks: tuple[Pick, ...]
     unfit: tuple[Pod, ...]
@@ -39,15 +40,21 @@ class Chooser:
         """Everything is scored anew: images on nodes, which no journal tells of, may have changed, or our own score."""
         self._rankings.clear()
 
-    def choose(self, picture: Picture, pods: Sequence[Pod]) -> Choice:
-        """Nodes for the pods, which come in order of priority. The picture is as before afterwards."""
+    def choose(self, picture: Picture, pods: Sequence[Pod], elsewhere: Sequence[Pod] = ()) -> Choice:
+        """Nodes for the pods, which come in order of priority. The picture is as before afterwards.
+
+        `elsewhere` are pods that kube-scheduler puts nobody knows where at this moment. Of the kinds that they are of, pods are
+        not told where to go whose place depends on where the others of their kind stand.
+        """
         if picture is not self._picture:
             self._picture, self._rankings = picture, {}
+        unsure = set(picture.number(elsewhere).tolist()) if elsewhere else set()
         picks: list[Pick] = []
         unfit: list[Pod] = []
         with picture.fork():
             for kind, same in _by_kind(pods, picture.number(pods).tolist()):
-                rows = self._rows(picture, kind, len(same))
+                known = not (_is_strict(picture, kind) and (kind in unsure or _begins_a_series(picture, kind)))
+                rows = self._rows(picture, kind, len(same)) if known else []
                 picks += [Pick(pod.uid, picture.facts.nodes[row].name) for pod, row in zip(same, rows, strict=False)]
                 unfit += same[len(rows) :]
         return Choice(tuple(picks), tuple(unfit))
@@ -72,6 +79,19 @@ class Chooser:
             del self._rankings[next(iter(self._rankings))]
         self._rankings[kind] = known or Ranking(picture, kind, self._own)
         return self._rankings[kind]
+
+
+def _is_strict(picture: Picture, kind: KindId) -> bool:
+    """Do others of the kind decide where one of its pods may go at all?"""
+    asks = picture.of(kind).asks
+    return bool(asks.affinity or asks.anti_affinity or asks.host_ports or asks.disks or any(each.hard for each in asks.spread))
+
+
+def _begins_a_series(picture: Picture, kind: KindId) -> bool:
+    """Is it the first that others of its kind have to stand beside? Were it wrong, all of them would be."""
+    numbered = picture.of(kind)
+    affinity = numbered.asks.affinity
+    return bool(affinity) and not picture.counters.read(term_counter(picture, *affinity))[: picture.n_rows].any()
 
 
 def _by_kind(pods: Sequence[Pod], kinds: Sequence[int]) -> Iterator[tuple[KindId, list[Pod]]]:

@@ -144,7 +144,7 @@ class Ranking:
         """The sum of these plug-ins over all rows; 0 where a row is not asked about."""
         picture, kind = self._picture, self._picture.of(self._kind)
         total = np.zeros(picture.n_rows, np.int64)
-        for name in names:
+        for name in names if len(rows) else ():
             score, weight = PREFERENCES[name]
             total[rows] += _EMPTINESS * weight * score(picture, kind, rows)
         return total

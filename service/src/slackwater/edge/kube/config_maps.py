@@ -1,16 +1,21 @@
-"""One ConfigMap that we write: created where it is not there, changed by merge patches otherwise."""
+"""One ConfigMap that we write: created where it is not there, changed by merge patches otherwise.
+
+Each patch names the version that was seen last, so that what a former leader had on its way does not replace what its successor
+wrote. Where somebody else wrote meanwhile, the object is read and the patch sent once more.
+"""
 
 from typing import Final
 
 import msgspec
 import structlog
 
-from slackwater.edge.kube.client import ApiPort
+from slackwater.edge.kube.client import ApiPort, Response
 from slackwater.edge.kube.errors import KubeError
 
 _log = structlog.get_logger(__name__)
 
 _NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
 _CREATED: Final = frozenset({200, 201})
 
 
@@ -23,6 +28,8 @@ class ConfigMapWriter:
         self._namespace, self._name = namespace, name
         self._timeout = timeout_seconds
         self._failing = False
+        #: As last read or written; "" where that is not known.
+        self._version = ""
 
     async def write(self, data: dict[str, str], annotations: dict[str, str]) -> bool:
         """Whether it is written; a failure is logged once, until a write succeeds again."""
@@ -37,16 +44,44 @@ class ConfigMapWriter:
         return done
 
     async def _put(self, data: dict[str, str], annotations: dict[str, str]) -> tuple[int, str]:
-        patch = {"metadata": {"annotations": annotations}, "data": data}
-        status, words = await self._send("PATCH", f"{self._path}/{self._name}", patch, "application/merge-patch+json")
-        if status != _NOT_FOUND:
-            return status, words
-        metadata = {"name": self._name, "namespace": self._namespace, "annotations": annotations}
-        new = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-        return await self._send("POST", self._path, new, "application/json")
-
-    async def _send(self, method: str, path: str, body: object, content_type: str) -> tuple[int, str]:
-        answer = await self._client.request(
-            method, path, body=msgspec.json.encode(body), content_type=content_type, timeout_seconds=self._timeout
-        )
+        answer = await self._patched(data, annotations)
+        if answer.status == _CONFLICT:
+            self._version = ""
+            answer = await self._patched(data, annotations)
+        if answer.status == _NOT_FOUND:
+            metadata = {"name": self._name, "namespace": self._namespace, "annotations": annotations}
+            new = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            answer = await self._send("POST", self._path, new, "application/json")
+        self._version = _version(answer) if answer.status in _CREATED else ""
         return answer.status, answer.body[:300].decode(errors="replace")
+
+    async def _patched(self, data: dict[str, str], annotations: dict[str, str]) -> Response:
+        if not self._version:
+            found = await self._send("GET", f"{self._path}/{self._name}", None, "application/json")
+            if found.status not in _CREATED:
+                return found
+            self._version = _version(found)
+        patch = {"metadata": {"resourceVersion": self._version, "annotations": annotations}, "data": data}
+        return await self._send("PATCH", f"{self._path}/{self._name}", patch, "application/merge-patch+json")
+
+    async def _send(self, method: str, path: str, body: object, content_type: str) -> Response:
+        raw = None if body is None else msgspec.json.encode(body)
+        return await self._client.request(method, path, body=raw, content_type=content_type, timeout_seconds=self._timeout)
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+
+
+def _version(answer: Response) -> str:
+    try:
+        return _OBJECT.decode(answer.body).metadata.resource_version
+    except msgspec.MsgspecError:
+        return ""

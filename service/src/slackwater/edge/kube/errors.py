@@ -6,6 +6,7 @@
     ├── NoAnswer          sent (or perhaps sent), and no whole answer came: it may have happened
     ├── Garbled           an answer that is not what the API promises
     ├── WentBack          the server's history is older than what it told us before (restored from a backup)
+    ├── NotLeading        not sent, because another replica leads
     └── Refused           an answer with a status that is no success
 
 Every message names the request or file, what was seen and, where it helps, what is wanted. None holds a credential.
@@ -38,6 +39,10 @@ class KubeConfigError(KubeError):
 
 class Unreachable(KubeError):
     """No connection could be made, so nothing was sent."""
+
+
+class NotLeading(KubeError):
+    """Another replica leads, or perhaps does: nothing was sent."""
 
 
 class NoAnswer(KubeError):

@@ -16,7 +16,7 @@ from slackwater.edge.kube.answers import outcome_of, words_of
 from slackwater.edge.kube.client import ApiPort, Response
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.drain_writer import DrainWriter
-from slackwater.edge.kube.errors import UNREADABLE, KubeError, NoAnswer
+from slackwater.edge.kube.errors import UNREADABLE, KubeError, NoAnswer, NotLeading
 from slackwater.edge.kube.objectpath import object_path
 from slackwater.edge.kube.preemption_writer import PreemptionWriter
 from slackwater.edge.kube.recorder import Recorder
@@ -72,6 +72,8 @@ class ApiWriter:
             )
         except NoAnswer as error:
             return Outcome("unknown", detail=str(error))
+        except NotLeading as error:
+            return Outcome("refused", detail=str(error))
         except KubeError as error:
             return Outcome("again", detail=str(error))
 

@@ -43,6 +43,8 @@ class AutoscalerCollector(Collector):
         yield from _slack(record)
         yield from _planner(self._planner())
 
+        yield from _promises(record)
+
 
 def _gauge(name: str, meaning: str, *, labels: tuple[str, ...] = ()) -> GaugeMetricFamily:
     return GaugeMetricFamily(_PREFIX + name, meaning, labels=labels)
@@ -165,6 +167,38 @@ def _planner(sight: PlannerSight) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "slackwater_planner_resident_memory_bytes", "Memory of the planning process.", value=sight.resident_bytes
     )
+
+
+def _promises(record: LoopRecord | None) -> Iterator[Metric]:
+    label = ["promise"]
+    pods = CounterMetricFamily(
+        "slackwater_slack_promise_pods",
+        "New pods of a class with a promise, by whether they had a node in time.",
+        labels=["promise", "outcome"],
+    )
+    wanted = GaugeMetricFamily("slackwater_slack_promise_wanted_ratio", "Share of pods that was promised.", labels=label)
+    kept = GaugeMetricFamily(
+        "slackwater_slack_promise_kept_ratio", "Share of the last day's pods that had a node in time.", labels=label
+    )
+    room = GaugeMetricFamily("slackwater_slack_promise_room_pods", "Pods that room is wanted for now.", labels=label)
+    lead = GaugeMetricFamily("slackwater_slack_promise_lead_seconds", "What a new node is taken to need.", labels=label)
+    start = GaugeMetricFamily(
+        "slackwater_node_start_seconds", "What the slowest of a group's last nodes took to start.", labels=["node_group"]
+    )
+    slack = None if record is None else record.slack
+    for name, each in slack.asking.promises.rooms.items() if slack is not None else ():
+        seen = each.observed
+        pods.add_metric([name, "in_time"], seen.kept.all_in_time)
+        pods.add_metric([name, "late"], seen.kept.all_late)
+        wanted.add_metric([name], seen.of.share_ppm / 1_000_000)
+        if seen.kept.share is not None:
+            kept.add_metric([name], seen.kept.share)
+        room.add_metric([name], each.foresight.room)
+        lead.add_metric([name], each.lead_seconds)
+    for census in record.census.values() if record is not None else ():
+        if census.starts:
+            start.add_metric([census.name], max(census.starts))
+    yield from (pods, wanted, kept, room, lead, start)
 
 
 def _slack(record: LoopRecord | None) -> Iterator[Metric]:

@@ -77,7 +77,8 @@ class Terms:
 class Application(Protocol):
     """What answers. Never raises."""
 
-    terms: Terms
+    @property
+    def terms(self) -> Terms: ...
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
         """The answer to a request, or what will give it."""

@@ -91,8 +91,10 @@ class Extender:
         metrics: ExtenderMetrics,
         max_body_bytes: int,
         wait_seconds: float = 4.0,
+        stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`wait_seconds`: how long a question may queue; kube-scheduler has given it up soon after."""
+        """`wait_seconds`: how long a question may queue; kube-scheduler has given it up soon after. `stopwatch` measures what
+        questions cost."""
         self._world = world
         self._submitter = submitter
         self._binds = binds
@@ -102,7 +104,7 @@ class Extender:
         self._clock = clock
         self._metrics = metrics
         self.terms = Terms(max_body_bytes=max_body_bytes, bodies=Bodies(_BODIES * max_body_bytes))
-        self._turnstile = Turnstile[_Found](wait_seconds=wait_seconds)
+        self._turnstile = Turnstile[_Found](wait_seconds=wait_seconds, clock=stopwatch)
         self._asked = AskedNodes(world.nodes)
         self._verbs: Final[Mapping[str, tuple[str, Callable[[bytes], bytes | Awaitable[bytes]]]]] = {
             f"{_PREFIX}filter": ("filter", self._filter),

@@ -21,6 +21,7 @@ from slackwater.edge.web.drains import Answer, add_drains
 from slackwater.edge.web.explain import add_explain
 from slackwater.edge.web.explain import nobody as nobody_explains
 from slackwater.edge.web.extender import Readiness
+from slackwater.edge.web.leading import LeaderStatus, alone
 from slackwater.edge.web.node_metrics import node_metrics
 from slackwater.edge.web.opsgate import OpsGate
 from slackwater.edge.web.status import FeedStatus, SettingsView, StatusOf, Told, add_status
@@ -44,6 +45,7 @@ def ops_app(
     clock: Callable[[], Instant],
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None,
     feeds: Callable[[], Mapping[str, FeedStatus]] = dict,
+    leader: Callable[[], LeaderStatus] = alone,
     timeline: Timeline | None = None,
     listeners: Listeners | None = None,
     cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
@@ -63,7 +65,7 @@ def ops_app(
     )
     app.add_middleware(OwnNames)
     _add_health(app, readiness)
-    told = Told(settings=settings, autoscaler=autoscaler, feeds=feeds, certificates=certificates)
+    told = Told(settings=settings, autoscaler=autoscaler, feeds=feeds, leader=leader, certificates=certificates)
     status = StatusOf(world, readiness, told, clock)
     _add_dump(app, world, told, clock)
     add_status(app, status)

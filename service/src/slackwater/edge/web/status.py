@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from slackwater import __version__
 from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.extender import Readiness
+from slackwater.edge.web.leading import LeaderStatus, alone
 from slackwater.model.ids import Instant
 from slackwater.world.world import World
 
@@ -59,6 +60,7 @@ class Status(BaseModel):
     uptimeSeconds: int
     ready: Annotated[bool, Field(description="Everything was listed once.")]
     waitingFor: Annotated[list[str], Field(description="Resource types not listed yet.")]
+    leader: Annotated[LeaderStatus, Field(description="Who decides, where replicas stand beside one another.")]
     generation: Annotated[int, Field(description="Counts the changes of the picture.")]
     nodes: int
     pods: int
@@ -91,6 +93,7 @@ class Told:
     settings: SettingsView
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None
     feeds: Callable[[], Mapping[str, FeedStatus]] = field(default=dict)
+    leader: Callable[[], LeaderStatus] = alone
     certificates: Mapping[str, Certificates] = field(default_factory=dict)
 
 
@@ -111,6 +114,7 @@ class StatusOf:
             uptimeSeconds=int(self._clock() - self._began),
             ready=self._readiness.ready,
             waitingFor=list(self._readiness.unlisted),
+            leader=told.leader(),
             generation=world.generation,
             nodes=len(world.nodes),
             pods=len(world.pods),

@@ -38,6 +38,8 @@ _MOST_NAMED: Final = 20
 _NODES: Final = 15
 #: Objects that are looked up before others get a turn: about 1 ms.
 _LOOKED_UP: Final = 2_000
+#: An audit that is begun again for a node in quarantine comes so many times as long after the last as that took.
+_RESTS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +114,16 @@ class Audit:
         async with anyio.create_task_group() as group:
             group.start_soon(self._sample, name="sampling of the books")
             while True:
-                with anyio.move_on_after(self._config.interval_seconds):
+                with anyio.move_on_after(self._pause_seconds()):
                     await self._doubted.wait()
                 self._doubted = anyio.Event()
                 await self.audit()
                 await anyio.sleep(self._config.spacing_seconds)
+
+    def _pause_seconds(self) -> float:
+        """Sooner than usual while a node is in quarantine: what kept the last audit from clearing it may be over."""
+        interval = self._config.interval_seconds
+        return min(interval, _RESTS * self.counts.last_seconds) if len(self._world.quarantine) else interval
 
     # --- sampling ---------------------------------------------------------------------------------------------------------
 

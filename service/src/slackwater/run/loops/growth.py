@@ -74,7 +74,7 @@ class GrowthPlanner:
     def _asking(self, mirror: Mirror, inquiry: Inquiry, slack: SlackPolicy, groups: Sequence[GrowableGroup]) -> Asking:
         starts = {name: census.starts for name, census in inquiry.census.items()}
         leads = leads_of(inquiry.observed, groups, starts, slack)
-        self._promised = promised(inquiry.observed, leads, self._promised)
+        self._promised = promised(inquiry.observed, leads, self._promised, unneeded_seconds=slack.unneeded_seconds)
         return asking_now(mirror, inquiry.askers).with_promises(self._promised)
 
     def _group(self, mirror: Mirror, census: Census, inquiry: Inquiry, policy: ScaleUpPolicy) -> GrowableGroup:

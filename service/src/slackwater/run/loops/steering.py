@@ -117,7 +117,7 @@ class SteeringLoop:
             missing_requests_refused=policy.missing_requests == "reject",
         )
         own = own_score(lambda: self._world.policy.curve, self._weight)
-        self._following = _Following(NominatedToo(self._world), Backlog(eligible), Chooser(own))
+        self._following = _Following(NominatedToo(self._world), Backlog(eligible, self._world.steering.turn_of), Chooser(own))
         return self._following
 
     def _unfollow(self) -> None:
@@ -150,8 +150,7 @@ class SteeringLoop:
             await _in_thread(following.mirror, changes)
         else:
             following.mirror.take(changes)
-        turn_of = self._world.steering.turn_of
-        following.backlog.take(sorted(changes.pods, key=lambda change: turn_of(change.uid)))
+        following.backlog.take(changes.pods)
 
     def _steer(self, following: _Following) -> bool:
         """Chooses for some; True where more could be chosen for at once."""
@@ -166,16 +165,16 @@ class SteeringLoop:
         if now >= following.score_anew_at:
             following.score_anew_at = Instant(now + _SCORE_ANEW_SECONDS)
             following.chooser.forget()
-        backlog.some(world.steering.lead(now), now)
-        pods = backlog.some(most, now)
-        choice = following.chooser.choose(following.mirror.picture, pods)
+        left, pods = backlog.after(world.steering.lead(now), most, now)
+        picture = following.mirror.picture
+        choice = following.chooser.choose(picture, pods, [*left, *world.steering.elsewhere()])
         backlog.park(choice.unfit, now)
         if choice.picks:
             backlog.placed()
         gated = tuple(pod.uid for pod in choice.unfit if pod.gates)
         if choice.picks or gated:
             self._submit(world.apply(PodsSteered(choice.picks, gated), now))
-        return backlog.ready > 0 and world.steering.may_tell(world.policy.steering, now) > 0
+        return bool(pods) and backlog.ready > 0 and world.steering.may_tell(world.policy.steering, now) > 0
 
 
 def own_score(curve: Callable[[], ScoreCurve], weight: int) -> OwnScore:

@@ -1,0 +1,137 @@
+"""Settings -> who leads: the election, what has to run for it, and the way to whoever leads.
+
+Built once for the process, and shared by all its reigns. Deliberately absent: what a leader does (`wiring`).
+"""
+
+import math
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from slackwater.app.opened import tls_of
+from slackwater.app.settings import Settings
+from slackwater.edge.kube.client import ApiPort
+from slackwater.edge.kube.leader_pod import LeaderPod
+from slackwater.edge.kube.lease import ApiLease
+from slackwater.edge.web.forwarding import AgentForwarder, ForwardLimits, open_forwarder
+from slackwater.edge.web.leading import LeaderStatus
+from slackwater.model.ids import Instant
+from slackwater.run.clock import Times
+from slackwater.run.leading.following import Following
+from slackwater.run.leading.holding import Holding, HoldingConfig
+from slackwater.run.leading.leadership import Leadership
+from slackwater.run.leading.lease import LeaseStore
+from slackwater_protocol.durations import SECOND, seconds
+from slackwater_protocol.names import SCHEDULER_NAMESPACE
+
+#: The Pod's own name and namespace, from the downward API; without them the host's name, which in a Pod is the Pod's.
+POD_NAME: Final = "POD_NAME"
+POD_NAMESPACE: Final = "POD_NAMESPACE"
+#: A host's name has no more: kubelets cut a Pod's longer one.
+_LONGEST_HOST_NAME: Final = 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Who we are among the replicas. `name` is our Pod's; `names` all that a process beside us may be called by."""
+
+    name: str
+    names: frozenset[str]
+    namespace: str
+
+
+def own_place() -> Place:
+    """As the environment tells."""
+    host = socket.gethostname()
+    name = os.environ.get(POD_NAME) or host
+    return Place(
+        name=name,
+        names=frozenset({host, name, name[:_LONGEST_HOST_NAME].rstrip("-.")}),
+        namespace=os.environ.get(POD_NAMESPACE) or SCHEDULER_NAMESPACE,
+    )
+
+
+class Election:
+    """`leadership` is true from the moment on that `run` runs; with the mode `none` at once and for ever."""
+
+    def __init__(
+        self, settings: Settings, client: ApiPort, *, place: Place, rng: Random, times: Times, identity: str | None = None
+    ) -> None:
+        self.mode = settings.leader_election.mode
+        self.place = place
+        self.leadership = Leadership(times.monotonic)
+        self.forwarder: AgentForwarder | None = None
+        self._elector: Following | Holding | None = None
+        if self.mode == "none":
+            self.leadership.prolong(Instant(math.inf))
+            return
+        self.lease = ApiLease(client, namespace=settings.leader_election.resource_namespace, name=lease_name(settings))
+        identity = identity or f"{place.name}_{uuid.uuid4()}"
+        self._elector = _elector(settings, self.lease, self.leadership, place=place, rng=rng, times=times, identity=identity)
+
+    async def run(self) -> None:
+        """Until cancelled; with the mode `none` there is nothing to do."""
+        if self._elector is not None:
+            await self._elector.run()
+
+    async def release(self) -> None:
+        """Stops leading, and lets others begin at once where the Lease is ours."""
+        if self._elector is not None:
+            await self._elector.release()
+
+    def status(self, *, leads: bool) -> LeaderStatus:
+        """`leads`: whether this reign does."""
+        told = self.leadership
+        return LeaderStatus(mode=self.mode, leads=leads, holder=told.holder, reigns=told.reigns, changes=told.changes)
+
+    def forwards(self) -> Mapping[str, int]:
+        """Agents' requests that went to the leader, by outcome."""
+        return {} if self.forwarder is None else {str(how): count for how, count in self.forwarder.counts.by_outcome.items()}
+
+    def holder(self) -> str:
+        """The identity of whoever leads, as far as is known; "" nobody."""
+        return self.leadership.holder
+
+
+def lease_name(settings: Settings) -> str:
+    return settings.leader_election.resource_name or settings.scheduler_name
+
+
+def _elector(
+    settings: Settings,
+    lease: LeaseStore,
+    leadership: Leadership,
+    *,
+    place: Place,
+    rng: Random,
+    times: Times,
+    identity: str,
+) -> Following | Holding:
+    said = settings.leader_election
+    clock, retry = times.monotonic, seconds(said.retry_period)
+    if said.mode == "scheduler":
+        return Following(lease, leadership, names=place.names, retry_seconds=retry, clock=clock, rng=rng)
+    config = HoldingConfig(
+        lease_seconds=said.lease_duration // SECOND, renew_seconds=seconds(said.renew_deadline), retry_seconds=retry
+    )
+    return Holding(lease, leadership, identity=identity, config=config, clock=clock, wall=times.wall, rng=rng)
+
+
+@asynccontextmanager
+async def open_election(settings: Settings, client: ApiPort, rng: Random, times: Times = Times()) -> AsyncIterator[Election]:
+    """With the way to whoever leads. `client` is not one that asks who leads: the Lease is written by whoever wants to."""
+    election = Election(settings, client, place=own_place(), rng=rng, times=times)
+    async with AsyncExitStack() as stack:
+        if election.mode != "none":
+            agents = settings.listeners.agents
+            limits = ForwardLimits(max_wait_seconds=seconds(agents.max_wait))
+            where = LeaderPod(client, namespace=election.place.namespace, holder=election.holder, clock=times.monotonic)
+            election.forwarder = await stack.enter_async_context(
+                open_forwarder(where, replica=election.place.name, port=agents.address.port, tls=tls_of(agents), limits=limits)
+            )
+        yield election

@@ -1,0 +1,184 @@
+"""The process: sockets, signals, and one life of the service after the other. A life's children start and end in order.
+
+Start: ops first (health while the lists run), then everything that feeds the world, then the listeners. A standby stays there,
+warm, until it leads. End: cancelling the life; servers finish what they answer and the dispatcher what it writes, both within
+bounds; last the Lease is given back, so that whoever leads next begins where this one has ended.
+
+Whoever led and does not any more begins again: nothing of what it decided outlives its reign, and what it sent is left to its
+preconditions (docs/adr/0100).
+"""
+
+import gc
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from slackwater.app.agents import max_connections
+from slackwater.app.leading import Election, open_election
+from slackwater.app.opened import Opened, open_listeners
+from slackwater.app.openfiles import raise_limit
+from slackwater.app.settings import Settings
+from slackwater.app.wiring import Service
+from slackwater.edge.kube.client import ApiPort, open_client
+from slackwater.edge.web.agents import Agents
+from slackwater.edge.web.extender import Extender
+from slackwater.edge.web.serving import serve_app, serve_direct
+from slackwater.run.clock import Times
+from slackwater.run.intake import Intake
+from slackwater.run.leading.leadership import Reign
+from slackwater.world.world import World
+
+_log = structlog.get_logger(__name__)
+
+#: Allocations between two young collections once everything is listed; the default of 700 collects thousands of times a second.
+_GC_THRESHOLD: Final = 50_000
+#: To give the Lease back.
+_RELEASE_SECONDS: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What `serve` built, for whoever watches it from the same process (the demo)."""
+
+    world: World
+    intake: Intake
+    extender: Extender
+    agents: Agents
+
+
+OnReady = Callable[[Running], Awaitable[None]]
+
+
+async def serve(
+    settings: Settings,
+    *,
+    config_path: str | None,
+    kubeconfig: str | None,
+    api: AbstractAsyncContextManager[ApiPort] | None = None,
+    on_ready: OnReady | None = None,
+) -> None:
+    """Runs the service until SIGTERM, SIGINT or cancellation. `api` stands in for the API server that the kubeconfig names.
+
+    :raises KubeConfigError: no way to the API server is configured. :raises ListenError: an address is taken.
+    :raises RecordError: the file of `recording` cannot be written.
+    """
+    # Security: jitter only.
+    rng = Random()
+    raise_limit()
+    async with AsyncExitStack() as stack:
+        sockets = stack.enter_context(ExitStack())
+        opened = open_listeners(settings.listeners, sockets, Times().wall)
+        client = await stack.enter_async_context(
+            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings)) if api is None else api
+        )
+        election = await stack.enter_async_context(open_election(settings, client, rng))
+        async with anyio.create_task_group() as root:
+            root.start_soon(election.run, name="leader election")
+            try:
+                with anyio.CancelScope() as lives:
+                    root.start_soon(_cancel_on_signal, lives, name="signals")
+                    life = _Life(client, election, rng, config_path=config_path, on_ready=on_ready)
+                    while True:
+                        settings = await life.live(settings, opened)
+                        sockets.close()  # servers have closed what they were given
+                        opened = open_listeners(settings.listeners, sockets, Times().wall)
+            finally:
+                with anyio.move_on_after(_RELEASE_SECONDS, shield=True):
+                    await election.release()
+            root.cancel_scope.cancel()
+    _log.info("stopped")
+
+
+class _Life:
+    """What all lives of a process share."""
+
+    def __init__(
+        self, client: ApiPort, election: Election, rng: Random, *, config_path: str | None, on_ready: OnReady | None
+    ) -> None:
+        self._client = client
+        self._election = election
+        self._rng = rng
+        self._config_path = config_path
+        self._on_ready = on_ready
+
+    async def live(self, settings: Settings, opened: Mapping[str, Opened]) -> Settings:
+        """Until it has led and does not any more; then the settings that were in force."""
+        gc.unfreeze()  # what an earlier life left may go
+        certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
+        service = Service(settings, self._client, self._rng, certificates=certificates, election=self._election)
+        async with anyio.create_task_group() as life:
+            await self._start(service, opened, life)
+            await service.intake.listed()
+            _settle_garbage_collector()
+            _log.info("ready", nodes=len(service.world.nodes), pods=len(service.world.pods))
+            if service.scaling is not None:
+                life.start_soon(service.scaling.watch, name="intake of surroundings")
+            if service.reign is not None:
+                await self._lead(service, service.reign, life)
+            life.start_soon(service.audit.run, name="audit")
+            if service.scaling is not None:
+                life.start_soon(service.scaling.act, name="autoscaler")
+            if service.steering is not None:
+                life.start_soon(service.steering.run, name="steering")
+            if self._on_ready is not None:
+                await self._on_ready(
+                    Running(world=service.world, intake=service.intake, extender=service.extender, agents=service.agents)
+                )
+        return service.settings
+
+    async def _start(self, service: Service, opened: Mapping[str, Opened], life: TaskGroup) -> None:
+        ops, extender, agents = opened["ops"], opened["extender"], opened["agents"]
+        await life.start(serve_app, service.ops, ops.sock, ops.certificates, service.dashboards.close, name="ops listener")
+        if service.recording is not None:
+            life.start_soon(service.recording.run, name="recording")
+        await life.start(service.dispatcher.run, name="dispatcher")
+        life.start_soon(service.intake.run, name="intake")
+        life.start_soon(service.explaining.run, name="explanations")
+        await life.start(serve_direct, service.extender_front, extender.sock, extender.certificates, name="extender listener")
+        connections = max_connections(service.settings.listeners.agents)
+        front = service.agents_front
+        await life.start(serve_direct, front, agents.sock, agents.certificates, connections, name="agents listener")
+        if self._config_path is not None:
+            life.start_soon(service.watch_settings, Path(self._config_path), name="settings")
+
+    async def _lead(self, service: Service, reign: Reign, life: TaskGroup) -> None:
+        """Stands by until it leads; from then on its life ends with the reign."""
+        _log.info("standing by", leader=self._election.holder())
+        await reign.begun()
+        service.intake.lead()  # at once: the scheduler beside us may be asking
+        _log.info("leading", lease=str(self._election.lease), holder=self._election.holder())
+        life.start_soon(self._end_with, reign, life.cancel_scope, name="end of the reign")
+
+    async def _end_with(self, reign: Reign, life: anyio.CancelScope) -> None:
+        await reign.over()
+        _log.warning("not leading any more: what was decided is forgotten", leader=self._election.holder())
+        life.cancel()
+
+
+def _most_writes(settings: Settings) -> int:
+    kube, steering = settings.kube, settings.steering
+    writes = kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+    return writes + steering.max_concurrent_writes
+
+
+def _settle_garbage_collector() -> None:
+    """What was listed is there to stay: looking through it again and again would stop every answer for tens of milliseconds."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD, 20, 20)
+
+
+async def _cancel_on_signal(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for received in signals:
+            _log.info("stopping", signal=signal.Signals(received).name)
+            scope.cancel()
+            return

@@ -1,0 +1,49 @@
+"""Who leads, as metrics and as a part of `/statusz`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class LeaderStatus(BaseModel):
+    """Whether this replica decides."""
+
+    model_config = ConfigDict(frozen=True)
+
+    mode: Annotated[str, Field(description="`leaderElection.mode`.")] = "none"
+    leads: Annotated[bool, Field(description="This replica decides and writes.")] = True
+    holder: Annotated[str, Field(description="Whom the Lease names; empty: nobody, or there is no Lease.")] = ""
+    reigns: Annotated[int, Field(description="How often this replica has begun to lead.")] = 1
+    changes: Annotated[int, Field(description="How often the Lease was seen to name another holder.")] = 0
+
+
+def alone() -> LeaderStatus:
+    """Of one replica without others."""
+    return LeaderStatus()
+
+
+class LeaderCollector(Collector):
+    """Reads them when they are scraped. `forwards` are agents' requests that went to the leader, by outcome."""
+
+    def __init__(self, status: Callable[[], LeaderStatus], forwards: Callable[[], Mapping[str, int]]) -> None:
+        self._status = status
+        self._forwards = forwards
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._status()
+        yield GaugeMetricFamily("slackwater_leader", "1 while this replica decides and writes.", value=int(status.leads))
+        yield CounterMetricFamily("slackwater_leader_reigns", "How often this replica has begun to lead.", value=status.reigns)
+        yield CounterMetricFamily(
+            "slackwater_leader_transitions", "How often the Lease was seen to name another holder.", value=status.changes
+        )
+        forwards = CounterMetricFamily(
+            "slackwater_agent_forwards",
+            "Agents' requests to a replica that does not lead: answered by the leader, unanswered by it, or refused.",
+            labels=["outcome"],
+        )
+        for outcome, count in self._forwards().items():
+            forwards.add_metric([outcome], count)
+        yield forwards

@@ -1,0 +1,22 @@
+"""Two Pods of a test's own."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from slackwater.app.controlplane.ports import FreePorts
+from slackwater.app.controlplane.stack import ControlPlane
+from tests.cluster.replicas.pair import Pair
+from tests.cluster.support.ground import Ground
+
+
+@pytest.fixture
+async def pair(control_plane: ControlPlane, ground: Ground, free_ports: FreePorts, tmp_path: Path) -> AsyncIterator[Pair]:
+    """Nothing runs yet: `await pair.up(...)`."""
+    async with Pair(control_plane, ground, folder=tmp_path, ports=free_ports) as pair:
+        try:
+            yield pair
+        finally:
+            for title, text in pair.logs():
+                print(f"--- {title}\n{text}")

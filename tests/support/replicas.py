@@ -1,0 +1,150 @@
+"""Two replicas of the service over one sandbox on virtual time. Each has its own clocks, its own way to the API server, and
+its own election; one may be stopped as by SIGSTOP."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from slackwater.app.embedded import answered
+from slackwater.app.leading import Election, Place
+from slackwater.app.settings import Settings, loads
+from slackwater.app.wiring import Service
+from slackwater.edge.sandbox.extending import NoWord
+from slackwater.edge.sandbox.server import ApiServer
+from slackwater.edge.web.direct import Answer, Request
+from slackwater.model.events import BudgetSeen, Event, MachineSeen, MigrationSeen, NodeSeen, PodSeen, Synced
+from slackwater.model.ids import Instant
+from slackwater.run.clock import Times
+from slackwater.run.leading.leadership import Reign
+from slackwater.world.world import World
+from tests.support.elections import EPOCH, StoppableApi
+
+SETTINGS: Final = loads("""
+apiVersion: config.slackwater.dev/v1alpha1
+kind: SlackwaterConfiguration
+leaderElection: {mode: own, leaseDuration: 15s, renewDeadline: 10s, retryPeriod: 500ms}
+""")
+
+
+@dataclass
+class Replica:
+    """`run` until cancelled: one life of the service after the other, as `app.process` has them, without listeners."""
+
+    name: str
+    server: ApiServer
+    rng: Random
+    settings: Settings = SETTINGS
+    others: "Sequence[Replica]" = ()
+    lives: int = 0
+    service: Service | None = None
+    api: StoppableApi = field(init=False)
+    election: Election = field(init=False)
+    #: Called at the moment when it begins to lead.
+    on_lead: Callable[[Service, Instant], None] = lambda _service, _now: None
+    _life: TaskGroup | None = None
+    _goes: anyio.Event = field(default_factory=anyio.Event)
+
+    headers = frozenset[bytes]()  #: as `edge.web.standby.Forwarder`
+
+    def __post_init__(self) -> None:
+        self.api = StoppableApi(self.server)
+        offset, skew = self.rng.uniform(0.0, 1e6), self.rng.uniform(-600, 600)
+        self.times = Times(
+            monotonic=lambda: Instant(anyio.current_time() + offset), wall=lambda: EPOCH + anyio.current_time() + skew
+        )
+        place = Place(name=self.name, names=frozenset({self.name}), namespace="kube-system")
+        self.election = Election(
+            self.settings, self.api, place=place, rng=self.rng, times=self.times, identity=f"{self.name}_{self.rng.random()}"
+        )
+        self.election.forwarder = self  # type: ignore[assignment]  # in the place of one over sockets
+
+    @property
+    def leads(self) -> bool:
+        reign = None if self.service is None else self.service.reign
+        return reign is not None and reign.leads()
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.election.run)
+            while True:
+                await self._live()
+
+    async def _live(self) -> None:
+        self.lives += 1
+        service = self.service = Service(self.settings, self.api, self.rng, self.times, election=self.election)
+        reign = service.reign
+        assert reign is not None
+        async with anyio.create_task_group() as life:
+            self._life = life
+            await life.start(service.dispatcher.run)
+            life.start_soon(service.intake.run)
+            await service.intake.listed()
+            await reign.begun()
+            service.intake.lead()
+            self.on_lead(service, self.times.monotonic())
+            life.start_soon(self._end_with, reign, life.cancel_scope)
+
+    async def _end_with(self, reign: Reign, life: anyio.CancelScope) -> None:
+        await reign.over()
+        life.cancel()
+
+    # --- who calls --------------------------------------------------------------------------------------------------------
+
+    async def extender(self, verb: str, body: bytes) -> tuple[int, bytes]:
+        """Goes on when its caller hangs up. Raises `NoWord`."""
+        service, life = self.service, self._life
+        if self.api.stopped:
+            await anyio.sleep_forever()
+        if service is None or life is None or life.cancel_scope.cancel_called:
+            raise NoWord("connection refused")
+        found: list[Answer] = []
+        done = anyio.Event()
+
+        async def handle() -> None:
+            try:
+                found.append(await answered(service.extender_front, Request("POST", f"/scheduler/{verb}", body)))
+            finally:
+                done.set()
+
+        life.start_soon(handle)
+        await done.wait()
+        if self.api.stopped:
+            await anyio.sleep_forever()
+        if not found:
+            raise NoWord("broken off")
+        return found[0].status, found[0].body
+
+    async def permit(self, body: bytes) -> tuple[int, bytes]:
+        """Raises `NoWord`."""
+        if self.api.stopped:
+            await anyio.sleep_forever()
+        if self.service is None:
+            raise NoWord("connection refused")
+        answer = await answered(self.service.agents_front, Request("POST", "/", body))
+        if self.api.stopped:
+            await anyio.sleep_forever()
+        return answer.status, answer.body
+
+    async def forward(self, request: Request) -> Answer:
+        """To whoever leads."""
+        for other in self.others:
+            if other.service is not None and other.leads and not other.api.stopped:
+                return await answered(other.service.agents, request)
+        return Answer(503, b"nobody leads")
+
+
+def as_if_begun(world: World, now: Instant) -> World:
+    """A world that knows the same objects and has just listed them."""
+    fresh = World(world.policy)
+    events: list[Event] = [NodeSeen(node) for node in world.nodes.by_row if node is not None]
+    events += [MachineSeen(machine) for machine in world.annotations.machines()]
+    events += [PodSeen(pod) for pod in world.pods]
+    events += [MigrationSeen(migration) for migration in world.migrating.objects.values()]
+    events += [BudgetSeen(budget) for budget in world.budgets]
+    for event in (*events, Synced()):
+        fresh.apply(event, now)
+    return fresh
