@@ -167,3 +167,22 @@ def test_what_the_image_copies_is_there_and_not_ignored() -> None:
 
 def test_the_charts_alerts_are_the_alerts() -> None:
     assert (DEPLOY / "chart" / "files" / "alerts.yaml").read_text() == (DEPLOY / "monitoring" / "alerts.yaml").read_text()
+
+
+def test_the_image_is_pinned_small_and_needs_to_write_nothing() -> None:
+    """What a linter of Dockerfiles would say, as far as it concerns this one."""
+    text = (DEPLOY / "Dockerfile").read_text()
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert len(bases) == 2
+    assert len(set(bases)) == 1, "what was compiled for one runs on the other"
+    assert all(re.search(r":\d+\.\d+\.\d+-slim-\w+$", base) for base in bases), (
+        "to the patch, and to the distribution's release"
+    )
+    last = text.rpartition("\nFROM ")[2]
+    assert not re.search(r"^(RUN|ADD)\b", last, re.MULTILINE), "nothing is installed in the image but the copied environment"
+    assert "--without-pip" in text
+    assert "PYTHONDONTWRITEBYTECODE=1" in last
+    assert "--require-hashes" in text
+    assert not re.search(r"\b(apt|apt-get|curl|wget|sudo|latest)\b", text)
+    assert re.search(r"^USER \d+:\d+$", last, re.MULTILINE)
+    assert last.index("USER") < last.index("ENTRYPOINT")
