@@ -25,7 +25,7 @@ demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTRO
 	$(BIN)/slackwater demo $(if $(filter real,$(CONTROL_PLANE)),--control-plane) $(DEMO_ARGS)
 
 .PHONY: test
-test: check faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
+test: check fuzz-quick faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
 
 .PHONY: check
 check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a minute
@@ -33,7 +33,7 @@ check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a m
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config .importlinter
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/providers
+	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/museum tests/providers
 
 BROWSER_STAMP := $(VENV)/.browser
 $(BROWSER_STAMP): requirements-browser.lock $(STAMP)
@@ -102,9 +102,21 @@ CASES ?= 10000
 explain-laws: $(STAMP) ## Every suggested change helps, and no part of a minimal set does: CASES generated clusters for each law
 	SLACKWATER_EXPLAIN_CASES=$(CASES) $(BIN)/python -m pytest -n auto --timeout 7200 --hypothesis-show-statistics tests/laws/explain
 
+.PHONY: fuzz-quick
+fuzz-quick: $(STAMP) ## A few examples for each parser, path and recorded request, always the same, for CI
+	$(BIN)/python -m pytest tests/fuzz
+
+.PHONY: fuzz
+fuzz: $(STAMP) ## Fresh examples, CASES for each test: the running service by its OpenAPI documents, and every parser
+	SLACKWATER_FUZZ_CASES=$(CASES) $(BIN)/python -m pytest --timeout 7200 tests/fuzz
+
 .PHONY: oracle-quick
 oracle-quick: $(STAMP) ## The same at a size that fits CI: 2,000 clusters
 	$(BIN)/python -m pytest tests/oracle
+
+.PHONY: scale
+scale: controlplane ## 5,000 nodes and 150,000 pods on the real API server (NODES=, PODS= for other sizes): sync, memory, lag, filter, plans
+	$(BIN)/python -m tests.bench --only scale $(if $(call given,NODES),--nodes $(NODES)) $(if $(call given,PODS),--pods $(PODS))
 
 .PHONY: bench
 bench: controlplane ## The full benchmark table (long); results in tests/output/

@@ -24,9 +24,11 @@ from tests.bench import (
     first_sync,
     preemption_throughput,
     publish,
+    scale,
     scheduler_throughput,
     show,
     simulation,
+    steering,
     world_events,
 )
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell, installed_service
@@ -43,7 +45,10 @@ BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     first_sync.NAME: first_sync.measure,
     scheduler_throughput.NAME: scheduler_throughput.measure,
     preemption_throughput.NAME: preemption_throughput.measure,
+    steering.NAME: steering.measure,
 }
+#: Too large for the usual run.
+ON_REQUEST: Final = {scale.NAME: scale.measure}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in asked.only or BENCHES:
         console.print(f"{name} ...")
         try:
-            report = anyio.run(BENCHES[name], options, console.print, backend_options={"use_uvloop": True})
+            report = anyio.run((BENCHES | ON_REQUEST)[name], options, console.print, backend_options={"use_uvloop": True})
         except KeyboardInterrupt:
             return 130
         except (BenchFailed, ControlPlaneError) as error:
@@ -89,7 +94,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, for CI")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="what is printed (default: table)")
-    parser.add_argument("--only", action="append", choices=tuple(BENCHES), metavar="NAME", help=f"of {', '.join(BENCHES)}")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=tuple(BENCHES | ON_REQUEST),
+        metavar="NAME",
+        help=f"of {', '.join(BENCHES | ON_REQUEST)}",
+    )
     parser.add_argument("--rounds", type=_count, metavar="N", help="runs of each contender")
     parser.add_argument("--nodes", type=_count, metavar="N", help="instead of the bench's own number")
     parser.add_argument("--pods", type=_count, metavar="N", help="instead of the bench's own number")

@@ -1,19 +1,21 @@
 """What the autoscaler's loop costs whoever waits for filter: at 5,000 nodes, 150,000 running and 22,000 pending pods.
 
-The service's own parts in this process: world, extender on a real socket, loop, planner, fleet; the cloud is a double whose
-machines never come, so that every loop plans all over again. A client in a process of its own asks filter over 5,000 names
-again and again, first with nobody planning, then while one loop follows the other. Then loops with a few changes each.
+The service's own parts in this process: world, extender on a real socket, loop, fleet; plans are made in a process of their
+own, as `serve` does it, and then in a thread for comparison. The cloud is a double whose machines never come, so that every
+loop plans all over again. A client in a process of its own asks filter over 5,000 names again and again, first with nobody
+planning, then while one loop follows the other. Then loops with a few changes each.
 """
 
 import gc
 import json
 import math
+import os
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -30,15 +32,17 @@ from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
 from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.planning import GrowthRules, PlanMaker, Planning
+from slackwater.run.loops.planning_thread import ThreadPlanning
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
+from slackwater.run.planner.process import ProcessPlanning, resident_bytes
 from slackwater.run.surroundings import SurroundingsIntake
 from slackwater.world.changes import ChangeCollector
 from slackwater.world.fleet.fleet import Fleet
 from slackwater.world.fleet.policy import FleetPolicy
 from tests.bench.options import BenchFailed, Options, Tell
-from tests.bench.report import Goal, Measurement, Report
+from tests.bench.report import Goal, Measurement, Report, ratio_of
 from tests.bench.simulation.inputs import Pending, a_node, full
 from tests.support.cloud import Cloud
 from tests.support.service import Service, a_service
@@ -52,6 +56,7 @@ _EACH: Final = 30
 _PAUSE_SECONDS: Final = 0.002
 _QUIET_SECONDS: Final = 5.0
 _LOOPS: Final = 5
+_TIMEOUT: Final = 600.0
 _P99, _SERVING, _WHOLE = Goal(at_most=10.0), Goal(at_most=50.0), Goal(at_most=1.0)
 
 
@@ -63,33 +68,92 @@ async def measure(options: Options, tell: Tell) -> Report:
     async with a_service() as service:
         await fill(service, nodes, pending)
         spare_the_collector()
-        autoscaler = _autoscaler(service)
-        first = await autoscaler.run_once()
-        spare_the_collector()
-        tell(f"{NAME}: the first loop took {first.spent.whole:.1f} s, of it {1000 * first.spent.serving:.0f} ms of the loop")
         async with asking(service, nodes) as calm:
             await anyio.sleep(_QUIET_SECONDS)
-        async with asking(service, nodes) as busy:
-            planned = [await autoscaler.run_once() for _ in range(loops)]
-        changed = []
-        for number in range(loops):
-            _change(service, nodes, number)
-            changed.append(await autoscaler.run_once())
-    _check(first, planned, pending)
+        size = _Size(nodes=nodes, pending=pending, loops=loops)
+        process = ProcessPlanning(clock=lambda: Instant(time.monotonic()), timeout_seconds=_TIMEOUT)
+        shipped = await _played(service, process, size, tell, "process")
+        thread = ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=_TIMEOUT)
+        compared = await _played(service, thread, size, tell, "thread")
     return Report(
         bench=NAME,
         quick=options.quick,
         parameters={"nodes": nodes, "running pods": nodes * _EACH, "pending pods": pending, "groups": _GROUPS, "loops": loops},
         measurements=(
             *latencies("filter, nobody plans", calm, None),
-            *latencies("filter, while plans are made", busy, _P99),
-            *_spent("first loop", [first], None),
-            *_spent("loop, nothing changed", planned, _SERVING),
-            *_spent("loop, 2,000 pods changed", changed, _SERVING),
+            *latencies("filter, first loop", shipped.at_first, None),
+            *latencies("filter, while plans are made", shipped.meanwhile, _P99),
+            *_spent("first loop", [shipped.first], None),
+            *_spent("loop, nothing changed", shipped.planned, _SERVING),
+            *_spent("loop, 2,000 pods changed", shipped.changed, _SERVING),
+            *_memory(shipped),
+            *latencies("thread: filter, while plans are made", compared.meanwhile, None),
+            *_spent("thread: loop, nothing changed", compared.planned, None),
         ),
-        ratios=(),
-        notes=("serving is what a loop takes of the event loop that answers kube-scheduler, longest the longest piece of it.",),
+        ratios=(ratio_of("p99 of filter while plans are made, process / thread", *_p99s(shipped, compared)),),
+        notes=(
+            "serving is what a loop takes of the event loop that answers kube-scheduler, longest the longest piece of it.",
+            "memory of the service is this process', with the bench in it.",
+        ),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Size:
+    nodes: int
+    pending: int
+    loops: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Played:
+    """Loops, what filter took meanwhile, and bytes of memory at the end."""
+
+    first: LoopRecord
+    planned: Sequence[LoopRecord]
+    changed: Sequence[LoopRecord]
+    at_first: Sequence[float]
+    meanwhile: Sequence[float]
+    service_bytes: int
+    planner_bytes: int
+
+
+async def _played(service: Service, planning: Planning, size: _Size, tell: Tell, name: str) -> _Played:
+    autoscaler = _autoscaler(service, planning)
+    async with anyio.create_task_group() as group:
+        group.start_soon(planning.run)
+        async with asking(service, size.nodes) as at_first:
+            first = await autoscaler.run_once()
+        spare_the_collector()
+        tell(f"{NAME}: {name}: the first loop took {first.spent.whole:.1f} s, {1000 * first.spent.serving:.0f} ms of the loop")
+        async with asking(service, size.nodes) as busy:
+            planned = [await autoscaler.run_once() for _ in range(size.loops)]
+        changed = []
+        for number in range(size.loops):
+            _change(service, size.nodes, number)
+            changed.append(await autoscaler.run_once())
+        planner_bytes = planning.sight().resident_bytes
+        group.cancel_scope.cancel()
+    _check(first, planned, size.pending)
+    return _Played(
+        first=first,
+        planned=planned,
+        changed=changed,
+        at_first=at_first,
+        meanwhile=busy,
+        service_bytes=resident_bytes(os.getpid()),
+        planner_bytes=planner_bytes,
+    )
+
+
+def _p99s(above: _Played, below: _Played) -> tuple[list[float], list[float]]:
+    return [_share(above.meanwhile, 0.99)], [_share(below.meanwhile, 0.99)]
+
+
+def _memory(played: _Played) -> Iterator[Measurement]:
+    each = (("service", played.service_bytes), ("planning process", played.planner_bytes))
+    for subject, found in (*each, ("both", played.service_bytes + played.planner_bytes)):
+        yield Measurement(subject=f"memory, {subject}", quantity="resident", unit="MiB", samples=(found / 2**20,))
 
 
 def _check(first: LoopRecord, planned: Sequence[LoopRecord], pending: int) -> None:
@@ -100,9 +164,13 @@ def _check(first: LoopRecord, planned: Sequence[LoopRecord], pending: int) -> No
 
 def latencies(subject: str, seconds: Sequence[float], goal: Goal | None) -> Iterator[Measurement]:
     for quantity, share, wanted in (("p50", 0.5, None), ("p99", 0.99, goal), ("max", 1.0, None)):
-        value = 1000 * sorted(seconds)[max(math.ceil(share * len(seconds)) - 1, 0)]
+        value = 1000 * _share(seconds, share)
         yield Measurement(subject=subject, quantity=quantity, unit="ms", samples=(value,), goal=wanted)
     yield Measurement(subject=subject, quantity="calls", unit="", samples=(float(len(seconds)),))
+
+
+def _share(seconds: Sequence[float], share: float) -> float:
+    return sorted(seconds)[max(math.ceil(share * len(seconds)) - 1, 0)]
 
 
 def _spent(subject: str, records: Sequence[LoopRecord], serving: Goal | None) -> Iterator[Measurement]:
@@ -155,7 +223,7 @@ def spare_the_collector() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
-def _autoscaler(service: Service) -> Autoscaler:
+def _autoscaler(service: Service, planning: Planning) -> Autoscaler:
     clock = time.monotonic
     cloud = Cloud(clock)
     for number in range(_GROUPS):
@@ -171,7 +239,8 @@ def _autoscaler(service: Service) -> Autoscaler:
             providers=[cloud],
         ),
         fleet=Fleet(FleetPolicy(in_cluster=100, in_group={GroupName("group-0"): 100})),
-        planning=Planning(GrowthPlanner(lambda: policy, refuses=lambda _: None)),
+        planning=planning,
+        rules=lambda: GrowthRules(policy=policy),
         submit=effects.extend,
         write_status=_write_nothing,
         clocks=Clocks(clock=lambda: Instant(clock()), wall=lambda: UnixTime(2e9)),

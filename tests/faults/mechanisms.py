@@ -11,20 +11,30 @@ from typing import Any, Final, cast
 import msgspec
 import numpy as np
 
+from slackwater.edge.kube.drain_writer import DrainWriter
 from slackwater.edge.kube.given import Given
-from slackwater.ledger.account import Account
+from slackwater.ledger.account import Account, certain_account
 from slackwater.ledger.growth import Question
 from slackwater.model.columns import Rows
+from slackwater.model.effects import Evict
+from slackwater.model.events import BindEnded
+from slackwater.model.ids import Instant
+from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitAnswer
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
+from slackwater.model.vertical import Vertical
+from slackwater.run.ports import Outcome
+from slackwater.simulate.disruptions import Disruptions
 from slackwater.world import permits, placing
 from slackwater.world.binding import Binding
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.holds import Holds
 from slackwater.world.permits import Decided, Permits
+from slackwater.world.policy import Policy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.restore import _Restoring
+from slackwater.world.standings import Standings
 from slackwater.world.world import World
 from slackwater_protocol.units import Bytes, MilliCpu
 from tests.faults.wire import Wire
@@ -59,6 +69,28 @@ def _without_conditions(_original: Any) -> Any:
         return msgspec.json.encode(found)
 
     return sent
+
+
+def _by_force(original: Any) -> Any:
+    async def evict(self: DrainWriter, effect: Evict, deadline: float) -> Outcome:
+        return cast("Outcome", await original(self, replace(effect, force=True), deadline))
+
+    return evict
+
+
+def _unknown_is_no(original: Any) -> Any:
+    def ended(self: Binding, event: BindEnded, policy: Policy, now: Instant) -> Any:
+        no = replace(event, outcome="unreachable") if event.outcome == "unknown" else event
+        return original(self, no, policy, now)
+
+    return ended
+
+
+def _as_used(_original: Any) -> Any:
+    def restored(_pod: Pod, vertical: Vertical, _text: str | None, _scheduler_name: str) -> Account:
+        return certain_account(vertical)
+
+    return staticmethod(restored)
 
 
 def _more_than_asked(original: Any) -> Any:
@@ -104,6 +136,34 @@ _ALL: Final = (
         law="L5",
         what="a hold that nobody used ends",
         patches=((Holds, "expire", _answers(list)),),
+    ),
+    Mechanism(
+        name="budget",
+        law="S5",
+        what="whoever empties a node counts the budgets of its pods, and has them evicted, not deleted",
+        patches=(
+            (Disruptions, "allows", _answers(lambda: True)),
+            (Disruptions, "allow_all", _answers(lambda: True)),
+            (DrainWriter, "_evict", _by_force),
+        ),
+    ),
+    Mechanism(
+        name="restart",
+        law="S1",
+        what="a restart counts what is on record, not what is used",
+        patches=((Standings, "_restored_account", _as_used),),
+    ),
+    Mechanism(
+        name="unknown-outcome",
+        law="S1",
+        what="a bind without an answer may have happened",
+        patches=((Binding, "ended", _unknown_is_no),),
+    ),
+    Mechanism(
+        name="doubt",
+        law="L5",
+        what="a bind whose end nobody tells is asked about",
+        patches=((Binding, "overdue", _answers(list)),),
     ),
     Mechanism(
         name="preconditions",
@@ -158,9 +218,8 @@ def broken(name: str) -> Iterator[None]:
     undo: list[tuple[Any, str, Any]] = []
     try:
         for class_, method, replacement in MECHANISMS[name].patches if name else ():
-            original = getattr(class_, method)
-            undo.append((class_, method, original))
-            setattr(class_, method, replacement(original))
+            undo.append((class_, method, vars(class_)[method]))
+            setattr(class_, method, replacement(getattr(class_, method)))
         yield
     finally:
         for class_, method, original in undo:

@@ -10,10 +10,10 @@ from random import Random
 from typing import Any, Final
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
-from slackwater.app.settings import Settings, loads
 from slackwater.edge.sandbox.agents import Agents, Habits
 from slackwater.edge.sandbox.cluster import Sandbox
 from slackwater.edge.sandbox.extending import NoWord
@@ -26,7 +26,10 @@ from slackwater.model.permits import PermitAsk
 from tests.faults import deeds, laws
 from tests.faults.laws import Broken
 from tests.faults.lives import Life, Lives
+from tests.faults.promises import SentBinds, check_told
+from tests.faults.service import settings_of
 from tests.faults.story import Story
+from tests.faults.tempers import Tempers
 from tests.faults.truth import Truth
 from tests.faults.virtualloop import run_virtually
 from tests.faults.weather import Sky, weather_of
@@ -34,38 +37,16 @@ from tests.faults.wire import Wire
 
 _OK: Final = 200
 _EPOCH: Final = 1.8e9
-#: After the storm everything has to be well within so long. A drained backoff, a lost watch and an unsure bind add up.
-_CALM_SECONDS: Final = 45.0
+#: After the storm everything has to be well in the end: looked at after each of these. A backoff, a lost watch, an unsure bind
+#: add up.
+_CALM_SECONDS: Final = (15.0, 10.0, 10.0, 10.0)
 #: Of the scheduler, at most; and some.
 _BACKOFF_SECONDS: Final = 12.0
+#: kube-scheduler's leaseDuration.
+_LEASE_SECONDS: Final = 15.0
 #: Every so many steps what is expensive is checked too.
-_SUMS_EVERY: Final = 7
+_SUMS_EVERY: Final = 17
 _DUMP_EVERY: Final = 199
-#: Of all runs, so many have an autoscaler.
-_AUTOSCALED: Final = 0.4
-_SETTINGS: Final = """
-apiVersion: config.slackwater.dev/v1alpha1
-kind: SlackwaterConfiguration
-extender: {{holdTimeout: {hold}s, denialTimeout: 10s}}
-"""
-_AUTOSCALER: Final = """
-autoscaler:
-  enabled: true
-  scanInterval: 2s
-  nodeGroups:
-  - name: {pool}
-    provider: kwok
-    maxSize: {most}
-    template: {{status: {{capacity: {{cpu: "4", memory: 16Gi, pods: "20"}}}}}}
-    kwok: {{appearAfter: 1s, appearSpread: 2s, bootAfter: 1s, failing: {failing}, silent: {failing}, stock: {stock}}}
-  creation: {{timeout: 20s, callTimeout: 5s, backoff: {{initial: 5s, max: 10s}}}}
-  scaleDown:
-    unneededTime: 3s
-    delayAfterAdd: 2s
-    delayAfterFailure: 5s
-    unremovableRecheckTime: 5s
-    drain: {{settleTime: 1s, retryInterval: 1s}}
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,23 +104,14 @@ class _Play:
         self.digest = hashlib.sha256()
         self._keep = keep_trace
         self._sky = Sky(weather_of(self._rng("weather"), script.without))
-        self._outage = False
-        self._settings: Settings = loads(
-            _SETTINGS.format(hold=self._rng("hold").choice((1, 3, 10))) + self._autoscaler(self._rng("autoscaler"))
-        )
+        self._outage, self._disk = False, 0.0
+        self._settings = settings_of(self._rng("hold"), self._rng("autoscaler"))
         self._wall_error = self._rng("skew").uniform(-1, 1) * self._sky.stormy.skew
         self._faults = self._rng("faults")
         self._dirty = True
 
     def _rng(self, what: str) -> Random:
         return Random(f"{self.script.seed}/{what}")
-
-    def _autoscaler(self, rng: Random) -> str:
-        if rng.random() >= _AUTOSCALED:
-            return ""
-        most = rng.randrange(1, 5)
-        failing = rng.choice((0.0, 0.0, 0.2))
-        return _AUTOSCALER.format(pool=laws.POOL, most=most, failing=failing, stock=rng.randrange(1, 6))
 
     async def main(self) -> None:
         rng = self._rng("cluster")
@@ -148,6 +120,7 @@ class _Play:
         self._box = Sandbox(rng=rng, wall=lambda: _EPOCH + anyio.current_time(), paces=paces, moves=moves)
         self._truth = Truth(self._box.api)
         self._box.api.store.on_change.append(lambda _kind, _change: self._touch())
+        self._calmed = anyio.Event()
         self._story = Story(self._box.api, self._rng("story"), self._truth.meddle)
         self._lives = Lives(
             self._settings,
@@ -159,6 +132,7 @@ class _Play:
         habits = Habits(wants=self._story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0, grow_seconds=1.5)
         self._agents = Agents(self._box.api, self._to_agents, self._rng("agents"), habits)
         self._truth.agents = self._agents
+        self._tempers = Tempers(self._rng("tempers"), self._sky)
         self._story.begin()
         async with anyio.create_task_group() as group:
             group.start_soon(self._box.run)
@@ -189,6 +163,8 @@ class _Play:
                 await self._lives.stop(group)
             if chance() < weather.outage / 2 and not self._outage:
                 storm.start_soon(self._go_dark, self._faults.uniform(0.2, 8.0))
+            if chance() < weather.disk / 2 and not self._disk:
+                storm.start_soon(self._go_slow, self._faults.uniform(1.0, 8.0), self._faults.uniform(0.5, 6.0))
             if chance() < weather.scheduler_restart / 2:
                 self._note("scheduler restarts")
                 self._scheduling.cancel()
@@ -196,21 +172,33 @@ class _Play:
     async def _go_dark(self, seconds: float) -> None:
         self._note(f"outage of {seconds:.1f} s")
         self._outage = True
-        self._spread_outage()
+        self._spread()
         try:
             await anyio.sleep(seconds)
         finally:
             self._outage = False
-            self._spread_outage()
+            self._spread()
 
-    def _spread_outage(self) -> None:
+    async def _go_slow(self, seconds: float, disk: float) -> None:
+        self._note(f"writes take up to {2 * disk:.1f} s for {seconds:.1f} s")
+        self._disk = disk
+        self._spread()
+        try:
+            await anyio.sleep(seconds)
+        finally:
+            self._disk = 0.0
+            self._spread()
+
+    def _spread(self) -> None:
+        """The API server is the same for whichever life asks."""
         if self._lives.now is not None:
-            self._lives.now.wire.outage = self._outage
+            self._lives.now.wire.outage, self._lives.now.wire.disk_seconds = self._outage, self._disk
 
     def _new_wire(self) -> Wire:
         rng = Random(self._faults.getrandbits(64))
-        wire = Wire(self._box.api, self._box.agenda, self._sky, rng, about=self._about)
-        wire.outage = self._outage
+        binds = SentBinds()
+        wire = Wire(self._box.api, self._box.agenda, self._sky, rng, about=partial(self._about, binds), binds=binds)
+        wire.outage, wire.disk_seconds = self._outage, self._disk
         return wire
 
     def _lag(self, most: float, rng: Random) -> float:
@@ -235,7 +223,9 @@ class _Play:
                     task_status = None
                 await scheduler.run()
             scheduler.detach()
-            await anyio.sleep(0.5)
+            # The next one leads at once, or only when the lease of this one has run out.
+            with anyio.move_on_after(self._faults.choice((0.5, _LEASE_SECONDS))):
+                await self._calmed.wait()
 
     # --- what passes ------------------------------------------------------------------------------------------------------
 
@@ -245,9 +235,18 @@ class _Play:
         return found
 
     async def _to_agents(self, body: bytes) -> tuple[int, bytes]:
+        pod = msgspec.json.decode(body)["pod"]["name"]
+        if self._tempers.is_silent(pod):
+            raise NoWord("it does not feel like asking")
+        if (lie := self._tempers.lie(body)) is not None:
+            if pod in self._tempers.liars:
+                self._truth.meddle_with(pod)
+            answer = await self._lives.permits(lie)
+            self._note(f"lie {answer[0]} {lie!r} {answer[1]!r}")
+
         async def ask() -> tuple[int, bytes]:
             status, answer = await self._lives.permits(body)
-            if status == _OK:
+            if status == _OK and pod not in self._tempers.liars:
                 deeds.judge_permit(self._box.api, body, answer)
             return status, answer
 
@@ -266,13 +265,14 @@ class _Play:
             raise NoWord("lost on its way back")
         return found
 
-    def _about(self, method: str, path: str, body: bytes | None) -> Callable[[int], None]:
+    def _about(self, binds: SentBinds, method: str, path: str, body: bytes | None) -> Callable[[int], None]:
         """A request of the service is carried out: what must not come of it, and then a step."""
         check = deeds.judge(self._box.api, self._truth, method, path, body) if method != "GET" else None
 
         def told(status: int) -> None:
             what = f"{method} {path} {status}"
             self._note(f"{what} {body!r}" if self._keep and body else what)
+            binds.carried_out(path, body, status)
             if check is not None and status < 300:
                 check()
             self._step(None)
@@ -326,8 +326,9 @@ class _Play:
         result = self.result
         result.steps += 1
         result.at = anyio.current_time()
-        if self._agents.broken:
-            raise Broken("S3", self._agents.broken[0])
+        for pod, what in self._agents.broken:
+            if pod not in self._tempers.liars:
+                raise Broken("S3", what)
         if self._dirty:
             self._dirty = False
             laws.check_truth(self._truth)
@@ -338,6 +339,8 @@ class _Play:
         laws.check_world(world, self._truth.meddled)
         if life is self._lives.now and life.ready:
             laws.check_times(world, life.service.intake._clock())
+            life.wire.binds.check(world, self._truth)
+            check_told(world, self._agents, self._truth)
         if result.steps % _SUMS_EVERY == 0:
             laws.check_sums(world)
         if result.steps % _DUMP_EVERY == 0:
@@ -348,28 +351,43 @@ class _Play:
     async def _calm(self, group: TaskGroup) -> None:
         self._note("calm")
         self._sky.calm = True
-        self._outage = False
-        self._spread_outage()
+        self._calmed.set()
+        self._outage, self._disk = False, 0.0
+        self._spread()
         self._story.settle()
         if self._lives.now is None:
             await anyio.sleep(1.0)
         if self._lives.now is None:
             await self._lives.begin(group)
-        await anyio.sleep(_CALM_SECONDS)
-        life = self._lives.now
-        if life is None or not life.ready:
-            raise Broken("L5", "the service is not ready again")
-        world = life.service.world
-        laws.check_sums(world)
-        laws.check_healed(world, self._box.api)
-        gated = [str(pod) for pod in world.preemptions.gated_pods()]
-        if gated:
-            raise Broken("L2", f"gates of {gated} are shut, and nobody leaves")
-        if before := set(laws.waiting_in_vain(self._box.api, self._truth, world)):
+        broken: Broken | None = None
+        for seconds in _CALM_SECONDS:
+            await anyio.sleep(seconds)
+            broken = self._ailing()
+            if broken is None:
+                return
+        if broken is not None and broken.law == "L1":
             # A node may have come this very moment: what waits for it still backs off.
             await anyio.sleep(_BACKOFF_SECONDS)
-            if vain := sorted(before & set(laws.waiting_in_vain(self._box.api, self._truth, world))):
-                raise Broken("L1", vain[0])
+            broken = self._ailing()
+        if broken is not None:
+            raise broken
+
+    def _ailing(self) -> Broken | None:
+        """The first law of those that must hold in the end which does not hold yet."""
+        life = self._lives.now
+        if life is None or not life.ready:
+            return Broken("L5", "the service is not ready again")
+        world = life.service.world
+        laws.check_sums(world)
+        try:
+            laws.check_healed(world, self._box.api)
+        except Broken as broken:
+            return broken
+        if gated := [str(pod) for pod in world.preemptions.gated_pods()]:
+            return Broken("L2", f"gates of {gated} are shut, and nobody leaves")
+        if vain := sorted(laws.waiting_in_vain(self._box.api, self._truth, world)):
+            return Broken("L1", vain[0])
         denied = [a for a in self._agents.living.values() if a.permit != (a.asked, a.asked)]
-        if denied:
-            raise Broken("L3", f"machine {denied[0].machine} has {denied[0].permit}, asks for {denied[0].asked}")
+        return (
+            Broken("L3", f"machine {denied[0].machine} has {denied[0].permit}, asks for {denied[0].asked}") if denied else None
+        )

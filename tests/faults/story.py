@@ -19,6 +19,7 @@ _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _LABEL: Final = "vm.neon.tech/name"
 _MOST_NODES: Final = 8
 _MOST_PODS: Final = 60
+_BUDGETS: Final = ({"minAvailable": 0}, {"minAvailable": 1}, {"minAvailable": 2}, {"maxUnavailable": 1}, {"maxUnavailable": 0})
 
 
 class Story:
@@ -42,7 +43,7 @@ class Story:
             for _ in range(self._rng.randrange(2, 7)):
                 self._add_machine()
         for app in range(2):
-            spec = {"minAvailable": self._rng.randrange(3), "selector": {"matchLabels": {"app": f"app-{app}"}}}
+            spec = {**self._rng.choice(_BUDGETS), "selector": {"matchLabels": {"app": f"app-{app}"}}}
             path = f"{BUDGETS.prefix}/namespaces/{NAMESPACE}/{BUDGETS.plural}"
             self._send("POST", path, {"metadata": {"name": f"budget-{app}"}, "spec": spec})
         for _ in range(self._rng.randrange(4, 20)):

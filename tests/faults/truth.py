@@ -71,6 +71,13 @@ class Truth:
         self.excused[node] = anyio.current_time() + _NEWS_SECONDS
         self.meddled.add(node)
 
+    def meddle_with(self, pod: str) -> None:
+        """Where this pod is, and where its machine is about to be."""
+        machines = {placed.machine for placed in self.placed.values() if placed.name == pod}
+        for placed in self.placed.values():
+            if placed.name == pod or (placed.machine and placed.machine in machines):
+                self.meddle(placed.node)
+
     def reclaims(self, pod: str) -> None:
         """An agent asks. Had it given back some of its last permit, and was that never answered, it may have that again,
         whoever has got it meanwhile: a permit is never below what is asked and was permitted last."""
@@ -78,9 +85,7 @@ class Truth:
         if agent is None or agent.permit is None or agent.asked is None:
             return
         if any(min(permit, agent.asked) > left for permit, left in zip(agent.permit, agent.may_use, strict=True)):
-            for placed in self.placed.values():
-                if placed.name == pod:
-                    self.meddle(placed.node)
+            self.meddle_with(pod)
 
     def used(self) -> Mapping[str, Amounts]:
         """By node: what pods were given and may use at any moment."""

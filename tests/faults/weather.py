@@ -20,9 +20,12 @@ class Weather:
     watch_lag: float = 0.0  #: seconds
     extender_lost: float = 0.0  #: a question of the scheduler, or its answer
     agent_lost: float = 0.0  #: a request of an agent, or its answer
+    agent_silent: float = 0.0  #: of each request: the agent asks nothing for a while
+    agent_lies: float = 0.0  #: of each request: it says what is not true as well
     kill: float = 0.0  #: of each second: the service is killed
     stop: float = 0.0  #: of each second: it is told to stop, and started again
     outage: float = 0.0  #: of each second: the API server is gone for a while
+    disk: float = 0.0  #: of each second: for a while the API server takes seconds for every write
     scheduler_restart: float = 0.0  #: of each second
     skew: float = 0.0  #: seconds by which the clock on the wall is wrong
 
@@ -39,10 +42,13 @@ _WORST: Final = Weather(
     watch_lag=0.4,
     extender_lost=0.08,
     agent_lost=0.10,
+    agent_silent=0.05,
+    agent_lies=0.05,
     kill=0.25,
     stop=0.12,
     outage=0.05,
-    scheduler_restart=0.03,
+    disk=0.15,
+    scheduler_restart=0.1,
     skew=30.0,
 )
 FAULTS: Final = tuple(fault.name for fault in fields(Weather))

@@ -17,6 +17,7 @@ from slackwater.edge.kube.errors import NoAnswer, Refused, Unreachable
 from slackwater.edge.sandbox.agenda import Agenda
 from slackwater.edge.sandbox.faults import Fault
 from slackwater.edge.sandbox.server import ApiServer
+from tests.faults.promises import SentBinds
 from tests.faults.weather import Sky
 
 _NO_PARAMS: Final[Params] = {}
@@ -33,15 +34,17 @@ class Wire:
     """Implements `edge.kube.client.ApiPort`. `about` is told of each request before the server carries it
     out, and of its status after that."""
 
-    def __init__(self, server: ApiServer, agenda: Agenda, sky: Sky, rng: Random, *, about: About) -> None:
+    def __init__(self, server: ApiServer, agenda: Agenda, sky: Sky, rng: Random, *, about: About, binds: SentBinds) -> None:
         self._server = server
         self._api = EmbeddedApi(server)
         self._agenda = agenda
         self._sky = sky
         self._rng = rng
         self._about = about
+        self.binds = binds
         self.dead = False
         self.outage = False
+        self.disk_seconds = 0.0  #: at most, that a write takes before it is done, and again before that is told
 
     def sent(self, body: bytes | None) -> bytes | None:
         """The body as it leaves the service."""
@@ -74,7 +77,8 @@ class Wire:
 
     async def _pass(self, method: str, carry_out: Callable[[], Response]) -> Response:
         weather, chance = self._sky.now, self._rng.random
-        await self._travel()
+        disk = 0.0 if method == "GET" else self.disk_seconds
+        await self._travel(disk)
         if self._dark() or chance() < weather.lost_before / 2:
             raise Unreachable(f"{method}: connection refused")
         if chance() < weather.lost_before / 2:
@@ -91,7 +95,7 @@ class Wire:
         answer = carry_out()
         if method != "GET" and chance() < weather.doubled:
             answer = carry_out()
-        await self._travel()
+        await self._travel(disk)
         if self._dark() or chance() < weather.lost_after:
             raise NoAnswer(f"{method}: broken off on the way back", timed_out=False)
         return answer
@@ -106,9 +110,9 @@ class Wire:
         """It changes while one waits."""
         return self.outage
 
-    async def _travel(self) -> None:
+    async def _travel(self, disk: float = 0.0) -> None:
         slow = self._sky.now.slow
-        await anyio.sleep(0.001 + slow * self._rng.random() ** 4 * 20)
+        await anyio.sleep(0.001 + slow * self._rng.random() ** 4 * 20 + disk * self._rng.random())
         if self.dead:
             await anyio.sleep_forever()
 

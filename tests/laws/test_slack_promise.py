@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.decide.slack.promise import Promise, kept_ppm, plan_room, smallest_flat
+from slackwater.decide.slack.promise import Promise, Traffic, kept_ppm, plan_room, smallest_flat
 from slackwater.decide.slack.rule import PPM
 from slackwater.model.columns import Int64
 from tests.support.arrivals import DAY, TRACES
@@ -33,8 +33,8 @@ def test_the_promise_is_kept_with_little_room(trace: str) -> None:
     seed = secrets.randbits(32)
     arrivals = TRACES[trace](np.random.default_rng(seed), (LEARNT + JUDGED) // DAY)
     room = lived_through(arrivals)
-    kept = kept_ppm(arrivals, room, PROMISE, start=LEARNT) / PPM
-    flat = smallest_flat(arrivals, PROMISE, start=LEARNT)
+    kept = kept_ppm(Traffic.of(arrivals), room, PROMISE, start=LEARNT) / PPM
+    flat = smallest_flat(Traffic.of(arrivals), PROMISE, start=LEARNT)
     share = int(room[LEARNT:].sum()) / (flat * JUDGED)
     print(f"\n{trace}, seed {seed}: kept {kept:.3%}, room {share:.1%} of the smallest flat one ({flat} pods)")
     assert kept >= PROMISE.share_ppm / PPM, f"seed {seed}"
@@ -45,7 +45,7 @@ def test_the_promise_is_kept_with_little_room(trace: str) -> None:
 @given(arrivals=st.lists(st.integers(0, 50), max_size=300), share=st.integers(500_000, 999_000))
 def test_the_smallest_flat_room_is_the_smallest(arrivals: list[int], share: int) -> None:
     promise = Promise(share_ppm=share, within_seconds=0, lead_seconds=180)
-    seen = np.array(arrivals, np.int64)
+    seen = Traffic.of(arrivals)
     flat = smallest_flat(seen, promise)
     assert kept_ppm(seen, np.full(len(seen), flat, np.int64), promise) >= share
     assert flat == 0 or kept_ppm(seen, np.full(len(seen), flat - 1, np.int64), promise) < share

@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 
 from slackwater.edge.web.agent_metrics import AgentMetrics
 from slackwater.edge.web.agents import AgentLimits, Agents, Gatekeeper
+from slackwater.edge.web.crowd import Crowd
 from slackwater.edge.web.direct import DirectProtocol
 from slackwater.run.ports import PermitDesk
 from tests.support.desk import FormulaDesk, amounts
@@ -90,8 +91,9 @@ async def an_agent_service(
 async def _listening(app: Agents) -> AsyncIterator[str]:
     """The listener's own protocol on a socket. Without the server around it, that a test need not wait for its end."""
     config, state = uvicorn.Config(cast("Any", app), log_config=None, timeout_keep_alive=600), ServerState()
+    crowd = Crowd(10_000)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: DirectProtocol(config, state, {}), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: DirectProtocol(config, state, {}, crowd=crowd), "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     finally:

@@ -1,4 +1,8 @@
-"""Traces of pods that arrive, by the minute: steady, by the time of the day, and in spikes at a minute of each hour."""
+"""Traces of pods that arrive, by the minute: steady, by the time of the day, and in spikes at a minute of each hour.
+
+Pods that come one by one and go again need next to no room: what goes makes room for what comes. Room is needed where many come
+at once, as the pods of a job do. So the first two are to be had in jobs as well (`JOBS`), of twelve pods on average.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -8,6 +12,7 @@ import numpy as np
 from slackwater.model.columns import Int64
 
 DAY: Final = 1440
+_PODS_OF_A_JOB: Final = 12
 
 
 def steady(rng: np.random.Generator, days: int) -> Int64:
@@ -31,8 +36,26 @@ def spikes(rng: np.random.Generator, days: int) -> Int64:
     return found.astype(np.int64)
 
 
+def in_jobs(trace: Callable[[np.random.Generator, int], Int64]) -> Callable[[np.random.Generator, int], Int64]:
+    """The same pods on average, of jobs that each have one to twenty-three."""
+
+    def made(rng: np.random.Generator, days: int) -> Int64:
+        jobs = rng.binomial(trace(rng, days), 1 / _PODS_OF_A_JOB)
+        sizes = rng.integers(1, 2 * _PODS_OF_A_JOB, int(jobs.sum()))
+        ends = np.cumsum(jobs)
+        total = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        return np.asarray(total[ends] - total[ends - jobs], np.int64)
+
+    return made
+
+
 TRACES: Final[Mapping[str, Callable[[np.random.Generator, int], Int64]]] = {
     "steady": steady,
     "daily": daily,
+    "spikes": spikes,
+}
+JOBS: Final[Mapping[str, Callable[[np.random.Generator, int], Int64]]] = {
+    "steady": in_jobs(steady),
+    "daily": in_jobs(daily),
     "spikes": spikes,
 }

@@ -19,7 +19,8 @@ from slackwater.model.events import NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.run.loops.document import record_document
-from slackwater.run.loops.record import LoopRecord, PendingCounts
+from slackwater.run.loops.planning import PendingCounts
+from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.shrinking import ShrinkRecord
 from slackwater.run.ports import Outcome
 from slackwater.run.timeline import Timeline

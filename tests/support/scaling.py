@@ -4,7 +4,7 @@ Nothing waits: `loop` runs one loop at the present moment, `pass_time` lets the 
 own rules are as simple as the tests need them: each pod goes to the first ready node with room, by the requests alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.decide.scaleup.pending import PendingRules
@@ -15,12 +15,14 @@ from slackwater.model.events import NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
+from slackwater.model.promises import Observed
 from slackwater.model.resources import Amounts
 from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
 from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.planning import GrowthRules, PlanMaker, Planning
+from slackwater.run.loops.planning_thread import ThreadPlanning
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
 from slackwater.run.loops.shrinking import Shrinking
@@ -92,18 +94,28 @@ class Scene:
                 providers=self.providers(),
             ),
             fleet=self.fleet,
-            planning=Planning(GrowthPlanner(lambda: self.policy, refuses=lambda _: None, slack=lambda: self.slack)),
+            planning=self.planning(),
+            rules=lambda: GrowthRules(policy=self.policy, slack=self.slack),
             submit=self.effects.extend,
             write_status=_write_nothing,
             clocks=Clocks(clock=self.time.clock, wall=self.time.wall),
             counts=LoopCounts(),
             config=LoopConfig(),
             shrinking=self.shrinking(),
+            observed=self.observing(),
         )
+
+    def planning(self) -> Planning:
+        """Where plans are made."""
+        return ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=60)
 
     def shrinking(self) -> Shrinking | None:
         """Who removes nodes; here nobody."""
         return None
+
+    def observing(self) -> Callable[[], tuple[Observed, ...]]:
+        """What tells of the pods that something was promised for; here nothing was."""
+        return tuple
 
     def shown(self, node: Node) -> Node:
         """A Node as the API server has it, with what others wrote into it."""

@@ -97,7 +97,11 @@ class Service:
 
 @asynccontextmanager
 async def a_service(
-    policy: Policy | None = None, *, max_body_bytes: int = 1 << 20, config: DispatcherConfig | None = None
+    policy: Policy | None = None,
+    *,
+    max_body_bytes: int = 1 << 20,
+    config: DispatcherConfig | None = None,
+    wait_seconds: float = 60.0,
 ) -> AsyncIterator[Service]:
     world = World(policy or Policy(), seed=7)
     world.apply(Synced(), Instant(0.0))
@@ -122,6 +126,7 @@ async def a_service(
         clock=lambda: Instant(service.now),
         metrics=ExtenderMetrics(registry),
         max_body_bytes=max_body_bytes,
+        wait_seconds=wait_seconds,
     )
     with listen("extender", "127.0.0.1", 0) as sock:
         address = f"http://127.0.0.1:{sock.getsockname()[1]}"

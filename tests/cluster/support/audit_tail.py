@@ -18,6 +18,7 @@ class Request:
 
     user: str
     verb: str
+    group: str  #: of the API; empty for the core's
     resource: str  #: with the subresource, as "pods/binding"; empty for what is no resource
     namespace: str
     name: str
@@ -55,6 +56,7 @@ def _requests(lines: list[bytes]) -> Iterator[Request]:
         yield Request(
             user=event["user"]["username"],
             verb=event["verb"],
+            group=target.get("apiGroup", ""),
             resource="/".join(filter(None, (target.get("resource"), target.get("subresource")))),
             namespace=target.get("namespace", ""),
             name=target.get("name", ""),

@@ -23,6 +23,10 @@ class Samples:
         """The sample with exactly these labels; 0 where there is none. Only for counts, which are integers."""
         return int(self._samples.get((name, frozenset(labels.items())), 0))
 
+    def number(self, name: str, **labels: str) -> float:
+        """The same for what is no count."""
+        return self._samples.get((name, frozenset(labels.items())), 0.0)
+
     def total(self, name: str) -> int:
         """The sum over all labels; AssertionError where there is no such metric, as then a zero says nothing."""
         found = [value for (sample, _), value in self._samples.items() if sample == name]

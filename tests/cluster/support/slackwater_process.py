@@ -153,6 +153,10 @@ class SlackwaterProcess:
             return Samples.parse(await answer.text())
 
     @property
+    def ops_url(self) -> str:
+        return f"http://{self._addresses['ops']}"
+
+    @property
     def agents_url(self) -> str:
         return f"http://{self._listeners['agents']['address']}/"
 

@@ -4,10 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slackwater.app.policy import slack_policy_of
+from slackwater.app.policy import promises_of, slack_policy_of
 from slackwater.app.settings import SettingsError, loads
 from slackwater.decide.slack.rule import SlackRule
 from slackwater.model.ids import UnixTime
+from slackwater.model.promises import PodClass
 from tests.support.builders import amounts
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
@@ -76,3 +77,48 @@ def test_schedules_are_due_by_their_own_clock(moment: str, want: list[str]) -> N
 def test_a_schedule_that_means_nothing_is_refused(text: str, want: str) -> None:
     with pytest.raises(SettingsError, match=rf"autoscaler\.slack\.schedules\[0\]\.{want}"):
         loads(HEADER + f"autoscaler: {{slack: {{schedules: [{text}]}}}}")
+
+
+PROMISE = "{name: web, percent: 99.5, within: 10s, pods: {namespaces: [shop], labels: {tier: web}, minPriority: 5}}"
+
+
+def test_a_promise_is_what_the_file_says() -> None:
+    text = f"autoscaler: {{scanInterval: 20s, slack: {{nodeStartTime: 3m, promises: [{PROMISE}]}}}}"
+    settings = loads(HEADER + text)
+    policy = slack_policy_of(settings)
+    assert policy is not None
+    assert (policy.node_start_seconds, policy.loop_seconds, policy.unneeded_seconds) == (180, 20, 600)
+    assert promises_of(settings) == (
+        PodClass(
+            name="web",
+            share_ppm=995_000,
+            within_seconds=10.0,
+            namespaces=("shop",),
+            labels=(("tier", "web"),),
+            least_priority=5,
+        ),
+    )
+    assert promises_of(loads(HEADER + text + "\nfeatureGates: {ResourceSlack: false}")) == ()
+    assert promises_of(loads(HEADER)) == ()
+
+
+def test_a_node_of_an_impatient_group_counts_for_how_long_nodes_stay() -> None:
+    text = "autoscaler: {nodeGroups: [{name: a}, {name: b, scaleDown: {unneededTime: 1m}}]}"
+    policy = slack_policy_of(loads(HEADER + text))
+    assert policy is not None
+    assert policy.unneeded_seconds == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        (PROMISE.replace("99.5", "100"), "percent: got 100, want > 0 and < 100"),
+        (PROMISE.replace("99.5", "0"), "percent: got 0, want > 0 and < 100"),
+        (PROMISE.replace("10s", '"0"'), "within"),
+        (PROMISE.replace("name: web", "name: cluster"), "name"),
+        (PROMISE.replace("minPriority: 5", "minPriority: 5, maxPriority: 4"), r"pods\.minPriority"),
+    ],
+)
+def test_a_promise_that_means_nothing_is_refused(text: str, want: str) -> None:
+    with pytest.raises(SettingsError, match=rf"autoscaler\.slack\.promises\[0\]\.{want}"):
+        loads(HEADER + f"autoscaler: {{slack: {{promises: [{text}]}}}}")

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta, version_number
-from slackwater.edge.kube.shared import Shared
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.kinds import Kind, KindInterner, Toleration
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
 from slackwater.model.particulars import NodeSelectorTerm, Particulars, PodTerm, WeightedNodeTerm
 from slackwater.model.selectors import Requirement
+from slackwater.model.shared import Shared
 from tests.support.builders import amounts
 
 

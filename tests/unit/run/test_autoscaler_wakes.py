@@ -16,7 +16,8 @@ from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
 from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.planning import GrowthRules, PlanMaker
+from slackwater.run.loops.planning_thread import ThreadPlanning
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
 from slackwater.run.surroundings import SurroundingsIntake
@@ -75,7 +76,8 @@ async def running(*, interval: float, leading: Callable[[], bool] = lambda: True
             providers=scene.providers(),
         ),
         fleet=scene.fleet,
-        planning=Planning(GrowthPlanner(lambda: scene.policy, refuses=lambda _: None)),
+        planning=ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=60),
+        rules=lambda: GrowthRules(policy=scene.policy),
         submit=scene.effects.extend,
         write_status=note,
         clocks=Clocks(clock=lambda: Instant(anyio.current_time()), wall=lambda: UnixTime(2e9)),

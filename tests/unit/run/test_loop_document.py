@@ -8,7 +8,8 @@ import yaml
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.run.loops.document import StatusText, record_document
-from slackwater.run.loops.record import LoopRecord, PendingCounts
+from slackwater.run.loops.planning import PendingCounts
+from slackwater.run.loops.record import LoopRecord
 from slackwater.world.fleet.backoff import Backoff
 from slackwater.world.fleet.census import Census, Lost, Queued
 from tests.support.fleets import a_group, an_instance

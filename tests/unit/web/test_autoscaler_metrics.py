@@ -10,7 +10,8 @@ from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.run.loops.counts import LoopCounts
-from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent
+from slackwater.run.loops.planning import PendingCounts
+from slackwater.run.loops.record import LoopRecord, Spent
 from slackwater.run.loops.shrinking import ShrinkRecord
 from slackwater.run.ports import ProviderError
 from slackwater.world.drains.drain import DrainEnd, DrainOrder

@@ -331,3 +331,20 @@ async def test_over_tls_with_a_client_certificate(tmp_path: Path) -> None:
             for _ in range(2):
                 await caller.posts("/tls", b"x" * 9_000)
                 assert (await caller.hears())[2] == b"POST /tls 9000"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (b"POST / HTTP/1.1\r\nHost: h\r\na: ", *[b"x" * 65_536] * 8),
+        (b"POST / HTTP/1.1\r\nHost: h\r\n", *[b"x" * 65_536] * 8),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na: ", *[b"x" * 65_536] * 8),
+    ],
+    ids=["a value", "a name", "a trailer"],
+)
+async def test_a_header_without_end_is_not_kept_until_it_ends(parts: tuple[bytes, ...]) -> None:
+    async with called(App()) as caller:
+        for part in parts:
+            await caller.sends(part)
+        assert (await caller.hears())[0] == 431
+        assert await caller.is_hung_up_on()

@@ -14,6 +14,7 @@ from slackwater.decide.scaleup.limits import Quota
 from slackwater.decide.scaleup.pending import PendingRules
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.slack.rule import SlackPolicy, SlackRule
+from slackwater.decide.steering.pace import PacePolicy
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.ids import UnixTime
 from slackwater.model.promises import PodClass
@@ -21,7 +22,7 @@ from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.run.dispatcher import DispatcherConfig
 from slackwater.run.loops.audit import AuditConfig
-from slackwater.world.policy import Policy, PreemptionPolicy, VerticalPolicy
+from slackwater.world.policy import Policy, PreemptionPolicy, SteeringPolicy, VerticalPolicy
 from slackwater_protocol.durations import seconds
 
 _PPM = 1_000_000
@@ -30,6 +31,8 @@ _NANOS = 1_000_000_000
 _WHOLE_CLUSTER = "cluster-wide"
 #: A whole plan may take so many times what one group's estimate may.
 _PLANS = 6
+#: Nominations under way for each that is being written: the next ones are there when a write ends.
+_TOLD_AT_ONCE = 4
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -64,8 +67,28 @@ def policy_of(settings: Settings) -> Policy:
             patience_seconds=seconds(preemption.patience),
             max_running=preemption.max_concurrent,
         ),
+        steering=steering_policy_of(settings),
+        binds=extender.bind,
         hold_seconds=seconds(extender.hold_timeout),
         denial_seconds=seconds(extender.denial_timeout),
+    )
+
+
+def steering_policy_of(settings: Settings) -> SteeringPolicy:
+    """Whether and how pods are told where to go."""
+    steering = settings.steering
+    return SteeringPolicy(
+        enabled=settings.feature_gates.steering,
+        min_nodes=steering.min_nodes,
+        max_ahead=steering.max_ahead,
+        hold_seconds=seconds(steering.hold_timeout),
+        gated=steering.gates,
+        gate_seconds=seconds(steering.gate_timeout),
+        pace=PacePolicy(
+            most=_TOLD_AT_ONCE * steering.max_concurrent_writes,
+            max_miss_share=steering.max_miss_share,
+            slow_seconds=seconds(steering.slow_write),
+        ),
     )
 
 
@@ -119,7 +142,15 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
         shrink_seconds=seconds(slack.shrink_delay),
         node_start_seconds=seconds(slack.node_start_time),
         loop_seconds=seconds(settings.autoscaler.scan_interval),
+        unneeded_seconds=_shortest_unneeded(settings),
     )
+
+
+def _shortest_unneeded(settings: Settings) -> float:
+    """How long at least a node stays that is not needed."""
+    groups = [group.scale_down.unneeded_time for group in settings.autoscaler.node_groups]
+    times = [settings.autoscaler.scale_down.unneeded_time, *(time for time in groups if time is not None)]
+    return min(map(seconds, times))
 
 
 def promises_of(settings: Settings) -> tuple[PodClass, ...]:
@@ -172,6 +203,7 @@ def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
         max_binds=settings.kube.max_concurrent_binds,
         max_writes=settings.kube.max_concurrent_writes,
         max_preemptions=settings.kube.max_concurrent_preemption_writes,
+        max_steers=settings.steering.max_concurrent_writes,
         bind_seconds=answer_seconds_of(settings),
         write_seconds=seconds(settings.kube.write_deadline),
     )

@@ -24,8 +24,8 @@ from anyio.abc import TaskGroup
 from slackwater.app.agents import max_connections
 from slackwater.app.leading import Election, open_election
 from slackwater.app.opened import Opened, open_listeners
+from slackwater.app.openfiles import raise_limit
 from slackwater.app.settings import Settings
-from slackwater.app.settings.serving import Kube
 from slackwater.app.wiring import Service
 from slackwater.edge.kube.client import ApiPort, open_client
 from slackwater.edge.web.agents import Agents
@@ -72,11 +72,12 @@ async def serve(
     """
     # Security: jitter only.
     rng = Random()
+    raise_limit()
     async with AsyncExitStack() as stack:
         sockets = stack.enter_context(ExitStack())
         opened = open_listeners(settings.listeners, sockets, Times().wall)
         client = await stack.enter_async_context(
-            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings.kube)) if api is None else api
+            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings)) if api is None else api
         )
         election = await stack.enter_async_context(open_election(settings, client, rng))
         async with anyio.create_task_group() as root:
@@ -125,6 +126,8 @@ class _Life:
             life.start_soon(service.audit.run, name="audit")
             if service.scaling is not None:
                 life.start_soon(service.scaling.act, name="autoscaler")
+            if service.steering is not None:
+                life.start_soon(service.steering.run, name="steering")
             if self._on_ready is not None:
                 await self._on_ready(
                     Running(world=service.world, intake=service.intake, extender=service.extender, agents=service.agents)
@@ -160,8 +163,10 @@ class _Life:
         life.cancel()
 
 
-def _most_writes(kube: Kube) -> int:
-    return kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+def _most_writes(settings: Settings) -> int:
+    kube, steering = settings.kube, settings.steering
+    writes = kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+    return writes + steering.max_concurrent_writes
 
 
 def _settle_garbage_collector() -> None:

@@ -60,7 +60,7 @@ class Promises:
         try:
             starts = None if saved is None else _starts(saved.get("starts", {}))
             self.promising.begin(saved)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             _log.error("what was observed of arrivals makes no sense, and begins anew", detail=repr(error))
             self.promising.begin(None)
         else:

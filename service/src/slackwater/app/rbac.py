@@ -20,7 +20,7 @@ from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, 
 _RULES: Final[tuple[dict[str, Any], ...]] = (
     # The picture.
     {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
     # bind.
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
     # Touching a pending pod, so that kube-scheduler tries it again; nominating a node for it.
@@ -33,7 +33,7 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
     {
         "apiGroups": ["vm.neon.tech"],
         "resources": ["virtualmachinemigrations"],
-        "verbs": ["get", "list", "watch", "create", "delete"],
+        "verbs": ["list", "watch", "create", "delete"],
     },
     # Plain pods with bounds are resized in place.
     {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},

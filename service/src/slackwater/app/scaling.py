@@ -20,8 +20,6 @@ from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.live import FleetView
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.decide.slack.rule import SlackPolicy
 from slackwater.edge.kube.arrivals import ArrivalsStore
 from slackwater.edge.kube.askers import askers
 from slackwater.edge.kube.buffer_status import BufferStatusWriter
@@ -38,7 +36,6 @@ from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.model.objects import Pod
 from slackwater.model.surroundings import SurroundingKind
 from slackwater.run.clock import Times
 from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
@@ -47,11 +44,13 @@ from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.document import StatusText, record_document, stamp
 from slackwater.run.loops.growth import GrowthPlanner
 from slackwater.run.loops.machines import MachineRemover
-from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.planning import GrowthRules, PlanMaker, Planning
+from slackwater.run.loops.planning_thread import ThreadPlanning
 from slackwater.run.loops.promising import Promising
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.sensing import Senses
 from slackwater.run.loops.shrinking import Shrinking
+from slackwater.run.planner.process import ProcessPlanning
 from slackwater.run.surroundings import SurroundingsIntake
 from slackwater.world.changes import ChangeCollector
 from slackwater.world.fleet.fleet import Fleet
@@ -110,6 +109,7 @@ class Scaling:
         self._promises = self._promised()
         self._autoscaler: Autoscaler | None = None
         self._shrinks: Shrinking | None = None
+        self.planning = planning_of(settings, times)
 
     @property
     def last(self) -> LoopRecord | None:
@@ -130,7 +130,8 @@ class Scaling:
         if not self.intake.ready:
             return None
         given = None if self._priorities is NO_PRIORITIES else self._priorities
-        return FleetView(around=self.intake.everything(), census=dict(self._fleet.census), priorities=given)
+        slack = None if self.last is None else self.last.slack
+        return FleetView(around=self.intake.everything(), census=dict(self._fleet.census), priorities=given, slack=slack)
 
     def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[Hindrance, str]]]:
         """For how long a node has been a candidate for removal (None: it is none), and what holds it back."""
@@ -163,6 +164,7 @@ class Scaling:
             open_clouds(self._settings, self._client, now=self._times.wall, leads=self._leads) as clouds,
             anyio.create_task_group() as group,
         ):
+            group.start_soon(self.planning.run, name="planning")
             for name, task in clouds.tasks.items():
                 group.start_soon(task, name=name)
             await self.intake.synced()
@@ -174,7 +176,8 @@ class Scaling:
             self._autoscaler = Autoscaler(
                 Senses(world=self._world, collector=collector, surroundings=self.intake, providers=clouds.providers),
                 fleet=self._fleet,
-                planning=Planning(GrowthPlanner(self._policy, refuses=self._refuses, slack=self._slack)),
+                planning=self.planning,
+                rules=self._rules,
                 submit=self._submit,
                 write_status=self._write_status,
                 clocks=Clocks(clock=self._times.monotonic, wall=self._wall),
@@ -226,19 +229,14 @@ class Scaling:
     def _wall(self) -> UnixTime:
         return UnixTime(self._times.wall())
 
-    def _policy(self) -> ScaleUpPolicy:
-        return scale_up_policy_of(self._settings, priorities=self._priorities, seed=self._seed)
-
-    def _slack(self) -> SlackPolicy | None:
-        return slack_policy_of(self._settings, at=self._wall())
-
-    def _refuses(self, pod: Pod) -> str | None:
+    def _rules(self) -> GrowthRules:
         """Our filter lets no pod pass that lacks a request, where it is told so."""
-        lacking = pod.kind.missing_request
-        ours = pod.kind.scheduler_name == self._settings.scheduler_name
-        if lacking is None or not ours or self._settings.vertical.missing_requests != "reject":
-            return None
-        return f"refused on every node: no request for {lacking}"
+        settings = self._settings
+        return GrowthRules(
+            policy=scale_up_policy_of(settings, priorities=self._priorities, seed=self._seed),
+            slack=slack_policy_of(settings, at=self._wall()),
+            strict_for=settings.scheduler_name if settings.vertical.missing_requests == "reject" else None,
+        )
 
     async def _write_status(self, record: LoopRecord) -> None:
         if record.number == 1:
@@ -283,6 +281,14 @@ def fleet_policy_of(settings: Settings) -> FleetPolicy:
         ),
         off=frozenset(name for name, group in groups.items() if not group.enabled),
     )
+
+
+def planning_of(settings: Settings, times: Times) -> Planning:
+    """Where plans are made."""
+    timeout = seconds(settings.autoscaler.plan_timeout)
+    if settings.autoscaler.planner == "thread":
+        return ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=timeout)
+    return ProcessPlanning(clock=times.monotonic, timeout_seconds=timeout)
 
 
 def loop_config_of(settings: Settings) -> LoopConfig:

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -43,7 +44,7 @@ from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
 from slackwater.edge.web.certificate_metrics import CertificateCollector
 from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.dashboard import Listeners
-from slackwater.edge.web.direct import Application, Terms
+from slackwater.edge.web.direct import Application
 from slackwater.edge.web.extender import Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.leading import LeaderCollector, LeaderStatus, alone
@@ -62,6 +63,7 @@ from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
 from slackwater.run.leading.leadership import Reign
 from slackwater.run.loops.audit import Audit
+from slackwater.run.loops.steering import SteeringLoop
 from slackwater.run.recording import Recording
 from slackwater.run.timeline import Telling, Timeline
 from slackwater.run.victims_deleted import VictimsDeleted
@@ -113,23 +115,14 @@ class Service:
         self.desk = Desk(self.world, self.dispatcher.submit_all, times.monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
-        wakes = () if self.scaling is None else (self.scaling.look,)
-        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *wakes)
+        self.steering = self._steering() if settings.feature_gates.steering else None
+        looking = (each.look for each in (self.scaling, self.steering) if each is not None)
+        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *looking)
         self.audit = Audit(
             self.world, FreshReads(client, PodDecoder(kinds)), self.intake.take, config=audit_config_of(settings)
         )
         self.registry = registry = self._registry()
-        self.extender = Extender(
-            world=self.world,
-            submitter=self.dispatcher,
-            binds=self.desk,
-            victims=victims,
-            readiness=self.intake,
-            decode_pod=decoder.decode,
-            clock=times.monotonic,
-            metrics=ExtenderMetrics(registry),
-            max_body_bytes=settings.extender.max_body_bytes,
-        )
+        self.extender = self._extender(decoder, victims, registry)
         self.agents = agents_app(
             settings,
             desk=self.desk,
@@ -170,6 +163,20 @@ class Service:
         )
         clock = self._times.monotonic
         return {each.name: Reflector(client, each, rng=rng, config=config, clock=clock) for each in resources}
+
+    def _extender(self, decoder: PodDecoder, victims: VictimsDeleted, registry: CollectorRegistry) -> Extender:
+        return Extender(
+            world=self.world,
+            submitter=self.dispatcher,
+            binds=self.desk,
+            victims=victims,
+            readiness=self.intake,
+            decode_pod=decoder.decode,
+            clock=self._times.monotonic,
+            metrics=ExtenderMetrics(registry),
+            max_body_bytes=self._settings.extender.max_body_bytes,
+            wait_seconds=answer_seconds_of(self._settings),
+        )
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
         return ops_app(
@@ -221,6 +228,14 @@ class Service:
             leads=self._leads,
         )
 
+    def _steering(self) -> SteeringLoop:
+        return SteeringLoop(
+            self.world,
+            submit=self.dispatcher.submit_all,
+            clock=self._times.monotonic,
+            weight=self._settings.extender.weight,
+        )
+
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._times.wall(), UTC)
 
@@ -243,7 +258,7 @@ class Service:
         registry.register(CertificateCollector(self._certificates))
         if self.scaling is not None:
             scaling = self.scaling
-            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
+            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts, scaling.planning.sight))
         return registry
 
     def _feed_metrics(self) -> Iterator[Metric]:
@@ -287,7 +302,7 @@ class Service:
         change = live(self._settings, new)
         self._settings = change.settings
         self.world.adopt_policy(policy_of(change.settings))
-        self.extender.terms = Terms(max_body_bytes=change.settings.extender.max_body_bytes)
+        self.extender.terms = replace(self.extender.terms, max_body_bytes=change.settings.extender.max_body_bytes)
         self._view.in_force = as_file(change.settings)
         waits = ", ".join(change.restart)
         self._view.problem = f"these changes wait for a restart: {waits}" if waits else None

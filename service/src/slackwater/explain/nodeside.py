@@ -10,12 +10,12 @@ import numpy as np
 from slackwater.explain.asked import Asked, Obstacle
 from slackwater.explain.changes import Change, NodeEdit
 from slackwater.explain.findings import MOST_OBJECTS, Finding, of_reason
+from slackwater.explain.waiting import UNSCHEDULABLE, is_given, is_passing, until_over
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.kinds import Toleration
 from slackwater.model.objects import Node, Taint
 from slackwater.model.reasons import Reason
-from slackwater.simulate.nodefacts import HOSTNAME
 from slackwater.simulate.predicates.node_affinity import rows_of_terms
 from slackwater.simulate.predicates.taint_toleration import tolerated
 
@@ -33,11 +33,16 @@ def _untolerated(asked: Asked, taints: tuple[Taint, ...]) -> list[Taint]:
 
 
 def n_taints(asked: Asked) -> Int64:
-    """How many taints of each row repel the pod, shape (n_rows,)."""
+    """How many obstacles the taints of each row are at least, shape (n_rows,). A cordon's is counted as a cordon."""
     facts = asked.picture.facts
-    of_set = np.array([len(_untolerated(asked, taints)) for taints in facts.taint_sets], np.int64)
+    of_set = np.array([_n_obstacles(_untolerated(asked, taints)) for taints in facts.taint_sets], np.int64)
     counted: Int64 = of_set[facts.taints[: facts.n_rows]]
     return counted
+
+
+def _n_obstacles(taints: list[Taint]) -> int:
+    passing = {taint.key for taint in taints if is_passing(taint.key)}
+    return len(passing - {UNSCHEDULABLE}) + sum(taint.key not in passing for taint in taints)
 
 
 def taint_findings(asked: Asked, rows: Rows) -> list[Finding]:
@@ -55,11 +60,20 @@ def taint_findings(asked: Asked, rows: Rows) -> list[Finding]:
 
 
 def taint_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
+    """One for each taint; taints of one state of the node, which end together, are one."""
     node = asked.picture.facts.nodes[row]
-    for taint in _untolerated(asked, node.taints):
-        text = taint_text(taint)
-        finding = of_reason(Reason.TAINT_NOT_TOLERATED, nodes=1, objects=(f"taint {text}", f"node {node.name}"))
-        yield Obstacle(finding, (_untaint(node, taint), _tolerate(asked, taint)))
+    taints = _untolerated(asked, node.taints)
+    passing = dict.fromkeys(taint.key for taint in taints if is_passing(taint.key))
+    for key in passing:
+        if key != UNSCHEDULABLE or not node.unschedulable:  # a cordon is told as that
+            texts = (f"taint {taint_text(taint)}" for taint in taints if taint.key == key)
+            finding = of_reason(Reason.TAINT_NOT_TOLERATED, nodes=1, objects=(*texts, f"node {node.name}"))
+            yield Obstacle(finding, (until_over(node, key),))
+    for taint in taints:
+        if taint.key not in passing:
+            text = taint_text(taint)
+            finding = of_reason(Reason.TAINT_NOT_TOLERATED, nodes=1, objects=(f"taint {text}", f"node {node.name}"))
+            yield Obstacle(finding, (_untaint(node, taint), _tolerate(asked, taint)))
 
 
 def _untaint(node: Node, taint: Taint) -> Change:
@@ -79,8 +93,8 @@ def _tolerate(asked: Asked, taint: Taint) -> Change:
 
 def cordon_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
     node = asked.picture.facts.nodes[row]
-    change = NodeEdit(words=f"uncordon node {node.name}", node=node.name, edit=lambda node: replace(node, unschedulable=False))
-    yield Obstacle(of_reason(Reason.NODE_UNSCHEDULABLE, nodes=1, objects=(f"node {node.name}",)), (change,))
+    finding = of_reason(Reason.NODE_UNSCHEDULABLE, nodes=1, objects=(f"node {node.name}",))
+    yield Obstacle(finding, (until_over(node, UNSCHEDULABLE),))
 
 
 def affinity_findings(asked: Asked, rows: Rows) -> list[Finding]:
@@ -124,7 +138,7 @@ def affinity_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
 
 
 def _label_changes(asked: Asked, node: Node, key: str, value: str) -> Iterator[Change]:
-    if key != HOSTNAME:  # a node's own name is nothing to be changed
+    if not is_given(key):
 
         def edit(node: Node) -> Node:
             return replace(node, labels={**node.labels, key: value})

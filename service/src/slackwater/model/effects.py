@@ -48,6 +48,21 @@ class Nominate:
 
 
 @dataclass(frozen=True, slots=True)
+class Steer:
+    """Patch status.nominatedNodeName of a pod that kube-scheduler has not tried yet, if the pod still is what it was in
+    `version`; with `opens` our gate is taken out of it then, so that kube-scheduler never sees it without the nomination.
+
+    Ends as `SteerEnded`.
+    """
+
+    uid: PodUid
+    key: PodKey
+    node: NodeName
+    version: int
+    opens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ReadPod:
     """GET the pod, because the watch has not told what became of it. Ends as `PodRead` or `PodGone`."""
 
@@ -187,4 +202,4 @@ class Evict:
 PreemptionEffect = WritePreempting | DeleteVictim
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
 DrainEffect = MarkNode | UnmarkNode | Evict
-Effect = Bind | Touch | OpenGate | Nominate | ReadPod | Announce | VerticalEffect | PreemptionEffect | DrainEffect
+Effect = Bind | Touch | OpenGate | Nominate | Steer | ReadPod | Announce | VerticalEffect | PreemptionEffect | DrainEffect

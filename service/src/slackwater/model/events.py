@@ -79,6 +79,32 @@ class BindEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Pick:
+    """A pod, and the node that kube-scheduler should try first."""
+
+    uid: PodUid
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class PodsSteered:
+    """Steering has chosen. `unfit` are pods that fit nowhere as things are."""
+
+    picks: tuple[Pick, ...]
+    unfit: tuple[PodUid, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SteerEnded:
+    """The API calls of a `Steer` effect ended; `written`: the pod says so now. Otherwise it may, where no answer came."""
+
+    uid: PodUid
+    node: NodeName
+    written: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TouchLost:
     """A pod could not be touched in time: whoever it was to wake still sleeps."""
 
@@ -291,6 +317,7 @@ class NodeRemoved:
 
 AuditEvent = PodAudited | NodeDoubted | NodeAudited
 DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved
+SteeringEvent = PodsSteered | SteerEnded
 PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping
 VerticalEvent = (
     MachineSeen
@@ -320,6 +347,6 @@ OtherEvent = (
     | Synced
     | VerticalEvent
 )
-Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent
+Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent | SteeringEvent
 #: What feeds give out; the world takes the first kind.
 FeedEvent = Event | SurroundingEvent

@@ -67,11 +67,14 @@ def _nothing() -> Int64:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Observed:
-    """What is known of a class: how many pods came in each whole minute, the newest last, up to `minute` (of Unix time);
-    which kinds of pods they are; and how the promise was kept."""
+    """What is known of a class: how many pods came and went, were in time and late in each whole minute, the newest last, up
+    to `minute` (of Unix time), shapes (n,); which kinds of pods they are; and how the promise was kept."""
 
     of: PodClass
     minute: int
     arrivals: Int64 = field(default_factory=_nothing)
+    departures: Int64 = field(default_factory=_nothing)
+    in_time: Int64 = field(default_factory=_nothing)
+    late: Int64 = field(default_factory=_nothing)
     mix: tuple[KindShare, ...] = ()
     kept: Kept = Kept()

@@ -20,7 +20,7 @@ class Owner:
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Ties:
     """`owner` is None where no controller makes a new pod for this one.
 

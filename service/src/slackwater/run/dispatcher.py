@@ -27,6 +27,7 @@ from slackwater.model.effects import (
     Evict,
     MarkNode,
     ReadPod,
+    Steer,
     Touch,
     UnmarkNode,
     WritePermit,
@@ -46,6 +47,7 @@ from slackwater.model.events import (
     PodGone,
     PreemptingNotWritten,
     PreemptingWritten,
+    SteerEnded,
     TouchLost,
     VictimEnded,
 )
@@ -62,14 +64,17 @@ _MAX_ANNOUNCEMENTS: Final = 1000
 class DispatcherConfig:
     """`write_seconds` bounds one effect with all its attempts, `attempt_seconds` one attempt, `flush_seconds` the end.
 
-    Binds have a width of their own, and so have preemptions: neither waits for the other, nor for the rest.
+    Binds have a width of their own, and so have preemptions and steering: none waits for another, nor for the rest.
+    `steer_seconds`: a nomination that takes longer comes too late anyway.
     """
 
     max_binds: int = 64
     max_writes: int = 16
     max_preemptions: int = 64
+    max_steers: int = 16
     bind_seconds: float = 4.0
     write_seconds: float = 30.0
+    steer_seconds: float = 5.0
     attempt_seconds: float = 10.0
     flush_seconds: float = 5.0
 
@@ -153,6 +158,7 @@ class Dispatcher:
         self._binds = anyio.CapacityLimiter(config.max_binds)
         self._writes = anyio.CapacityLimiter(config.max_writes)
         self._preemptions = anyio.CapacityLimiter(config.max_preemptions)
+        self._steers = anyio.CapacityLimiter(config.max_steers)
         self.stats = DispatcherStats()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -228,10 +234,8 @@ class Dispatcher:
 
     async def _carry_out(self, ticket: Ticket) -> None:
         """Attempts until the effect ended or its time is over. Shielded: stopping shortens the deadline instead."""
-        bind = isinstance(ticket.effect, Bind)
-        seconds = self._config.bind_seconds if bind else self._config.write_seconds
         limiter = self._limiter_of(ticket.effect)
-        deadline = min(anyio.current_time() + seconds, self._stop_at)
+        deadline = min(anyio.current_time() + self._seconds_of(ticket.effect), self._stop_at)
         with anyio.CancelScope(shield=True, deadline=deadline) as scope:
             self._scopes[scope] = None
             try:
@@ -247,9 +251,16 @@ class Dispatcher:
         self.stats.waiting -= 1
         self._end(ticket)
 
+    def _seconds_of(self, effect: Effect) -> float:
+        if isinstance(effect, Bind):
+            return self._config.bind_seconds
+        return self._config.steer_seconds if isinstance(effect, Steer) else self._config.write_seconds
+
     def _limiter_of(self, effect: Effect) -> anyio.CapacityLimiter:
         if isinstance(effect, Bind):
             return self._binds
+        if isinstance(effect, Steer):
+            return self._steers
         return self._preemptions if isinstance(effect, WritePreempting | DeleteVictim) else self._writes
 
     async def _attempt_until_ended(self, ticket: Ticket) -> None:
@@ -273,7 +284,7 @@ class Dispatcher:
     def _attempt_seconds(self, effect: Effect) -> float | None:
         """None: the effect's own deadline strikes no later, and one scope is enough."""
         seconds = self._config.attempt_seconds
-        return None if isinstance(effect, Bind) and self._config.bind_seconds <= seconds else seconds
+        return None if self._seconds_of(effect) <= seconds else seconds
 
     def _backoff_seconds(self, attempt: int) -> float:
         ceiling: float = min(_FIRST_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
@@ -288,7 +299,9 @@ class Dispatcher:
         event = outcome.event
         if event is None and isinstance(effect, Bind):
             event = BindEnded(effect.uid, effect.node, _BIND_OUTCOMES[outcome.verdict], outcome.detail)
-        if outcome.verdict in {"again", "unknown"}:
+        if isinstance(effect, Steer):
+            self._steer_ended(effect, outcome)
+        elif outcome.verdict in {"again", "unknown"}:
             event = event if self._group is None else _given_up(effect, outcome) or event
             _log.warning(
                 "write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail
@@ -300,6 +313,11 @@ class Dispatcher:
         if told is not None:
             self._on_event(told)
         ticket.finish()
+
+    def _steer_ended(self, effect: Steer, outcome: Outcome) -> None:
+        """Nothing is lost with a nomination, and there may be thousands: none is worth a line of the log."""
+        if self._group is not None:
+            self._on_event(SteerEnded(effect.uid, effect.node, outcome.verdict == "done", outcome.detail))
 
 
 async def _taken(limiter: anyio.CapacityLimiter, borrower: object) -> None:

@@ -20,6 +20,7 @@ from slackwater.model.effects import (
     Nominate,
     OpenGate,
     Resize,
+    Steer,
     UnmarkNode,
     WritePermit,
 )
@@ -34,6 +35,7 @@ _KEPT: Final = 100
 _KINDS: Final[dict[type, str]] = {
     Bind: "bind",
     Nominate: "nominate",
+    Steer: "nominate",
     OpenGate: "open gate",
     WritePermit: "permit",
     Resize: "resize",
@@ -137,7 +139,7 @@ def _decision(kind: str, note: _Note) -> Decision:
 
 def _text(effect: Effect) -> str:  # noqa: PLR0911  # one case for each kind
     match effect:
-        case Bind() | Nominate():
+        case Bind() | Nominate() | Steer():
             return f"to {effect.node}"
         case OpenGate():
             return effect.why

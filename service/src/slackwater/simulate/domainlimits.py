@@ -29,6 +29,10 @@ from slackwater.simulate.predicates.pod_topology_spread import (
 
 Int32 = npt.NDArray[np.int32]
 
+#: The smallest count where nothing is counted.
+_NOBODY: Final = int(np.iinfo(np.int64).max)
+#: Labels of fewer values are looked through value by value.
+_FEW_VALUES: Final = 64
 #: Steps between two looks at the caller's `stop`.
 _STEPS: Final = 64
 
@@ -51,7 +55,7 @@ class DomainLimit:
 
     def _find_least(self) -> None:
         counted = self.counts[self.counts != ABSENT]
-        self.least = int(counted.min(initial=np.iinfo(np.int64).max))
+        self.least = int(counted.min(initial=_NOBODY))
         self.n_least = int((counted == self.least).sum())
 
     @property
@@ -141,6 +145,8 @@ def in_sequence(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop:
         return _filled(copies, wanted), False
     if len(limits) == 1 and limits[0].takes_one:
         return _filled(_one_for_each_value(copies, limits[0]), wanted), False
+    if len(limits) == 1 and len(limits[0].counts) <= _FEW_VALUES:
+        return _value_by_value(copies, limits[0], wanted, stop)
     return _step_by_step(copies, limits, wanted, stop)
 
 
@@ -185,8 +191,88 @@ def _step_by_step(copies: Int64, limits: Sequence[DomainLimit], wanted: int, sto
             opened = _opened(left, limits)
         elif not left[at]:
             opened[at] = False
+    return _repeated(steps), cut
+
+
+def _value_by_value(copies: Int64, limit: DomainLimit, wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
+    """The same as `_step_by_step` for one limit with few values, such as zones: a step looks at values, not at candidates."""
+    queues = _Queues(copies, limit)
+    steps: list[tuple[int, int]] = []
+    while wanted and (step := queues.step(wanted)):
+        if len(steps) % _STEPS == _STEPS - 1 and stop():
+            return _repeated(steps), True
+        steps.append(step)
+        wanted -= step[1]
+        queues.take(*step)
+    return _repeated(steps), False
+
+
+class _Queues:
+    """The candidates of each value that take a copy, the last first: of each value only the first candidate matters.
+
+    Candidates without the label are a value of their own, which is always open. What numpy does for many values at once takes
+    longer than this for a few.
+    """
+
+    def __init__(self, copies: Int64, limit: DomainLimit) -> None:
+        self._left: list[int] = copies.tolist()
+        self._ids: list[int] = limit.ids.tolist()
+        self._counts: list[int] = limit.counts.tolist()
+        self._room, self._adds, self._moving = limit.room, limit.adds, limit.moving
+        self._waiting: dict[int, list[int]] = {}
+        for at in reversed(np.flatnonzero(copies > 0).tolist()):
+            self._waiting.setdefault(self._ids[at], []).append(at)
+
+    def step(self, wanted: int) -> tuple[int, int] | None:
+        """The first candidate that takes a copy, and how many go there before another one would be the first."""
+        least = self._least()
+        open_to = [queue[-1] for value, queue in self._waiting.items() if self._is_open(value, least)]
+        if not open_to:
+            return None
+        at = min(open_to)
+        most, value = min(wanted, self._left[at]), self._ids[at]
+        return at, most if value == ABSENT or not self._adds else min(most, self._run(at, value, least))
+
+    def _run(self, at: int, value: int, least: int) -> int:
+        """How many copies the value takes one after another, until it closes or an earlier candidate opens."""
+        count = self._counts[value]
+        if not self._moving or count > least:
+            return self._room + least - count + 1
+        others = [other for it, other in enumerate(self._counts) if it != value and other != ABSENT]
+        ceiling = min(others, default=None)
+        opens = [
+            max(self._counts[other], 0) - self._room
+            for other, queue in self._waiting.items()
+            if other != ABSENT and queue[-1] < at and not self._is_open(other, least)
+        ]
+        ends = [] if ceiling is None else [ceiling + self._room + 1]
+        # The smallest of all rises with this one, up to the next smallest.
+        ends += [opening for opening in opens if ceiling is None or opening <= ceiling]
+        return min(ends) - count if ends else self._left[at]
+
+    def _least(self) -> int:
+        if not self._moving:
+            return 0
+        return min((count for count in self._counts if count != ABSENT), default=_NOBODY)
+
+    def _is_open(self, value: int, least: int) -> bool:
+        return value == ABSENT or max(self._counts[value], 0) - least <= self._room
+
+    def take(self, at: int, copies: int) -> None:
+        value = self._ids[at]
+        if value != ABSENT and self._adds:
+            self._counts[value] += copies
+        self._left[at] -= copies
+        if not self._left[at]:
+            self._waiting[value].pop()
+            if not self._waiting[value]:
+                del self._waiting[value]
+
+
+def _repeated(steps: Sequence[tuple[int, int]]) -> Rows:
     table = np.array(steps, np.intp).reshape(-1, 2)
-    return np.repeat(table[:, 0], table[:, 1]), cut
+    repeated: Rows = np.repeat(table[:, 0], table[:, 1])
+    return repeated
 
 
 def _opened(left: Int64, limits: Sequence[DomainLimit]) -> Mask:

@@ -66,6 +66,11 @@ class Mirror:
         """The pods of a row, as they count there, with their kinds' numbers."""
         return list(self._guests.get(self.picture.facts.nodes[row].name, {}).values()) if row < self.picture.n_rows else []
 
+    def find(self, uid: PodUid) -> Pod | None:
+        """A pod that the mirror holds, with a place or without one."""
+        node = self._place.get(uid)
+        return self.pending.get(uid) if node is None else self._guests[node][uid].pod
+
     def everyone(self) -> Iterator[Tenant]:
         """All pods that have a place."""
         for guests in self._guests.values():

@@ -90,9 +90,13 @@ def place_pods(
     rows: Rows,
     hints: Hints = NO_HINTS,
     stop: Callable[[], bool] = lambda: False,
+    reasons: bool = True,
 ) -> Placements:
-    """Places pods, given by their kinds in order, on the picture. `rows` are distinct; see the module."""
-    packing = _Packing(picture, len(kinds), rows, stop)
+    """Places pods, given by their kinds in order, on the picture. `rows` are distinct; see the module.
+
+    Why pods are left costs as much as placing them: without `reasons` nothing is said of it.
+    """
+    packing = _Packing(picture, len(kinds), rows, stop, reasons=reasons)
     everyone = np.arange(len(kinds))
     if hints.pods is not None:
         for kind, run in _runs(kinds, everyone[packing.knows(hints.pods)]):
@@ -115,13 +119,14 @@ def _runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
 class _Packing:
     """One packing under way. `at` are the placements so far."""
 
-    def __init__(self, picture: Picture, n_pods: int, order: Rows, stop: Callable[[], bool]) -> None:
+    def __init__(self, picture: Picture, n_pods: int, order: Rows, stop: Callable[[], bool], *, reasons: bool) -> None:
         self.at: Rows = np.full(n_pods, NOWHERE, np.intp)
         self._picture = picture
         self._order = order
         self._among: Mask = np.zeros(picture.n_rows, np.bool_)
         self._among[order] = True
         self._stop = stop
+        self._reasons = reasons
         self._cut = False
         self._placed: list[Rows] = [np.zeros(0, np.intp)]
         self._left: dict[KindId, tuple[list[int], tuple[tuple[Reason, int], ...]]] = {}
@@ -179,10 +184,13 @@ class _Packing:
     def _leave(self, kind: KindId, pods: Rows) -> None:
         """These fit nowhere as things are now."""
         if kind not in self._left:
-            counts = np.bincount(feasible(self._picture, kind).codes[self._order], minlength=len(Reason))
-            most = np.argsort(-counts, kind="stable")
-            self._left[kind] = ([], tuple((Reason(code), int(counts[code])) for code in most.tolist() if counts[code]))
+            self._left[kind] = ([], self._why(kind) if self._reasons else ())
         self._left[kind][0].extend(pods.tolist())
+
+    def _why(self, kind: KindId) -> tuple[tuple[Reason, int], ...]:
+        counts = np.bincount(feasible(self._picture, kind).codes[self._order], minlength=len(Reason))
+        most = np.argsort(-counts, kind="stable")
+        return tuple((Reason(code), int(counts[code])) for code in most.tolist() if counts[code])
 
     def _put_one(self, kind: KindId, pods: Rows, order: Rows) -> int:
         """The same as `_put_some` for a single pod, for which its own copies mean nothing: half as dear."""

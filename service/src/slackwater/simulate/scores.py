@@ -1,10 +1,12 @@
-"""How good are the rows where a pod fits? Each score plug-in of kube-scheduler's default profile, 0..100.
+"""How good are the rows where a pod fits? Each score plug-in of kube-scheduler's default profile, 0..100, and their sum.
 
 Scores compare the rows that are asked about with one another, so they are asked for the feasible rows together.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
+
+import numpy as np
 
 from slackwater.model.columns import Int64, Rows
 from slackwater.simulate.kindtable import KindId, Numbered
@@ -19,18 +21,27 @@ from slackwater.simulate.preferences.taint_toleration import score_taint_tolerat
 
 _Score = Callable[[Picture, Numbered, Rows], Int64]
 
-_PREFERENCES: Final[Mapping[str, _Score]] = {
-    "TaintToleration": score_taint_toleration,
-    "NodeAffinity": score_node_affinity,
-    "NodeResourcesFit": score_node_resources_fit,
-    "PodTopologySpread": score_pod_topology_spread,
-    "InterPodAffinity": score_inter_pod_affinity,
-    "NodeResourcesBalancedAllocation": score_balanced_allocation,
-    "ImageLocality": score_image_locality,
+#: Each plug-in with its weight in the default profile.
+PREFERENCES: Final[Mapping[str, tuple[_Score, int]]] = {
+    "TaintToleration": (score_taint_toleration, 3),
+    "NodeAffinity": (score_node_affinity, 2),
+    "NodeResourcesFit": (score_node_resources_fit, 1),
+    "PodTopologySpread": (score_pod_topology_spread, 2),
+    "InterPodAffinity": (score_inter_pod_affinity, 2),
+    "NodeResourcesBalancedAllocation": (score_balanced_allocation, 1),
+    "ImageLocality": (score_image_locality, 1),
 }
 
 
 def scores(picture: Picture, kind: KindId, rows: Rows) -> dict[str, Int64]:
     """Of each plug-in, for the rows asked about, which are those that are feasible; shape (len(rows),)."""
     numbered = picture.of(kind)
-    return {name: score(picture, numbered, rows) for name, score in _PREFERENCES.items()}
+    return {name: score(picture, numbered, rows) for name, (score, _) in PREFERENCES.items()}
+
+
+def weighted_scores(picture: Picture, kind: KindId, rows: Rows) -> Int64:
+    """The sum by weight: what kube-scheduler chooses by, before extenders."""
+    total = np.zeros(len(rows), np.int64)
+    for name, found in scores(picture, kind, rows).items():
+        total += PREFERENCES[name][1] * found
+    return total

@@ -3,23 +3,60 @@
 Deliberately absent: whether its pods are those that the API server has; whoever audits looks at them first.
 """
 
-from slackwater.model.ids import Instant, NodeName
+from collections.abc import Callable
+
+from slackwater.model.effects import Effect
+from slackwater.model.events import AuditEvent, NodeAudited, NodeDoubted, PodAudited
+from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.objects import Pod
 from slackwater.world.books import Books
-from slackwater.world.sums import sums_on, wanted_held, wrong_held, wrong_on
+from slackwater.world.sums import orphans_on, sums_on, wanted_held, wrong_held, wrong_on
 
 
 class Auditing:
-    """Doubts nodes, and clears them."""
+    """Doubts nodes, and clears them. `seen` takes in a pod as it was read, `let_go` lets one count no more."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(
+        self,
+        books: Books,
+        *,
+        seen: Callable[[Pod, Instant], list[Effect]],
+        let_go: Callable[[PodUid, Instant], list[Effect]],
+    ) -> None:
         self._books = books
         self._quarantine = books.quarantine
+        self._seen = seen
+        self._let_go = let_go
 
-    def doubted(self, name: NodeName, why: str, now: Instant) -> None:
-        """Something was found on the node that cannot be: nothing new is placed there."""
-        self._quarantine.put(name, why, now)
+    def apply(self, event: AuditEvent, now: Instant) -> list[Effect]:
+        """Takes in what an audit found."""
+        match event:
+            case PodAudited(pod):
+                return self._pod_audited(pod, now)
+            case NodeDoubted(name, why):  # something that cannot be: nothing new is placed there
+                self._quarantine.put(name, why, now)
+                return []
+            case NodeAudited(name):
+                return self._node_audited(name, now)
 
-    def put_in_order(self, name: NodeName, now: Instant) -> bool:
+    def _pod_audited(self, pod: Pod, now: Instant) -> list[Effect]:
+        books = self._books
+        known, claim = books.pods.get(pod.uid), books.claims.get(pod.uid)
+        if books.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
+            return []
+        effects: list[Effect] = []
+        if pod.node is None and claim is not None and claim.state == "seen":  # nobody can have shown it there
+            books.claims.drop(pod.uid)
+            effects = books.refusals.wake_recent(now)
+        return effects + self._seen(pod, now)
+
+    def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
+        effects: list[Effect] = []
+        for uid in orphans_on(self._books, name):
+            effects += self._let_go(uid, now)
+        return effects + (self._books.refusals.wake_recent(now) if self._put_in_order(name, now) else [])
+
+    def _put_in_order(self, name: NodeName, now: Instant) -> bool:
         """True where room may have appeared. A node on which something stays wrong is quarantined."""
         books = self._books
         row = books.nodes.row_of.get(name)

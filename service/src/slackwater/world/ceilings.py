@@ -143,6 +143,13 @@ class Ceilings:
             if standing is not None and standing.writing is None and standing.written_at <= now:
                 self._settle(uid, standing, _AT_ONCE)
 
+    def room_wanted(self, node: NodeName, now: Instant) -> None:
+        """A pod would fit, were it not for records on the node: what pods there gave back is written with the next tick."""
+        for uid in self.records.loose_on(node):
+            standing = self._standings.get(uid)
+            if standing is not None and standing.writing is None and standing.written_at <= now:
+                self._settle(uid, standing, _AT_ONCE)
+
     def still_on_record(self, node: NodeName) -> list[PodUid]:
         """Whose records would take the node over Total, were we to restart now."""
         return self.records.in_the_way(node)

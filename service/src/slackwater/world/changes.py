@@ -102,6 +102,29 @@ class ChangeCollector:
         return None if pod is None or pod.ended else as_counted(pod, self._world.claims.get(uid))
 
 
+class NominatedToo(ChangeCollector):
+    """A collector for whom a pod stands already where it was told to go, by whomever: its room is not to be given away."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        world.steering.changed = (*world.steering.changed, self._pods)
+
+    def stop(self) -> None:
+        steering, pods = self._world.steering, self._pods
+        steering.changed = tuple(noted for noted in steering.changed if noted is not pods)
+        super().stop()
+
+    def _pod(self, uid: PodUid) -> Pod | None:
+        world, pod = self._world, self._world.pods.known(uid)
+        if pod is None or pod.ended:
+            return None
+        claim = world.claims.get(uid)
+        told = world.steering.node_of(uid) or world.room_kept_on(uid) or pod.nominated_node
+        if claim is None and pod.node is None and told is not None:
+            pod = replace(pod, node=told)
+        return as_counted(pod, claim)
+
+
 def as_counted(pod: Pod, claim: Claim | None) -> Pod:
     """A pod that has not ended, where and as much as it counts; see `model.changes`."""
     if claim is None:

@@ -11,6 +11,7 @@ requests of CPU and memory, and what nodes say. A gate that is still there after
 absent: pods that have gates of others too; those are not ready to be placed.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -52,12 +53,21 @@ class Gatekeeper:
         self._preemptions = preemptions
         self._waiting: dict[PodUid, _Waiting] = {}
 
-    def seen(self, pod: Pod, now: Instant) -> None:
-        """The watch shows a pod that is not bound."""
+    def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
+        """The watch shows a pod that is not bound. Where pods are told where to go that opens the gate, if it comes in time."""
         if pod.gates != (GATE,):
             self._waiting.pop(pod.uid, None)
         elif pod.uid not in self._waiting:
-            self._waiting[pod.uid] = _Waiting(now)
+            steering = policy.steering
+            patience = steering.gate_seconds if steering.enabled and steering.gated else 0.0
+            self._waiting[pod.uid] = _Waiting(Instant(now + patience))
+
+    def judge_soon(self, uids: Iterable[PodUid], now: Instant) -> None:
+        """There is no node that these could be told."""
+        for uid in uids:
+            waiting = self._waiting.get(uid)
+            if waiting is not None and not waiting.judged:
+                waiting.due = now
 
     def forget(self, uid: PodUid) -> None:
         """It waits no more."""

@@ -1,5 +1,6 @@
 """The filter and prioritize questions, answered from the picture. Only filter changes anything: holds and memory."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +10,10 @@ from slackwater.model.columns import Codes, Int64, NodeColumns, Rows, vertical
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
+from slackwater.model.resources import Amounts
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
 from slackwater.world.books import Books
+from slackwater.world.holds import former
 from slackwater.world.migrating import Migrating
 from slackwater.world.nodes import NO_ROW
 from slackwater.world.policy import Policy
@@ -39,8 +42,16 @@ class Placing:
     """Answers kube-scheduler's questions about one pod and many nodes."""
 
     def __init__(
-        self, books: Books, *, migrating: Migrating, preemptions: Preemptions, preemptors: Preemptors, seed: int
+        self,
+        books: Books,
+        *,
+        migrating: Migrating,
+        preemptions: Preemptions,
+        preemptors: Preemptors,
+        on_record: Callable[[], Iterable[tuple[NodeName, Amounts]]],
+        seed: int,
     ) -> None:
+        """`on_record`: by node, by how much a restart might count more than counts now."""
         self._ledger = books.ledger
         self._nodes = books.nodes
         self._pods = books.pods
@@ -55,6 +66,9 @@ class Placing:
         self._room = books.room
         self._tally = books.tally
         self._migrating = migrating
+        self._on_record = on_record
+        #: Nodes where room is on record still that nobody has any more, and a pod wants it; until somebody clears this.
+        self.wanted_on: set[NodeName] = set()
         self._preemptions = preemptions
         self._preemptors = preemptors
         self._rng = np.random.default_rng(seed)
@@ -66,7 +80,15 @@ class Placing:
         """
         self._tally.attempts += 1
         self._pods.overhear(pod, now)
-        self._holds.drop(pod.uid)
+        earlier = self._holds.drop(former(pod.uid)), self._holds.drop(pod.uid)
+        if not policy.binds and pod.vertical is not None:
+            self._holds.count_everywhere()
+        codes = self._answered(pod, rows, policy, now)
+        if not policy.binds:
+            self._holds.remember(pod.uid, earlier)
+        return codes
+
+    def _answered(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         if self._preemptions.gated(pod.uid):
             self._tally.failures += 1
             return np.full(len(rows), Reason.GATED, np.uint8)
@@ -87,10 +109,26 @@ class Placing:
         self._refusals.forget(pod.uid)
         self._starvation.passed(pod.uid)
         if self._claims.get(pod.uid) is None:  # its reservation is there already, otherwise
-            deadline, everywhere = Instant(now + policy.hold_seconds), pod.vertical is not None
-            self._holds.put(pod.uid, pod.key, feasible, self._standings.need(pod), deadline, everywhere=everywhere)
-            self._tally.holds += 1
+            self._hold(pod, feasible, policy, now)
         return codes
+
+    def _hold(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
+        seconds, everywhere = policy.hold_seconds, pod.vertical is not None
+        if not policy.binds:
+            claims = pod.kind.particulars is not None and bool(pod.kind.particulars.claims)
+            seconds = policy.volumes_seconds if claims else policy.in_flight_seconds
+            # No bind call of ours tells where the pod went before the watch does: a pod that grows must not meet it there.
+            everywhere = everywhere or self._pods.vertical > 0
+        self._holds.put(
+            pod.uid,
+            pod.key,
+            rows,
+            self._standings.need(pod),
+            Instant(now + seconds),
+            everywhere=everywhere,
+            bind_may_come=not policy.binds,
+        )
+        self._tally.holds += 1
 
     def _judge_with_landing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         """A migration's target has its room already: on one node, and only there, as long as that takes it."""
@@ -120,6 +158,8 @@ class Placing:
             row = self._nodes.row_of.get(claim.node, NO_ROW)
             return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
+        if not policy.binds:
+            self._leave_to_records(pod, rows, codes)
         for name in self._denials.nodes_denied(pod.uid, now):
             codes[(rows == self._nodes.row_of[name]) & (codes == Reason.OK)] = Reason.BIND_DENIED
         if len(self._quarantine):
@@ -127,6 +167,21 @@ class Placing:
         if len(rows) and rows.min() < 0:
             codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
         return codes
+
+    def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes) -> None:
+        """No bind of ours waits until room that others gave back is on record as given back: so filter does."""
+        columns = self._ledger.columns
+        for name, excess in self._on_record():
+            row = self._nodes.row_of.get(name)
+            at = np.flatnonzero(rows == row)
+            if row is None or not len(at) or codes[at[0]] != Reason.OK:
+                continue
+            free = columns.total[:, row] - columns.reserved[:, row] - columns.held[:, row]
+            if any(
+                more and want and want + more > free[r] for r, (more, want) in enumerate(zip(excess, pod.need, strict=True))
+            ):
+                codes[at] = Reason.HELD_FOR_OTHERS
+                self.wanted_on.add(name)
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> Seen:
         """For whoever explains: the same as filter looks at, and nothing changes."""

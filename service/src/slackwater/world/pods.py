@@ -33,6 +33,8 @@ class PodTable:
         self.leaving: set[PodUid] = set()
         #: How many pods keep others off by required anti-affinity.
         self.repelling = 0
+        #: How many pods grow in place.
+        self.vertical = 0
 
     def put(self, pod: Pod, *, read: bool = False) -> bool:
         """Takes the pod as the newest known; False where it is older than that, or known to be gone.
@@ -80,6 +82,7 @@ class PodTable:
     def _count(self, pod: Pod | None, change: int) -> None:
         if pod is not None:
             self.repelling += change * (pod.kind.particulars is not None and bool(pod.kind.particulars.anti_affinity))
+            self.vertical += change * (pod.vertical is not None)
             self.priorities[pod.priority] += change
             if not self.priorities[pod.priority]:
                 del self.priorities[pod.priority]

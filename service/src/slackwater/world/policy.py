@@ -5,6 +5,7 @@ from typing import Literal
 
 from slackwater.decide.migration.policy import MigrationPolicy
 from slackwater.decide.placement.scores import ScoreCurve
+from slackwater.decide.steering.pace import PacePolicy
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.resources import Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -36,11 +37,31 @@ class PreemptionPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SteeringPolicy:
+    """Whether and how pods are told where to go before kube-scheduler searches.
+
+    `min_nodes`: in a smaller cluster nobody is. `max_ahead`: nominations that kube-scheduler has not come to yet.
+    `hold_seconds`: how long the room of one is kept until kube-scheduler comes to it. `gated`: pods behind our own gate are
+    told too, and wait for that up to `gate_seconds`.
+    """
+
+    enabled: bool = False
+    min_nodes: int = 0
+    max_ahead: int = 256
+    hold_seconds: float = 60.0
+    gated: bool = True
+    gate_seconds: float = 2.0
+    pace: PacePolicy = field(default_factory=PacePolicy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """All durations in seconds.
 
     `hold_seconds`: how long room is kept between filter and bind. `denial_seconds`: how long a node is left out after a denied
     bind, unless room appears there. `confirm_seconds`: how long the watch may take to show a binding before the pod is read.
+    Where kube-scheduler binds, `in_flight_seconds` is how long after filter its bind may arrive (an API server gives a request
+    up after 60 s), `volumes_seconds` the same of pods with claims, whose volumes it waits for first.
     `nominate_after_seconds`: kube-scheduler clears the nomination of a pod at the end of a failed cycle; ours comes after that.
     """
 
@@ -53,6 +74,11 @@ class Policy:
     vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
     migration: MigrationPolicy = field(default_factory=MigrationPolicy)
     preemption: PreemptionPolicy = field(default_factory=PreemptionPolicy)
+    steering: SteeringPolicy = field(default_factory=SteeringPolicy)
+    #: False: kube-scheduler binds by itself, and the hold taken at filter is the reservation.
+    binds: bool = True
+    in_flight_seconds: float = 75.0
+    volumes_seconds: float = 660.0
     hold_seconds: float = 10.0
     denial_seconds: float = 60.0
     confirm_seconds: float = 10.0

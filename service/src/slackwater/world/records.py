@@ -126,6 +126,17 @@ class Records:
             r for r, more in enumerate(others) if more and columns.reserved.item(r, row) + more > columns.total.item(r, row)
         ]
 
+    def loose(self) -> list[tuple[NodeName, Amounts]]:
+        """By node, by how much a restart may count more than counts now."""
+        for node in list(self._stale):
+            self._bring_up_to_date(node)
+        return list(self._sums.items())
+
+    def loose_on(self, node: NodeName) -> list[PodUid]:
+        """The pods that it may count for more."""
+        self._bring_up_to_date(node)
+        return list(self._loose.get(node, ()))
+
     def marked(self) -> dict[PodUid, Amounts]:
         """The excesses that count; all other pods have none."""
         for node in list(self._stale):

@@ -6,9 +6,10 @@ Effects come out as values; nothing here waits, logs or reads a clock.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from slackwater.model.columns import Codes, Int64, Rows
-from slackwater.model.effects import Effect, Touch
+from slackwater.model.effects import Effect, ReadPod, Touch
 from slackwater.model.events import (
     AuditEvent,
     BindEnded,
@@ -16,16 +17,14 @@ from slackwater.model.events import (
     BudgetSeen,
     DrainEvent,
     Event,
-    NodeAudited,
-    NodeDoubted,
     NodeGone,
     NodeSeen,
     OtherEvent,
-    PodAudited,
     PodGone,
     PodRead,
     PodSeen,
     PreemptionEvent,
+    SteeringEvent,
     Synced,
     TakenOver,
     Ticked,
@@ -50,12 +49,13 @@ from slackwater.world.nominating import Nominations
 from slackwater.world.occupants import Occupants
 from slackwater.world.permits import Decided, Permits
 from slackwater.world.placing import Placing, Seen
+from slackwater.world.pod_lives import Concerned, PodLives
 from slackwater.world.policy import Policy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.preemptors import Preemptors
 from slackwater.world.proposals import Kept, Proposals
 from slackwater.world.removals import Removals
-from slackwater.world.sums import orphans_on
+from slackwater.world.steering import Steering
 from slackwater.world.vertical_events import VerticalEvents
 
 
@@ -80,12 +80,16 @@ class World:
         self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
         self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
         self._contradictions = Contradictions(books)
-        self._auditing = Auditing(books)
         self._binding = Binding(books)
         occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
         self._preemptors = Preemptors(books, occupants, self.preemptions)
         self._placing = Placing(
-            books, migrating=self.migrating, preemptions=self.preemptions, preemptors=self._preemptors, seed=seed
+            books,
+            migrating=self.migrating,
+            preemptions=self.preemptions,
+            preemptors=self._preemptors,
+            on_record=self.ceilings.records.loose,
+            seed=seed,
         )
         self._gatekeeper = Gatekeeper(
             books,
@@ -94,9 +98,22 @@ class World:
             preemptors=self._preemptors,
             preemptions=self.preemptions,
         )
+        self.steering = Steering(books, preemptions=self.preemptions)
         self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
         self._nominations = Nominations(books, placing=self._placing)
         self._conditions = Conditions(books.tally)
+        concerned = Concerned(
+            ceilings=self.ceilings,
+            migrating=self.migrating,
+            preemptions=self.preemptions,
+            preemptors=self._preemptors,
+            gatekeeper=self._gatekeeper,
+            nominations=self._nominations,
+            steering=self.steering,
+            conditions=self._conditions,
+        )
+        self._lives = PodLives(books, concerned)
+        self._auditing = Auditing(books, seen=partial(self._pod_seen, read=True), let_go=self._lives.let_go)
 
     def _lend(self, books: Books) -> None:
         """What may be read of the picture from outside."""
@@ -109,6 +126,7 @@ class World:
         self.standings = books.standings
         self.claims = books.claims
         self.holds = books.holds
+        self._room = books.room
         self.denials = books.denials
         self.budgets = books.budgets
         self.starvation = books.starvation
@@ -122,8 +140,11 @@ class World:
         self.generation = Generation(self.generation + 1)
         if isinstance(event, DrainEvent):
             return self.removals.drains.apply(event, now)
+        if isinstance(event, SteeringEvent):
+            self._gatekeeper.judge_soon(getattr(event, "unfit", ()), now)
+            return self.steering.apply(event, self.policy, now)
         if isinstance(event, AuditEvent):
-            effects = self._audited(event, now)
+            effects = self._auditing.apply(event, now)
         else:
             effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
         return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
@@ -140,7 +161,7 @@ class World:
                 return self._pod_read(pod, now)
             case PodGone(uid, key, read):
                 self.pods.drop(uid, key, now, read=read)
-                return self._let_go(uid, now)
+                return self._lives.let_go(uid, now)
             case BindEnded():
                 return self._bind_ended(event, now)
             case TouchLost(uid, key, why):
@@ -162,7 +183,9 @@ class World:
                 self._contradictions.settle()
                 self._preemptors.resume(self.policy.preemption, now)
             case _:
-                return self._vertical_events.apply(event, self.policy, now)
+                effects = self._vertical_events.apply(event, self.policy, now)
+                # Where no bind of ours waits for records, filter refuses, and somebody has to wake whom it refused.
+                return effects + ([] if self.policy.binds else self.refusals.wake_recent(now))
         return []
 
     def _take_over(self, now: Instant) -> None:
@@ -172,7 +195,7 @@ class World:
         found = [(pod, pod.node) for uid, _ in self.standings.items() if (pod := self.pods.get(uid)) is not None]
         for pod, node in found:
             if node is not None:
-                self._adopt(pod, node)
+                self._lives.adopt(pod, node, self.policy)
         self.migrating.found_anew()
         for pod, _ in found:
             self.migrating.pod_seen(pod, now)
@@ -208,59 +231,21 @@ class World:
         if not self.pods.put(pod, read=read):
             return []
         if pod.ended:
-            return self._let_go(pod.uid, now)
+            return self._lives.let_go(pod.uid, now)
         if pod.node is not None:
-            return self._seen_bound(pod, pod.node, now)
+            return self._lives.bound(pod, pod.node, self.policy, now, synced=self.synced)
         claim = self.claims.get(pod.uid)
         if claim is not None and pod.vertical is not None:  # its bind is on its way, and it asks for something else by now
-            self._recount(pod, claim)
+            self._lives.recount(pod, claim, self.policy)
             self.ceilings.recorded(pod.uid)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
         self._proposals.nominated(pod, self.policy, now)
-        self._gatekeeper.seen(pod, now)
+        self.steering.seen(pod, self.policy, now)
+        self._gatekeeper.seen(pod, self.policy, now)
         if self._conditions.told(before, pod):
             self.starvation.hasten(pod.uid, now)
         return []
-
-    def _seen_bound(self, pod: Pod, node: NodeName, now: Instant) -> list[Effect]:
-        claim = self.claims.get(pod.uid)
-        if claim is None or claim.node != node:
-            # What the first list shows was bound before our time; afterwards it was bound behind our back.
-            self.tally.adopted += self.synced
-            self._adopt(pod, node)
-        else:
-            self._recount(pod, claim)
-            if claim.state != "seen":
-                self.tally.confirmed += 1
-                self.claims.settle(pod.uid, "seen", None)
-        self._nominations.ended(pod.uid, node)
-        self._forget(pod.uid)
-        self.holds.drop(pod.uid)
-        if pod.vertical is None:
-            return []
-        self.migrating.pod_seen(pod, now)
-        return self.ceilings.ensure(pod.uid, now)
-
-    def _recount(self, pod: Pod, claim: Claim) -> None:
-        """The watch shows a counted pod as it is now."""
-        account = self.standings.seen(pod, claim.account, scheduler_name=self.policy.scheduler_name)
-        if account != claim.account:
-            self.claims.recount(pod.uid, account)
-            self._count_over_total(claim.node)
-
-    def _adopt(self, pod: Pod, node: NodeName) -> None:
-        row = self.nodes.row_of.get(node)
-        let_pass = row is not None and self.holds.covers(pod.uid, row)  # by our filter; kube-scheduler bound it by itself
-        self.claims.drop(pod.uid)
-        scheduler_name = self.policy.scheduler_name
-        account = self.standings.placed(pod) if let_pass else self.standings.found(pod, scheduler_name=scheduler_name)
-        priority, vertical = pod.priority, pod.vertical is not None
-        place = Claim(
-            key=pod.key, node=node, account=account, state="seen", deadline=None, priority=priority, vertical=vertical
-        )
-        self.claims.put(pod.uid, place)
-        self._count_over_total(node)
 
     def _claim_ended(self, uid: PodUid, claim: Claim) -> None:
         self.preemptions.left(uid)
@@ -268,44 +253,16 @@ class World:
             self.ceilings.forget(uid, claim.node)
             self.migrating.pod_gone(uid)
 
-    def _count_over_total(self, node: NodeName) -> None:
-        row = self.nodes.row_of.get(node)
-        columns = self.ledger.columns
-        if row is not None and (columns.reserved[:, row] > columns.total[:, row]).any():
-            self.tally.over_total_on[node] = self.tally.over_total_on.get(node, 0) + 1
-
     def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
         if pod.node is None and self._binding.read_unbound(pod.uid):
             # The pod itself was told to wait for its own bind, others for its room.
             effects = [Touch(pod.uid, pod.key, "bind-given-up"), *self.refusals.wake_recent(now)]
+        if pod.node is None and self.holds.read_unbound(pod.uid):
+            self.tally.holds_expired += 1
+            self.steering.hold_expired(pod.uid, self.policy, now)
+            effects += self.refusals.wake_held()
         return effects + self._pod_seen(pod, now, read=True)
-
-    def _audited(self, event: AuditEvent, now: Instant) -> list[Effect]:
-        match event:
-            case PodAudited(pod):
-                return self._pod_audited(pod, now)
-            case NodeDoubted(name, why):
-                self._auditing.doubted(name, why, now)
-                return []
-            case NodeAudited(name):
-                return self._node_audited(name, now)
-
-    def _pod_audited(self, pod: Pod, now: Instant) -> list[Effect]:
-        known, claim = self.pods.get(pod.uid), self.claims.get(pod.uid)
-        if self.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
-            return []
-        effects: list[Effect] = []
-        if pod.node is None and claim is not None and claim.state == "seen":  # nobody can have shown it there
-            self.claims.drop(pod.uid)
-            effects = self.refusals.wake_recent(now)
-        return effects + self._pod_seen(pod, now, read=True)
-
-    def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
-        effects: list[Effect] = []
-        for uid in orphans_on(self, name):
-            effects += self._let_go(uid, now)
-        return effects + (self.refusals.wake_recent(now) if self._auditing.put_in_order(name, now) else [])
 
     def _bind_ended(self, event: BindEnded, now: Instant) -> list[Effect]:
         claim = self.claims.get(event.uid)
@@ -315,26 +272,8 @@ class World:
         if claim is not None and event.outcome == "gone":
             # The watch may be behind, and yet show the pod bound by a try whose answer was lost.
             self.pods.drop(event.uid, claim.key, now, read=True)
-            effects += self._let_go(event.uid, now)
+            effects += self._lives.let_go(event.uid, now)
         return effects
-
-    def _let_go(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """The pod counts no more, and waits for nothing."""
-        self.starvation.forget(uid)
-        self._forget(uid)
-        claim, hold = self.claims.drop(uid), self.holds.drop(uid)
-        effects = self.refusals.wake_held() if hold is not None and len(hold.counted) else []
-        return effects + (self.refusals.wake_recent(now) if claim is not None else [])
-
-    def _forget(self, uid: PodUid) -> None:
-        """The pod waits for no place any more."""
-        self.denials.forget(uid)
-        self.refusals.forget(uid)
-        self.agreements.forget(uid)
-        self.preemptions.preemptor_gone(uid)
-        self._preemptors.forget(uid)
-        self._gatekeeper.forget(uid)
-        self._conditions.forget(uid)
 
     def _ticked(self, now: Instant) -> list[Effect]:
         effects, self._owed = self._still_owed(), []
@@ -342,6 +281,7 @@ class World:
         self.tally.holds_expired += len(expired)
         for uid in expired:
             self.preemptions.hold_expired(uid)
+            self.steering.hold_expired(uid, self.policy, now)
         self.preemptions.due(now)
         self._preemptors.due(now)
         if expired:
@@ -352,6 +292,8 @@ class World:
             self.refusals.forget(stranger)
             self._conditions.forget(stranger)
         effects += self._binding.overdue(self.policy, now)
+        doubted = self.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
+        effects += [ReadPod(uid, key) for uid, key in doubted]
         effects += self._nominations.due(self.policy, now)
         if self.synced:  # before, a gate that has to stay shut would be opened
             effects += self._gatekeeper.due(self.policy, now)
@@ -372,6 +314,9 @@ class World:
         self.generation = Generation(self.generation + 1)
         before = self.holds.get(pod.uid)
         codes = self._placing.filter(pod, rows, self.policy, now)
+        self.steering.asked(pod, rows, codes, self.policy, now)
+        while self._placing.wanted_on:
+            self.ceilings.room_wanted(self._placing.wanted_on.pop(), now)
         refused = bool(codes.all())
         self._conditions.judged(pod.uid, refused=refused)
         if refused and before is not None and len(before.counted):  # its earlier hold ended unused
@@ -402,6 +347,10 @@ class World:
     def permit_answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
         """What may be told now of a decision: no more than is written."""
         return self._permits.answer(decided)
+
+    def room_kept_on(self, uid: PodUid) -> NodeName | None:
+        """Where room is kept for a preemptor."""
+        return self._room.node_of(uid)
 
     def seen(self, pod: Pod, now: Instant) -> Seen:
         """What filter would look at for the pod now; nothing changes."""

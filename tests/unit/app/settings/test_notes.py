@@ -30,7 +30,7 @@ NOTES = {
         "autoscaler: {enabled: true, nodeGroups: [{name: a}], slack: {extraCapacity: {minRate: 0.1}}}",
         "autoscaler.slack: has no effect while featureGates.ResourceSlack is false",
     ),
-    "bind": ("extender: {bind: false}", "extender.bind: with false kube-scheduler binds by itself; "),
+    "bind": ("extender: {bind: false, holdTimeout: 20s}", "extender.holdTimeout: has no effect while extender.bind is false"),
     "hold": (
         "extender: {httpTimeout: 11s}",
         "extender.holdTimeout: 10s is shorter than extender.httpTimeout (11s): ",

@@ -41,11 +41,12 @@ REFUSALS = [
     (
         "scheduler_name: x",
         "scheduler_name: got an unknown key, want one of apiVersion, kind, schedulerName, featureGates, listeners, "
-        "extender, nodes, vertical, migration, preemption, autoscaler, kube, audit, recording (did you mean schedulerName?)",
+        "extender, nodes, vertical, migration, preemption, steering, autoscaler, kube, audit, recording "
+        "(did you mean schedulerName?)",
     ),
     (
         "featureGates: {Foo: true}",
-        "featureGates.Foo: got an unknown key, want one of AsyncPreemption, ParallelDrain, ResourceSlack",
+        "featureGates.Foo: got an unknown key, want one of AsyncPreemption, ParallelDrain, ResourceSlack, Steering",
     ),
     (
         GROUP + "minSiz: 1}]}",

@@ -86,6 +86,8 @@ def _show(answer: Mapping[str, Any]) -> None:
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     console.print(f"[bold]{escape(answer['object'])}[/bold]: {escape(answer['state'])}")
     _table(console, ("WHY", "NODES", "SHORT", "OBJECTS"), [_reason(reason) for reason in answer["reasons"]])
+    for line in _slack(answer.get("facts", {}).get("slack")):
+        console.print(escape(line))
     if answer.get("groups"):
         _table(console, ("GROUP", "WHY NOT"), [_group(word) for word in answer["groups"]])
     if answer["remedies"]:
@@ -98,6 +100,18 @@ def _show(answer: Mapping[str, Any]) -> None:
             _table(console, ("WHY", "NODES", "SHORT", "OBJECTS"), [_reason(blocker) for blocker in found["blockers"]])
     for note in answer.get("notes", ()):
         console.print(f"not judged: {escape(note)}")
+
+
+def _slack(slack: Mapping[str, Any] | None) -> Iterator[str]:
+    """Room for pods to come on a group's nodes: how much, for whom, at what cost."""
+    from slackwater_protocol.units import Bytes, MilliCpu, quantity_text_cpu, quantity_text_memory
+
+    if slack is None or not (slack["placeholders"] or slack["coming"]):
+        return
+    room = f"{quantity_text_cpu(MilliCpu(slack['cpu']))} cpu, {quantity_text_memory(Bytes(slack['memory']))} memory"
+    yield f"room kept for pods to come: {slack['placeholders']} placeholders ({room}), {slack['coming']} more on their way"
+    yield f"  for: {', '.join(f'{source} ({count})' for source, count in slack['sources'].items())}"
+    yield f"  nodes that stand for this alone: {slack['nodesForSlackAlone']}"
 
 
 def _table(console: Any, headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:

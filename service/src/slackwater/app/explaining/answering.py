@@ -41,6 +41,8 @@ from slackwater.model.columns import NodeColumns
 from slackwater.model.ids import Instant, NodeName, PodKey, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.run.loops.growth import growable_group
+from slackwater.run.loops.slack_planning import SlackPlan
+from slackwater.run.loops.slack_shares import slack_in_group
 from slackwater.run.ports import Explained, NothingThere, WhatIfRefused
 from slackwater.simulate.mirror import Mirror
 from slackwater.world.fleet.census import Census
@@ -229,10 +231,12 @@ def _told(situation: Situation, inquiry: _Inquiry, census: Mapping[GroupName, Ce
         case Gated() as gated:
             return explain_gate(gated)
         case name:
-            return explain_group(situation, GroupName(name), _figures(census[GroupName(name)]))
+            slack = None if inquiry.fleet is None else inquiry.fleet.slack
+            return explain_group(situation, GroupName(name), _figures(census[GroupName(name)], slack))
 
 
-def _figures(census: Census) -> dict[str, object]:
+def _figures(census: Census, slack: SlackPlan | None) -> dict[str, object]:
+    nodes = frozenset((*census.ready, *census.unready, *census.starting))
     return {
         "min": census.group.min_size,
         "max": census.group.max_size,
@@ -242,4 +246,6 @@ def _figures(census: Census) -> dict[str, object]:
         "upcoming": census.upcoming,
         "leaving": census.leaving,
         "provider": census.group.provider,
+        "startSeconds": list(census.starts),
+        "slack": None if slack is None else slack_in_group(slack, census.name, nodes),
     }

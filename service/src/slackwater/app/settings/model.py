@@ -10,6 +10,7 @@ from slackwater.app.settings.leading import LeaderElection
 from slackwater.app.settings.recording import Recording
 from slackwater.app.settings.section import Section
 from slackwater.app.settings.serving import Extender, Kube, Listeners, Migration, Nodes, Preemption, Vertical
+from slackwater.app.settings.steering import Steering
 from slackwater.app.settings.values import SchedulerName, Switch
 
 API_VERSION: Final = "config.slackwater.dev/v1alpha1"
@@ -26,6 +27,8 @@ class FeatureGates(Section):
     """Whether several nodes are drained at the same time. true by default."""
     resource_slack: Switch = Field(default=True, alias="ResourceSlack")
     """Whether spare room is planned. true by default; how much is said in `autoscaler.slack`."""
+    steering: Switch = Field(default=False, alias="Steering")
+    """Whether pods are told where to go before kube-scheduler searches. false by default; how is said in `steering`."""
 
 
 class Settings(Section):
@@ -54,6 +57,8 @@ class Settings(Section):
     """When and how much is migrated."""
     preemption: Preemption = Preemption()
     """Who has to leave for more important pods, and how long they may take."""
+    steering: Steering = Steering()
+    """How pods are told where to go before kube-scheduler searches."""
     autoscaler: Autoscaler = Autoscaler()
     """When nodes are added and removed."""
     kube: Kube = Kube()

@@ -13,6 +13,7 @@ from slackwater.app.settings.providers import Providers
 from slackwater.app.settings.scaledown import ScaleDown
 from slackwater.app.settings.serving import SchedulerTLS
 from slackwater.app.settings.slack import Slack
+from slackwater.app.settings.steering import Steering
 from slackwater_protocol.durations import format_duration
 
 
@@ -38,15 +39,17 @@ def _ineffective(settings: Settings) -> Iterator[str]:
         yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
     if settings.autoscaler.slack != Slack() and not settings.feature_gates.resource_slack:
         yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
+    if settings.steering != Steering() and not settings.feature_gates.steering:
+        yield "steering: has no effect while featureGates.Steering is false: no pod is told where to go"
     extender, migration = settings.extender, settings.migration
     if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
         yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"
-    if not extender.bind:
+    if "hold_timeout" in extender.model_fields_set and not extender.bind:
         yield (
-            "extender.bind: with false kube-scheduler binds by itself; until the watch shows the bind, the pod's room "
-            "is kept for extender.holdTimeout only"
+            "extender.holdTimeout: has no effect while extender.bind is false: room is kept until the watch shows the bind, "
+            "or none can come any more"
         )
-    if extender.hold_timeout < extender.http_timeout:
+    elif extender.bind and extender.hold_timeout < extender.http_timeout:
         yield (
             f"extender.holdTimeout: {format_duration(extender.hold_timeout)} is shorter than extender.httpTimeout "
             f"({format_duration(extender.http_timeout)}): room promised to a pod may go to another one while "

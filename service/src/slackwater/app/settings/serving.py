@@ -162,7 +162,8 @@ class Extender(Section):
     preferred affinity nor PreferNoSchedule. Written into the scheduler's file."""
     bind: Switch = True
     """Whether Slackwater binds, which makes the reservation and the bind one step. true by default; with false
-    kube-scheduler binds and the watch confirms. Written into the scheduler's file."""
+    kube-scheduler binds, and the room promised at filter is kept until the watch shows the bind, or none can come any more.
+    Written into the scheduler's file."""
     http_timeout: CallTimeout = Field(default=Duration(5 * SECOND), examples=["5s"])
     """Duration after which kube-scheduler gives a call up; answers are due before it. 5s by default, kube-scheduler's
     own default. At least 1s, as a bind includes a write to the API server; at most 30s, as scheduling is serial and a
@@ -172,7 +173,7 @@ class Extender(Section):
     5,000 node cluster fit."""
     hold_timeout: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
     """Duration for which room is promised to a pod between the scheduler's decision and its bind call. 10s by
-    default, twice `httpTimeout`: the scheduler sends no signal when it gives a pod up."""
+    default, twice `httpTimeout`: the scheduler sends no signal when it gives a pod up. Of no effect where `bind` is false."""
     denial_timeout: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
     """Duration for which a refused bind keeps its node out of the pod's next filter answers, unless the node changes
     before. 1m by default: longer than kube-scheduler's back-off (10 s), or it offers the same node for ever."""

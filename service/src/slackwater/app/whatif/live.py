@@ -17,6 +17,7 @@ from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.surroundings import Surroundings
 from slackwater.run.loops.growth import bar_of
+from slackwater.run.loops.slack_planning import SlackPlan
 from slackwater.world.changes import as_counted
 from slackwater.world.claims import Claim
 from slackwater.world.fleet.census import Census
@@ -28,11 +29,12 @@ _SURROUNDINGS: Final = frozenset({*READ, "DaemonSet"} - {"Node", "Pod"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """What the autoscaler knows beside the world. `census` is of its last loop, empty before the first."""
+    """What the autoscaler knows beside the world. `census` and `slack` are of its last loop, None without one."""
 
     around: Surroundings
     census: Mapping[GroupName, Census]
     priorities: Priorities | None = None
+    slack: SlackPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,13 @@ def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCur
     """
     total = np.take(columns.total, rows, axis=1)
     after = np.take(columns.reserved, rows, axis=1) + vertical(wanted)
-    largest = np.maximum(columns.total.max(axis=1, initial=0), 1).reshape(-1, 1)
-    score = np.interp(after / np.maximum(total, 1), *_points(curve)) * (total / largest)
+    return fractions_of(after, total, columns.total.max(axis=1, initial=0), curve)
+
+
+def fractions_of(after: Int64, total: Int64, largest: Int64, curve: ScoreCurve) -> npt.NDArray[np.float64]:
+    """The same from what would be Reserved and is there, shape (resources, rows); `largest` is of all rows, (resources,)."""
+    sized = total / np.maximum(largest, 1).reshape(-1, 1)
+    score = np.interp(after / np.maximum(total, 1), *_points(curve)) * sized
     return np.asarray(np.where((after <= total).all(axis=0), score.min(axis=0), 0.0), np.float64)
 
 
@@ -54,7 +59,11 @@ def extender_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: Sc
     Trap T5 has it that an extender with 11 levels should spread ranks within the call. We do not: it would turn a difference
     of one percent into most of the range and so override image locality and spread (docs/adr/0002).
     """
-    score = fractions(wanted, columns, rows, curve)
+    return tenths(fractions(wanted, columns, rows, curve))
+
+
+def tenths(score: npt.NDArray[np.float64]) -> Int64:
+    """Fractions as an extender answers them: see `extender_scores`."""
     return np.where(score > 0, np.maximum(np.rint(score * MAX_EXTENDER_SCORE), 1), 0).astype(np.int64)
 
 

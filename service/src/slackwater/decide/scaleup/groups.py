@@ -69,6 +69,8 @@ def add_nodes(picture: Picture, template: Template, names: Sequence[NodeName], *
     if picture.ledger is not None:
         total = template.node.allocatable.minus(system).not_below_zero()
         picture.ledger.total[:, rows.start : rows.stop] = vertical(total)
+    if not template.standing:
+        return rows
     where, once = np.arange(rows.start, rows.stop), np.ones(len(rows), np.int64)
     for kind in picture.number(template.standing).tolist():
         picture.place_many(KindId(kind), where, once)

@@ -8,6 +8,7 @@ At first one node is tried at a time. Later as many at once as the pods need at 
 """
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -97,7 +98,7 @@ class TrackedNodes:
     def _place(self, kind: KindId, count: int) -> Rows:
         """Places as many pods of the kind as can be on what is there; the row of each that has one."""
         picture = self._picture
-        found = place_pods(picture, np.full(count, kind), rows=np.arange(picture.n_rows), stop=self._stop)
+        found = place_pods(picture, np.full(count, kind), rows=np.arange(picture.n_rows), stop=self._stop, reasons=False)
         self.cut = self.cut or found.cut
         placed: Rows = found.rows[found.rows != NOWHERE]
         return placed
@@ -141,10 +142,11 @@ class TrackedNodes:
         self._add_rows(before, self._nodes.groups[before : self._nodes.n].tolist())
 
     def _add_rows(self, before: int, groups: Sequence[int]) -> None:
-        sites = self._nodes.sites
-        for number, group in enumerate(groups, before):
-            name = NodeName(f"trial:{self._first + number}")
-            add_nodes(self._picture, sites.template(group), [name], system=sites.system)
+        sites, number = self._nodes.sites, self._first + before
+        for group, run in groupby(groups):
+            names = [NodeName(f"trial:{at}") for at, _ in enumerate(run, number)]
+            add_nodes(self._picture, sites.template(group), names, system=sites.system)
+            number += len(names)
 
 
 def most_copies(sites: Sites, kind: KindId, group: int) -> int:

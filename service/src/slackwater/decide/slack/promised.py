@@ -4,8 +4,9 @@
     found.mirrored                                               # placeholders like the class's pods
 
 A node that is asked for now is there one lead later, so the most that is needed from now until then is kept. The way of
-telling what comes is chosen anew each hour, and when the lead has changed; the number changes by the minute. Of several kinds
-of pods each gets its share of the newest pods. Deliberately absent: the arithmetic of ways (`promise`).
+telling what comes, and its correction, are chosen anew each hour, and when the lead has changed; the number changes by the
+minute. Of several kinds of pods each gets its share of the newest pods. Deliberately absent: the arithmetic (`promise`,
+`trim`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from slackwater.decide.slack.mirrored import Mirrored, like
-from slackwater.decide.slack.promise import Promise, Way, choose_way, room_ahead
+from slackwater.decide.slack.promise import Promise, Traffic, Way, choose_way, room_ahead
+from slackwater.decide.slack.trim import trim_percent
 from slackwater.model.promises import KindShare, Observed
 
 #: For so many minutes a way is used.
@@ -24,10 +26,12 @@ MOST_PLACEHOLDERS: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foresight:
-    """What is remembered of a class: the way that is used, since when, and what it said for `minute`."""
+    """What is remembered of a class: the way that is used, since when, and what it said for `minute`. `trim` is
+    the percentage of it that is kept."""
 
     promise: Promise
     way: Way
+    trim: int
     chosen: int
     minute: int
     room: int
@@ -70,33 +74,38 @@ def source_of(name: str) -> str:
     return f"promise {name}"
 
 
-def promised(observed: Sequence[Observed], leads: Mapping[str, int], before: Promised) -> Promised:
+def promised(
+    observed: Sequence[Observed], leads: Mapping[str, int], before: Promised, *, unneeded_seconds: float = 0.0
+) -> Promised:
     """`leads`: by class, seconds from a loop that asks for a node until it takes pods."""
     rooms = {}
     for each in observed:
         known = before.rooms.get(each.of.name)
-        foresight = _foresee(each, leads[each.of.name], None if known is None else known.foresight)
+        promise = Promise(
+            share_ppm=each.of.share_ppm,
+            within_seconds=int(each.of.within_seconds),
+            lead_seconds=leads[each.of.name],
+            keep_seconds=int(unneeded_seconds),
+        )
+        foresight = _foresee(each, promise, None if known is None else known.foresight)
         rooms[each.of.name] = _room(each, foresight)
     return Promised(rooms=rooms)
 
 
-def _foresee(seen: Observed, lead_seconds: int, before: Foresight | None) -> Foresight:
-    of = seen.of
-    promise = Promise(share_ppm=of.share_ppm, within_seconds=int(of.within_seconds), lead_seconds=lead_seconds)
-    if before is not None and before.promise == promise:
-        if before.minute == seen.minute:
-            return before
-        if seen.minute - before.chosen < _CHOICE_MINUTES:
-            room = _room_now(seen, promise, before.way)
-            return Foresight(promise=promise, way=before.way, chosen=before.chosen, minute=seen.minute, room=room)
-    way = choose_way(seen.arrivals, promise)
-    room = _room_now(seen, promise, way)
-    return Foresight(promise=promise, way=way, chosen=seen.minute, minute=seen.minute, room=room)
-
-
-def _room_now(seen: Observed, promise: Promise, way: Way) -> int:
-    """The most that is needed from this minute until one lead after it."""
-    return int(room_ahead(seen.arrivals, promise, way, ahead=promise.lead + 1).max(initial=0))
+def _foresee(seen: Observed, promise: Promise, before: Foresight | None) -> Foresight:
+    if before is not None and before.promise != promise:
+        before = None
+    if before is not None and before.minute == seen.minute:
+        return before
+    traffic = Traffic.of(seen.arrivals, seen.departures)
+    if before is None or seen.minute - before.chosen >= _CHOICE_MINUTES:
+        way, chosen = choose_way(traffic, promise), seen.minute
+        trim = trim_percent(seen.in_time, seen.late, promise.share_ppm)
+    else:
+        way, chosen, trim = before.way, before.chosen, before.trim
+    # The most that is needed from this minute until one lead after it.
+    most = int(room_ahead(traffic, promise, way, ahead=promise.lead + 1).max(initial=0))
+    return Foresight(promise=promise, way=way, trim=trim, chosen=chosen, minute=seen.minute, room=-(-most * trim // 100))
 
 
 def _room(seen: Observed, foresight: Foresight) -> PromisedRoom:

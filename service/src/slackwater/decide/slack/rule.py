@@ -36,8 +36,8 @@ class SlackRule:
 class SlackPolicy:
     """`max_nodes`: so many nodes may stand for slack alone; 0: no limit. What is too much goes after `shrink_seconds`.
 
-    For promises a node is taken to start within `node_start_seconds` as long as none was seen to start, and a plan to be made
-    within `loop_seconds`.
+    For promises a node is taken to start within `node_start_seconds` as long as none was seen to start, a plan to be made
+    within `loop_seconds`, and a node to stay for `unneeded_seconds` when it is not needed.
     """
 
     rules: tuple[SlackRule, ...] = ()
@@ -45,3 +45,4 @@ class SlackPolicy:
     shrink_seconds: float = 600.0
     node_start_seconds: float = 120.0
     loop_seconds: float = 10.0
+    unneeded_seconds: float = 0.0

@@ -27,7 +27,7 @@ def told(group: GroupName | None) -> Iterator[None]:
         raise ProviderError("unknown", group, str(error)) from error
     except NotSent as error:
         raise ProviderError("other", group, str(error)) from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ProviderError("other", group, f"the API server's answer cannot be read: {error}") from error
 
 

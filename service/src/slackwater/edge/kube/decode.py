@@ -18,7 +18,6 @@ from slackwater.edge.kube.ask import Ask, missing_request, resize_pending
 from slackwater.edge.kube.nodewire import NodeMetaWire, NodeStatusWire, NodeWire
 from slackwater.edge.kube.particulars import images, particulars
 from slackwater.edge.kube.plain import plain_likeness
-from slackwater.edge.kube.shared import Shared
 from slackwater.edge.kube.ties import DEFAULT_GRACE_SECONDS, TiesReader, instant_of, overdue_at
 from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
@@ -35,6 +34,7 @@ from slackwater.model.objects import DisruptionBudget, Image, Labels, Node, Pod,
 from slackwater.model.preempting import read_preempting
 from slackwater.model.requests import rounded_up
 from slackwater.model.resources import Amounts
+from slackwater.model.shared import Shared
 from slackwater.model.vertical import Vertical
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
 from slackwater_protocol.names import CORDONED, DELAY_DELETION_GROUP, SCALE_DOWN_DISABLED

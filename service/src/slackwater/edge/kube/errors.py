@@ -25,6 +25,10 @@ LONGEST_MESSAGE: Final = 500
 _STATUS: Final = msgspec.json.Decoder(StatusWire)
 
 
+#: How a parser refuses a document: what is no document of its kind, and one that is nested without end.
+UNREADABLE: Final = (ValueError, RecursionError)
+
+
 class KubeError(Exception):
     """The root of all errors of this package."""
 
@@ -85,7 +89,7 @@ def read_status(body: bytes) -> StatusWire:
     """The Status in a body; an empty one where the body is none (a proxy's page, say)."""
     try:
         return _STATUS.decode(body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return StatusWire()
 
 

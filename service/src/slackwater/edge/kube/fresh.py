@@ -13,7 +13,7 @@ import msgspec
 
 from slackwater.edge.kube.client import ApiPort, Response
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, read_meta, version_number
-from slackwater.edge.kube.errors import Garbled, KubeError, refused
+from slackwater.edge.kube.errors import UNREADABLE, Garbled, KubeError, refused
 from slackwater.edge.kube.objectpath import object_path
 from slackwater.edge.kube.resource_type import NODES_PATH, PODS_PATH
 from slackwater.edge.kube.wire import ListWire
@@ -76,7 +76,7 @@ class FreshReads:
             if answer.status != HTTPStatus.OK:
                 raise refused(f"list {path}", answer.status, answer.body, answer.headers)
             return _PAGE.decode(answer.body)
-        except (KubeError, ValueError) as error:
+        except (KubeError, *UNREADABLE) as error:
             raise TruthUnknown(f"list {path}: {error}") from error
 
     async def _object(self, path: str, timeout_seconds: float) -> bytes | None:
@@ -112,5 +112,5 @@ def _slice(items: list[msgspec.Raw], decode: Callable[[bytes | msgspec.Raw], T],
 def _decoded(decode: Callable[[bytes | msgspec.Raw], T], body: bytes, what: str) -> T:
     try:
         return decode(body)
-    except ValueError as error:
+    except UNREADABLE as error:
         raise TruthUnknown(str(Garbled(f"{what}: {error}"))) from error

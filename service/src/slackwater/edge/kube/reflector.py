@@ -21,7 +21,7 @@ import structlog
 
 from slackwater.edge.kube.backoff import Backoff
 from slackwater.edge.kube.client import ApiPort
-from slackwater.edge.kube.errors import Garbled, KubeError, Refused, refused
+from slackwater.edge.kube.errors import UNREADABLE, Garbled, KubeError, Refused, refused
 from slackwater.edge.kube.feedstats import Cause, Counts, ReflectorStats, cause_of
 from slackwater.edge.kube.given import Given
 from slackwater.edge.kube.resource_type import ResourceType
@@ -164,7 +164,7 @@ class Reflector(Generic[K]):
             raise refused(f"list {path}", answer.status, answer.body, answer.headers)
         try:
             page = _PAGE.decode(answer.body)
-        except ValueError as error:
+        except UNREADABLE as error:
             raise Garbled(f"list {path}: {len(answer.body)} bytes that are no list: {error}") from error
         if not page.metadata.resource_version:
             raise Garbled(f"list {path}: it has no resourceVersion to watch from")

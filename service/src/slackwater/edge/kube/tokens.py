@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from slackwater.edge.kube.client import ApiPort
-from slackwater.edge.kube.errors import KubeError, refused
+from slackwater.edge.kube.errors import UNREADABLE, KubeError, refused
 from slackwater.run.ports import Reviewed
 
 _PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -50,7 +50,7 @@ class KubeTokenReviewer:
             if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
                 raise refused("TokenReview", answer.status, answer.body, answer.headers)
             return self._read(_decoder.decode(answer.body).status)
-        except (KubeError, msgspec.DecodeError) as error:
+        except (KubeError, *UNREADABLE) as error:
             return Reviewed(verdict="unasked", detail=str(error))
 
     def _read(self, status: _Status) -> Reviewed:

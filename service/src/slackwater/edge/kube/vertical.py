@@ -11,6 +11,7 @@ import msgspec
 
 from slackwater.edge.kube.amounts import read_amounts
 from slackwater.edge.kube.ask import container_requests, held_requests, pod_requests, resize_pending
+from slackwater.edge.kube.errors import UNREADABLE
 from slackwater.edge.kube.wire import ContainerWire, MetaWire, OwnerWire, PodWire, Quantity, Wire
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import MigrationRef, Resizing, Vertical
@@ -182,7 +183,7 @@ def _machine_resources(text: str) -> tuple[Bounds, Amounts, int]:
             Amounts(milli_cpu(cpu), Bytes(count * slot_bytes))
             for cpu, count in ((cpus.min, slots.min), (cpus.max, slots.max), (cpus.use, slots.use))
         )
-    except ValueError as error:
+    except UNREADABLE as error:
         raise ValueError(f"annotation {NEON_VM_RESOURCES}: {error}") from error
     if slot_bytes <= 0:
         raise ValueError(f"annotation {NEON_VM_RESOURCES}: memorySlotSize {wire.memory_slot_size!r}, want more than 0")
@@ -202,7 +203,7 @@ def _bounds(name: str, text: str, slot_bytes: int) -> Bounds:
     try:
         wire = _BOUNDS.decode(text)
         low, high = (Amounts(milli_cpu(pair.cpu), byte_count(pair.mem)) for pair in (wire.min, wire.max))
-    except ValueError as error:
+    except UNREADABLE as error:
         raise ValueError(f"annotation {name}: {error}") from error
     if min(*low, *high) <= 0:
         raise ValueError(f"annotation {name}: {text}, want nothing zero or negative")

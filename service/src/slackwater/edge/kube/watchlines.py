@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from slackwater.edge.kube.decode import read_meta, version_number
-from slackwater.edge.kube.errors import Garbled, KubeError, Refused, WentBack, read_status, shortened
+from slackwater.edge.kube.errors import UNREADABLE, Garbled, KubeError, Refused, WentBack, read_status, shortened
 from slackwater.edge.kube.given import Given
 from slackwater.edge.kube.resource_type import ResourceType
 from slackwater.edge.kube.wire import MetaWire, WatchWire
@@ -45,7 +45,7 @@ class LineReader(Generic[K]):
         for raw in items:
             try:
                 events += self._given.listed(self._resource.decode(raw))
-            except ValueError as error:
+            except UNREADABLE as error:
                 if (meta := self._report(raw, error)) is not None:
                     self._given.unreadable(self._key(meta))
         return events
@@ -63,7 +63,7 @@ class LineReader(Generic[K]):
     def _read_line(self, line: bytes, reading: Reading) -> None:
         try:
             change = _LINE.decode(line)
-        except ValueError as error:
+        except UNREADABLE as error:
             raise Garbled(f"{self._resource.name}: a line of {len(line)} bytes is no watch event: {error}") from error
         match change.type:
             case "ADDED" | "MODIFIED":
@@ -87,7 +87,7 @@ class LineReader(Generic[K]):
     def _changed(self, raw: msgspec.Raw, reading: Reading) -> None:
         try:
             found = self._resource.decode(raw)
-        except ValueError as error:
+        except UNREADABLE as error:
             meta = self._report(raw, error)
         else:
             reading.events += self._given.watched(found)
@@ -101,7 +101,7 @@ class LineReader(Generic[K]):
     def _deleted(self, raw: msgspec.Raw, reading: Reading) -> None:
         try:
             meta = read_meta(raw)
-        except ValueError as error:
+        except UNREADABLE as error:
             self._report(raw, error)
             return
         reading.events += self._given.deleted(self._key(meta), meta.uid)
@@ -110,18 +110,18 @@ class LineReader(Generic[K]):
     def _bookmarked(self, raw: msgspec.Raw, since: str) -> str:
         try:
             version = read_meta(raw).resource_version
-        except ValueError as error:
+        except UNREADABLE as error:
             raise Garbled(f"{self._resource.name}: a bookmark without a version: {error}") from error
         if 0 < version_number(version) < version_number(since):
             raise WentBack(f"{self._resource.name}: the server is at version {version}, and was at {since} before")
         return version or since
 
-    def _report(self, raw: msgspec.Raw, error: ValueError) -> MetaWire | None:
+    def _report(self, raw: msgspec.Raw, error: Exception) -> MetaWire | None:
         """Tells of a broken object; its identity, as far as it has one."""
         self.broken += 1
         try:
             meta = read_meta(raw)
-        except ValueError:
+        except UNREADABLE:
             meta = MetaWire()
         name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name or "(no name)"
         self._resource.on_broken(self._resource.name, name, error)

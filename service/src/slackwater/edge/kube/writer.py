@@ -16,7 +16,7 @@ from slackwater.edge.kube.answers import outcome_of, words_of
 from slackwater.edge.kube.client import ApiPort, Response
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.drain_writer import DrainWriter
-from slackwater.edge.kube.errors import KubeError, NoAnswer, NotLeading
+from slackwater.edge.kube.errors import UNREADABLE, KubeError, NoAnswer, NotLeading
 from slackwater.edge.kube.objectpath import object_path
 from slackwater.edge.kube.preemption_writer import PreemptionWriter
 from slackwater.edge.kube.recorder import Recorder
@@ -35,6 +35,7 @@ from slackwater.model.effects import (
     OpenGate,
     ReadPod,
     Resize,
+    Steer,
     Touch,
     UnmarkNode,
     WritePermit,
@@ -85,12 +86,12 @@ class ApiWriter:
                 patch = {"metadata": {"uid": effect.uid, "annotations": annotations}}
                 return await self._patch(effect, "", patch, deadline)
             case OpenGate():
-                meta = {"uid": effect.uid, "annotations": {TOUCHED: f"{effect.why} {self._stamp()}"}}
-                opened = {"metadata": meta, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
-                return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
+                return await self._open_gate(effect, deadline)
             case Nominate():
                 patch = {"metadata": {"uid": effect.uid}, "status": {"nominatedNodeName": effect.node}}
                 return await self._patch(effect, "/status", patch, deadline)
+            case Steer():
+                return await self._steer(effect, deadline)
             case WritePreempting():
                 patch = {"metadata": {"uid": effect.uid, "annotations": {PREEMPTING: effect.text}}}
                 return await self._patch(effect, "", patch, deadline)
@@ -104,6 +105,22 @@ class ApiWriter:
                 return await self._drains.perform(effect, deadline)
             case Announce():
                 return await self._recorder.announce(effect, timeout_seconds=deadline - anyio.current_time())
+
+    async def _open_gate(self, effect: OpenGate, deadline: float) -> Outcome:
+        meta = {"uid": effect.uid, "annotations": {TOUCHED: f"{effect.why} {self._stamp()}"}}
+        opened = {"metadata": meta, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+        return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
+
+    async def _steer(self, effect: Steer, deadline: float) -> Outcome:
+        """The nomination first, then the gate: kube-scheduler sees the pod with both or with neither. What the first request
+        is refused for is not looked into: somebody else was quicker, and the watch tells who."""
+        meta = {"uid": effect.uid, "resourceVersion": str(effect.version)}
+        patch = {"metadata": meta, "status": {"nominatedNodeName": effect.node}}
+        answer = await self._send("PATCH", f"{pod_path(effect.key)}/status", patch, deadline, content_type=MERGE_PATCH)
+        outcome = outcome_of(answer)
+        if outcome.verdict != "done" or not effect.opens:
+            return outcome
+        return await self._open_gate(OpenGate(effect.uid, effect.key, "steered"), deadline)
 
     async def _bind(self, effect: Bind, deadline: float) -> Outcome:
         body = {
@@ -166,7 +183,7 @@ class ApiWriter:
             return outcome
         try:
             pod = self._decoder.decode(answer.body)
-        except ValueError as error:
+        except UNREADABLE as error:
             return Outcome("refused", answer.status, f"pod {key} cannot be read: {error}")
         return Outcome("done", answer.status, event=PodRead(pod) if pod.uid == uid else PodGone(uid, key, read=True))
 

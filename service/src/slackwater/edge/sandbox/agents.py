@@ -71,7 +71,7 @@ class Agents:
     rng: Random
     habits: Habits
     living: dict[str, Agent] = field(default_factory=dict)  #: by Pod
-    broken: list[str] = field(default_factory=list)
+    broken: list[tuple[str, str]] = field(default_factory=list)  #: a pod, and what was wrong with an answer to its agent
     _numbers: Any = field(default_factory=count)
 
     async def run(self) -> None:
@@ -150,7 +150,8 @@ class Agents:
         units = (cpu // UNIT_CPU, memory // UNIT_MEMORY)
         within = agent.in_use <= min(units) and max(units) <= asked
         if (cpu, memory) != (units[0] * UNIT_CPU, units[1] * UNIT_MEMORY) or not within:
-            self.broken.append(f"pod {agent.pod}: permit {permit}, want whole units from {agent.in_use} to {asked}")
+            what = f"pod {agent.pod}: permit {permit}, want whole units from {agent.in_use} to {asked}"
+            self.broken.append((agent.pod, what))
             return agent.in_use
         agent.permit = agent.may_use = units
         agent.denied += min(units) < asked

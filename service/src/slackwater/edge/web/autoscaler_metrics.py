@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from slackwater.edge.web.histograms import histogram
 from slackwater.model.hindrances import Hindrance
 from slackwater.run.loops.counts import FUNCTIONS, LoopCounts
+from slackwater.run.loops.planning import PlannerSight
 from slackwater.run.loops.record import LoopRecord
 from slackwater.run.loops.slack_shares import slack_shares
 
@@ -22,9 +23,15 @@ _PREFIX: Final = "cluster_autoscaler_"
 class AutoscalerCollector(Collector):
     """Yields the families on each scrape. `last` is the newest record, None before the first."""
 
-    def __init__(self, last: Callable[[], LoopRecord | None], counts: LoopCounts) -> None:
+    def __init__(
+        self,
+        last: Callable[[], LoopRecord | None],
+        counts: LoopCounts,
+        planner: Callable[[], PlannerSight] = PlannerSight,
+    ) -> None:
         self._last = last
         self._counts = counts
+        self._planner = planner
 
     def collect(self) -> Iterator[Metric]:
         record = self._last()
@@ -34,6 +41,9 @@ class AutoscalerCollector(Collector):
         yield from _shrinking(record, self._counts)
         yield from _own(record, self._counts)
         yield from _slack(record)
+        yield from _planner(self._planner())
+
+        yield from _promises(record)
 
 
 def _gauge(name: str, meaning: str, *, labels: tuple[str, ...] = ()) -> GaugeMetricFamily:
@@ -148,6 +158,47 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
         "What the last loop took of the loop that answers kube-scheduler.",
         value=0.0 if record is None else record.spent.serving,
     )
+
+
+def _planner(sight: PlannerSight) -> Iterator[Metric]:
+    yield CounterMetricFamily(
+        "slackwater_planner_restarts", "Planning processes that ended and were started again.", value=sight.restarts
+    )
+    yield GaugeMetricFamily(
+        "slackwater_planner_resident_memory_bytes", "Memory of the planning process.", value=sight.resident_bytes
+    )
+
+
+def _promises(record: LoopRecord | None) -> Iterator[Metric]:
+    label = ["promise"]
+    pods = CounterMetricFamily(
+        "slackwater_slack_promise_pods",
+        "New pods of a class with a promise, by whether they had a node in time.",
+        labels=["promise", "outcome"],
+    )
+    wanted = GaugeMetricFamily("slackwater_slack_promise_wanted_ratio", "Share of pods that was promised.", labels=label)
+    kept = GaugeMetricFamily(
+        "slackwater_slack_promise_kept_ratio", "Share of the last day's pods that had a node in time.", labels=label
+    )
+    room = GaugeMetricFamily("slackwater_slack_promise_room_pods", "Pods that room is wanted for now.", labels=label)
+    lead = GaugeMetricFamily("slackwater_slack_promise_lead_seconds", "What a new node is taken to need.", labels=label)
+    start = GaugeMetricFamily(
+        "slackwater_node_start_seconds", "What the slowest of a group's last nodes took to start.", labels=["node_group"]
+    )
+    slack = None if record is None else record.slack
+    for name, each in slack.asking.promises.rooms.items() if slack is not None else ():
+        seen = each.observed
+        pods.add_metric([name, "in_time"], seen.kept.all_in_time)
+        pods.add_metric([name, "late"], seen.kept.all_late)
+        wanted.add_metric([name], seen.of.share_ppm / 1_000_000)
+        if seen.kept.share is not None:
+            kept.add_metric([name], seen.kept.share)
+        room.add_metric([name], each.foresight.room)
+        lead.add_metric([name], each.lead_seconds)
+    for census in record.census.values() if record is not None else ():
+        if census.starts:
+            start.add_metric([census.name], max(census.starts))
+    yield from (pods, wanted, kept, room, lead, start)
 
 
 def _slack(record: LoopRecord | None) -> Iterator[Metric]:

@@ -1,8 +1,8 @@
 """uvicorn's own HTTP/1.1 for an ASGI application, with what it lacks: bounds, and who is at the other end of TLS.
 
-Bounded: connections, the head of a request, and the time from a request's first byte to its last. Bodies are bounded by those
-who read them; what nobody reads is held back at the socket. The name of the caller's certificate goes into the request's
-state, as `peer`: nothing that a caller writes can put it there.
+Bounded: connections, the head of a request, the time from a request's first byte to its last, and for how long answers stay
+unread. Bodies are bounded by those who read them; what nobody reads is held back at the socket. The name of the caller's
+certificate goes into the request's state, as `peer`: nothing that a caller writes can put it there.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from slackwater.edge.web.direct import UNREAD_SECONDS
 from slackwater.edge.web.peer import peer_name
 
 MAX_CONNECTIONS: Final = 512
@@ -34,6 +35,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _ended = False
     _late: asyncio.TimerHandle | None = None
     _peer: str | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         crowded = len(self.connections) >= MAX_CONNECTIONS
@@ -46,7 +48,21 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_late()
+        self._forget_unread()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget_unread()
+
+    def _forget_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def data_received(self, data: bytes) -> None:
         if self._ended:

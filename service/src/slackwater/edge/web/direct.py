@@ -19,7 +19,8 @@ import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
-from slackwater.edge.web.peer import peer_name
+from slackwater.edge.web.crowd import Bodies, Crowd
+from slackwater.edge.web.peer import host_of, peer_name
 
 #: How often a connection is looked at for being idle, at most.
 _LOOK_SECONDS: Final = 30.0
@@ -27,6 +28,8 @@ _LOOK_SECONDS: Final = 30.0
 _MAX_HEAD_BYTES: Final = 64 * 1024
 #: For a caller that is sending what nobody reads, to find its answer.
 _LINGER_SECONDS: Final = 2.0
+#: For a caller to take the answers that wait for it; then they are thrown away, and the connection with them.
+UNREAD_SECONDS: Final = 30.0
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REASONS: Final = {status.value: status.phrase.encode() for status in http.HTTPStatus}
 _JSON: Final = b"application/json"
@@ -67,6 +70,7 @@ class Terms:
     read_body_bytes: int | None = None
     arrive_seconds: float = 30.0  #: from a request's first byte to its last; else 408, or nothing to half a head
     headers: frozenset[bytes] = frozenset()  #: names, in lower case, of the headers that it wants to see
+    bodies: Bodies | None = None  #: what all bodies together may take, where each is kept whole
     ends_with_caller: bool = False  #: what is awaited for an answer is cancelled when the caller hangs up
 
 
@@ -87,12 +91,19 @@ class DirectProtocol(asyncio.Protocol):
     """One connection. uvicorn makes it, and asks it to `shutdown`."""
 
     def __init__(
-        self, config: uvicorn.Config, server_state: ServerState, app_state: Any, _loop: asyncio.AbstractEventLoop | None = None
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: Any,
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        crowd: Crowd,
     ) -> None:
+        self._crowd = crowd
+        self._held = 0  # bytes of bodies, as `Terms.bodies` counts them
         self._app = cast("Application", config.app)
         self._peer: str | None = None
         self._idle_seconds = config.timeout_keep_alive
-        self._most = config.limit_concurrency
         self._state = server_state
         self._loop = _loop or asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
@@ -107,14 +118,16 @@ class DirectProtocol(asyncio.Protocol):
         self._since = self._loop.time()
         self._check: asyncio.TimerHandle | None = None
         self._late: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         self._begin()
 
     # --- the connection -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass
-        if self._most is not None and len(self._state.connections) >= self._most:
-            self._refuse(503, f"{self._most} connections are open, and no more are taken")
+        self._host = host_of(transport)
+        if (why := self._crowd.enter(self._host)) is not None:
+            self._refuse(503, why)
             return
         self._state.connections.add(self)  # type: ignore[arg-type]
         self._peer = peer_name(transport)
@@ -123,8 +136,11 @@ class DirectProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._done = True
         self._waiting.clear()
-        self._state.connections.discard(self)
-        for timer in (self._check, self._late):
+        if self in self._state.connections:
+            self._state.connections.discard(self)
+            self._crowd.leave(self._host)
+        self._give_back(self._held)
+        for timer in (self._check, self._late, self._unread):
             if timer is not None:
                 timer.cancel()
         if self._task is not None and self._terms.ends_with_caller:
@@ -140,9 +156,13 @@ class DirectProtocol(asyncio.Protocol):
         """Who does not take its answers asks no more."""
         self._crowded = True
         self._transport.pause_reading()
+        self._unread = self._loop.call_later(UNREAD_SECONDS, self._transport.abort)
 
     def resume_writing(self) -> None:
         self._crowded = False
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
         self._read_on()
 
     def _read_on(self) -> None:
@@ -241,7 +261,10 @@ class DirectProtocol(asyncio.Protocol):
                 self._arrived(whole=False)
         elif self._body_bytes > terms.max_body_bytes:
             self._refuse_body()
+        elif terms.bodies is not None and not terms.bodies.take(len(chunk)):
+            self._refuse(503, f"body: {terms.bodies.most_bytes} bytes of questions are being answered, and no more are taken")
         else:
+            self._held += len(chunk) if terms.bodies is not None else 0
             self._chunks.append(chunk)
 
     def on_message_complete(self) -> None:
@@ -299,6 +322,7 @@ class DirectProtocol(asyncio.Protocol):
 
     def _write(self, request: Request, answer: Answer) -> None:
         self._since = self._loop.time()
+        self._give_back(min(len(request.body), self._held))
         if self._transport.is_closing():
             return
         keep_alive = request.keep_alive and not self._done
@@ -311,6 +335,12 @@ class DirectProtocol(asyncio.Protocol):
         elif not keep_alive:
             self._done = True
             self._transport.close()
+
+    def _give_back(self, n_bytes: int) -> None:
+        """So much of its bodies is kept no longer."""
+        if self._terms.bodies is not None:
+            self._terms.bodies.give_back(n_bytes)
+            self._held -= n_bytes
 
     def _linger(self) -> None:
         """Closes when the caller has had time to read the answer: were it cut off while it still sends, it might lose that."""

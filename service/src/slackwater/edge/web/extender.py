@@ -7,17 +7,19 @@ refuse stands in `Error`, since kube-scheduler shows nothing of any other answer
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
-import msgspec
 import numpy as np
 import structlog
 
 from slackwater.edge.web import wire
 from slackwater.edge.web.asked import AskedNodes
+from slackwater.edge.web.crowd import Bodies
 from slackwater.edge.web.direct import Answer, Headers, Request, Terms
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.gated import gated_answer
+from slackwater.edge.web.turnstile import Overloaded, Turnstile
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
@@ -35,6 +37,12 @@ _NO_ROWS: Final[Rows] = np.empty(0, np.intp)
 _OTHER: Final = "other"
 #: Of a resource version: an unsigned 64-bit number has twenty.
 _MOST_DIGITS: Final = 20
+#: The verb that does not queue: a pod whose place is decided must not wait for those that are not.
+_FIRST: Final = "bind"
+#: All bodies together take so many times what one may.
+_BODIES: Final = 4
+
+_Found = bytes | Awaitable[bytes]
 
 
 class Submitter(Protocol):
@@ -82,7 +90,9 @@ class Extender:
         clock: Callable[[], Instant],
         metrics: ExtenderMetrics,
         max_body_bytes: int,
+        wait_seconds: float = 4.0,
     ) -> None:
+        """`wait_seconds`: how long a question may queue; kube-scheduler has given it up soon after."""
         self._world = world
         self._submitter = submitter
         self._binds = binds
@@ -91,7 +101,8 @@ class Extender:
         self._decode_pod = decode_pod
         self._clock = clock
         self._metrics = metrics
-        self.terms = Terms(max_body_bytes=max_body_bytes)
+        self.terms = Terms(max_body_bytes=max_body_bytes, bodies=Bodies(_BODIES * max_body_bytes))
+        self._turnstile = Turnstile[_Found](wait_seconds=wait_seconds)
         self._asked = AskedNodes(world.nodes)
         self._verbs: Final[Mapping[str, tuple[str, Callable[[bytes], bytes | Awaitable[bytes]]]]] = {
             f"{_PREFIX}filter": ("filter", self._filter),
@@ -113,7 +124,7 @@ class Extender:
             answer = _error(503, f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}")
         else:
             try:
-                found = ask(body)
+                found = ask(body) if verb == _FIRST else self._in_turn(partial(ask, body))
             except Exception as error:
                 answer = _failed(verb, error)
             else:
@@ -122,6 +133,11 @@ class Extender:
                 answer = Answer(200, found)
         self._metrics.observe(verb, answer.status, len(body), time.perf_counter() - started)
         return answer
+
+    def _in_turn(self, question: "Callable[[], _Found]") -> "_Found":
+        if self._turnstile.free:
+            return self._turnstile.now(question)
+        return _unfolded(self._turnstile.queued(question))
 
     async def _answer_later(self, verb: str, pending: Awaitable[bytes], size: int, started: float) -> Answer:
         try:
@@ -147,7 +163,7 @@ class Extender:
             return known
         try:
             pod = self._decode_pod(raw)
-        except (ValueError, msgspec.DecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise wire.BadRequest(f"Pod: {error}") from error
         if not pod.uid or not pod.key.namespace:
             raise wire.BadRequest("Pod.metadata: uid and namespace wanted")
@@ -244,7 +260,14 @@ def _error(status: int, message: str, *, headers: Headers = ()) -> Answer:
     return Answer(status, wire.encode(wire.ErrorAnswer(message)), headers=headers)
 
 
+async def _unfolded(pending: "Awaitable[_Found]") -> bytes:
+    found = await pending
+    return found if isinstance(found, bytes) else await found
+
+
 def _failed(verb: str, error: Exception) -> Answer:
+    if isinstance(error, Overloaded):
+        return _error(503, f"overloaded: {error}", headers=((b"retry-after", b"1"),))
     if isinstance(error, wire.BadRequest):
         return _error(400, str(error))
     _log.error("extender call failed", verb=verb, exc_info=error)

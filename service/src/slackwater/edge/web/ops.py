@@ -23,6 +23,7 @@ from slackwater.edge.web.explain import nobody as nobody_explains
 from slackwater.edge.web.extender import Readiness
 from slackwater.edge.web.leading import LeaderStatus, alone
 from slackwater.edge.web.node_metrics import node_metrics
+from slackwater.edge.web.opsgate import OpsGate
 from slackwater.edge.web.status import FeedStatus, SettingsView, StatusOf, Told, add_status
 from slackwater.edge.web.whatif import add_what_if, nobody
 from slackwater.model.ids import Instant, NodeName
@@ -82,6 +83,7 @@ def ops_app(
         body = generate_latest(registry) + await node_metrics(world)
         return Response(body, media_type=CONTENT_TYPE_LATEST)
 
+    app.add_middleware(OpsGate)
     return app
 
 

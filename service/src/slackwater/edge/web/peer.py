@@ -15,3 +15,9 @@ def peer_name(transport: asyncio.BaseTransport) -> str | None:
     """None where no certificate was asked for, or none presented; what is presented was verified."""
     certificate = transport.get_extra_info("peercert")
     return common_name(certificate) if certificate else None
+
+
+def host_of(transport: asyncio.BaseTransport) -> str:
+    """The address that the connection comes from; empty where the socket tells none."""
+    name = transport.get_extra_info("peername")
+    return str(name[0]) if isinstance(name, tuple) and name else ""

@@ -14,6 +14,7 @@ from anyio.abc import TaskStatus
 
 from slackwater.edge.web.bounded import BoundedProtocol
 from slackwater.edge.web.certificates import Certificates, ListenError
+from slackwater.edge.web.crowd import Crowd
 from slackwater.edge.web.direct import Application, DirectProtocol
 
 #: Longer than the 90 s for which kube-scheduler keeps an idle connection: were we to close it first, a request that is just
@@ -90,7 +91,7 @@ async def serve_app(
 ) -> None:
     """An ASGI application, until cancelled; what is being answered then ends, within a bound. `on_stop` is called as that
     begins: answers that would never end by themselves end then."""
-    config = _config(app, BoundedProtocol, certificates, None, _APP_KEEP_ALIVE_SECONDS)
+    config = _config(app, BoundedProtocol, certificates, _APP_KEEP_ALIVE_SECONDS)
     await _serve(config, sock, certificates, task_status, on_stop)
 
 
@@ -103,7 +104,8 @@ async def serve_direct(
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """The same for one that answers whole requests, see `direct`. More connections get 503 and nothing else."""
-    config = _config(cast("Any", app), DirectProtocol, certificates, max_connections, _KEEP_ALIVE_SECONDS)
+    protocol = cast("type[asyncio.Protocol]", partial(DirectProtocol, crowd=Crowd(max_connections)))
+    config = _config(cast("Any", app), protocol, certificates, _KEEP_ALIVE_SECONDS)
     await _serve(config, sock, certificates, task_status)
 
 
@@ -111,7 +113,6 @@ def _config(
     app: Callable[..., Any],
     protocol: type[asyncio.Protocol],
     certificates: Certificates | None,
-    max_connections: int | None,
     keep_alive_seconds: int,
 ) -> uvicorn.Config:
     return uvicorn.Config(
@@ -128,7 +129,6 @@ def _config(
         timeout_keep_alive=keep_alive_seconds,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_context_factory=None if certificates is None else lambda _config, _default: certificates.context,
-        limit_concurrency=max_connections,
     )
 
 

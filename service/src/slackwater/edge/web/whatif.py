@@ -7,6 +7,7 @@ see `callers`. Deliberately absent: what is asked about, and how it is found out
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
+import anyio
 from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,6 +22,7 @@ _LINES: Final = "application/x-ndjson"
 _BAD: Final = 400
 _TOO_LARGE: Final = 413
 _NOT_NOW: Final = 503
+_MOST_BODIES: Final = 4
 _MOST_PROBLEMS: Final = 5
 
 
@@ -72,11 +74,16 @@ async def nobody(_question: Question, _supposed: Supposed) -> bytes:
 
 
 def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None:
+    reading = anyio.Semaphore(_MOST_BODIES)
+
     async def answer(question: Question, request: Request) -> Response:
         check_caller(request)
         if not ready():
             raise HTTPException(_NOT_NOW, "the picture is not complete yet, see /readyz")
-        supposed = _read(await _body_of(request))
+        if not reading.value:
+            raise HTTPException(_NOT_NOW, f"{_MOST_BODIES} bodies are being read already")
+        async with reading:
+            supposed = _read(await _body_of(request))
         if supposed.sequential and question != "placement":
             raise HTTPException(_BAD, f"sequential: got it for {question}, want it for placement alone")
         try:

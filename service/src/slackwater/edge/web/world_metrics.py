@@ -6,6 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from slackwater.edge.web.preemption_metrics import preemption_families
+from slackwater.edge.web.steering_metrics import steering_families
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.run.dispatcher import DispatcherStats
 from slackwater.world.world import World
@@ -81,6 +82,7 @@ class WorldCollector(Collector):
         yield from self._migration_ends()
         yield self._should_deny()
         yield from preemption_families(self._world)
+        yield from steering_families(self._world)
         yield from self._gauges()
         yield from self._dispatched()
         yield from self._feeds()

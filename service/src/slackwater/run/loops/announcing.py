@@ -10,13 +10,13 @@ from typing import Final
 from slackwater.decide.scaleup.groups import Bar
 from slackwater.decide.scaleup.outcome import Growth, Refused, Unhelpable
 from slackwater.model.effects import Announce
-from slackwater.model.ids import Instant, PodUid
+from slackwater.model.ids import Instant, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
 from slackwater.world.fleet.census import Grow
 
-#: Events of one loop; more important pods first.
+#: Events of one loop for each reason; more important pods first.
 _MOST_EVENTS: Final = 200
 #: The same words about the same pod are said again after so long.
 _AGAIN_SECONDS: Final = 600.0
@@ -26,12 +26,12 @@ _MOST_GROUPS: Final = 10
 
 
 class Announcer:
-    """Remembers what it said."""
+    """Remembers what it said, by one clock or the other."""
 
     def __init__(self) -> None:
-        self._said: OrderedDict[tuple[PodUid, str], Instant] = OrderedDict()
+        self._said: OrderedDict[tuple[PodUid, str], Instant | UnixTime] = OrderedDict()
 
-    def select(self, announcements: Iterable[Announce], now: Instant) -> tuple[list[Announce], int]:
+    def select(self, announcements: Iterable[Announce], now: Instant | UnixTime) -> tuple[list[Announce], int]:
         """Those that are news, as many as may be said in one loop; and how many more there were."""
         chosen: list[Announce] = []
         left_out = 0

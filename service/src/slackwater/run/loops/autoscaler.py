@@ -1,7 +1,7 @@
 """The autoscaler: sense, plan, act, again and again.
 
     sense   the providers' groups, what is lost of them, and what changed in the world since the last loop
-    plan    in a worker thread, on its mirror of the cluster; both plans see the same picture
+    plan    elsewhere, on a mirror of the cluster; all plans see the same picture
     act     what the limits leave of the plan is asked of the providers; people are told
 
 It runs each `interval_seconds`, and earlier when pods have become unschedulable or nodes that others wait behind have become
@@ -12,25 +12,24 @@ loop. A loop that fails is logged, and the next one comes later. Nothing it reme
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby, pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 import anyio
-import anyio.to_thread
 import structlog
 
-from slackwater.decide.scaleup.outcome import Growth, ScaleUpPlan
+from slackwater.decide.scaleup.outcome import Growth
 from slackwater.model.effects import Effect
 from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.promises import Observed
 from slackwater.run.loops.acting import Actor, Done
-from slackwater.run.loops.announcing import Announcer, not_triggered, triggered
+from slackwater.run.loops.announcing import Announcer, triggered
 from slackwater.run.loops.clocks import Clocks, Watch
 from slackwater.run.loops.counts import LoopCounts
-from slackwater.run.loops.planning import Inquiry, Planning, Plans
-from slackwater.run.loops.record import LoopRecord, PendingCounts, Spent, is_healthy
+from slackwater.run.loops.planning import GrowthAnswer, GrowthRules, Inquiry, Planning, Plans
+from slackwater.run.loops.record import LoopRecord, Spent, is_healthy
 from slackwater.run.loops.sensing import Senses, Sensor
 from slackwater.run.loops.shrink_planning import ShrinkPlan
 from slackwater.run.loops.shrinking import Shrinking, ShrinkRecord
@@ -72,6 +71,7 @@ class Autoscaler:
         *,
         fleet: Fleet,
         planning: Planning,
+        rules: Callable[[], GrowthRules],
         submit: Callable[[Iterable[Effect]], None],
         write_status: StatusWriter,
         clocks: Clocks,
@@ -82,11 +82,12 @@ class Autoscaler:
         shrinking: Shrinking | None = None,
         observed: Callable[[], tuple[Observed, ...]] = tuple,
     ) -> None:
-        """`leading` is asked before whatever changes something. `prepare` runs before each plan, and may say something.
-        `observed` tells of the pods that something was promised for."""
+        """`rules` are asked for once a loop, `leading` before whatever changes something. `prepare` runs before each plan, and
+        may say something. `observed` tells of the pods that something was promised for."""
         self._world = senses.world
         self.fleet = fleet
         self._planning = planning
+        self._rules = rules
         self._submit = submit
         self._write_status = write_status
         self._clocks = clocks
@@ -173,12 +174,12 @@ class Autoscaler:
         marks = [self._clocks.clock()]
         inquiry = await self._sense(turn)
         marks.append(self._clocks.clock())
-        plans = await self._plan(inquiry)
+        plans = await self._plan(inquiry, turn.watch)
         self._again_at = plans.scale_up.again_at
         marks.append(self._clocks.clock())
-        turn.events_left_out = await self._act(plans, turn)
+        await self._act(plans, turn)
         marks.append(self._clocks.clock())
-        self.last = turn.record(self.fleet, inquiry.changes.generation, plans.scale_up, marks)
+        self.last = turn.record(self.fleet, inquiry.changes.generation, plans, marks)
         return self.last
 
     async def _sense(self, turn: "_Turn") -> Inquiry:
@@ -189,6 +190,7 @@ class Autoscaler:
         census, now = dict(self.fleet.census), self._clocks.clock()
         return Inquiry(
             changes=changes,
+            rules=self._rules(),
             census=census,
             barred={name: why for name, each in census.items() if (why := each.closed(now)) is not None},
             daemons=self._sensor.daemons,
@@ -198,20 +200,18 @@ class Autoscaler:
             shrink=None if self._shrinking is None else self._shrinking.sense(census, self._sensor.replicas),
         )
 
-    async def _plan(self, inquiry: Inquiry) -> Plans:
+    async def _plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
         try:
-            return await self._planning.plan(inquiry)
+            return await self._planning.plan(inquiry, watch)
         except Exception:
             self._planning.forget()
             self._sensor.begin_again()
             raise
 
-    async def _act(self, plans: Plans, turn: "_Turn") -> int:
-        """What the plans ask for, as far as it may be done now; how many Events were left out."""
-        left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
+    async def _act(self, plans: Plans, turn: "_Turn") -> None:
+        """What the plans ask for, as far as it may be done now."""
+        turn.events_left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
         turn.shrink = self._shrink(plans.shrink, turn.watch)
-        turn.slack = plans.slack
-        return left_out
 
     def _shrink(self, plan: ShrinkPlan | None, watch: Watch) -> ShrinkRecord | None:
         if plan is None or self._shrinking is None:
@@ -219,7 +219,7 @@ class Autoscaler:
         with watch:
             return self._shrinking.act(plan, self.fleet.census, healthy=is_healthy(self.fleet.census.values()))
 
-    async def _grow(self, plan: ScaleUpPlan, done: Done, watch: Watch) -> int:
+    async def _grow(self, plan: GrowthAnswer, done: Done, watch: Watch) -> int:
         """Asks for what may be asked for; how many Events were left out."""
         with watch:
             growths = [waiting for growth in plan.growths if (waiting := self._still_wanted(growth)).count]
@@ -231,23 +231,28 @@ class Autoscaler:
             for call, problem in done.asked
             if problem is None and not call.again and call.group in by_group
         ]
-        now = self._clocks.clock()
-        # Tens of thousands of pods may be unhelpable: the serving loop has no time to look through them.
-        chosen, left_out = await anyio.to_thread.run_sync(
-            lambda: self._announcer.select(chain(triggered(told), not_triggered(plan.unhelpable)), now)
-        )
         with watch:
-            self._submit(chosen)
-        return left_out
+            chosen, left_out = self._announcer.select(triggered(told), self._clocks.clock())
+            self._submit((*chosen, *plan.refused))
+        return left_out + plan.left_out
 
     def _still_wanted(self, growth: Growth) -> Growth:
         """The world went on while the plan was made: nodes whose pods have all found a place are not asked for."""
-        nodes = tuple(pods for pods in growth.nodes if self._is_wanted([pod for pod in pods if not is_placeholder(pod)]))
+        nodes = tuple(pods for pods in growth.nodes if self._is_wanted(pods))
         return growth if len(nodes) == growth.count else Growth(group=growth.group, nodes=nodes)
 
     def _is_wanted(self, pods: Sequence[Pod]) -> bool:
-        """Nodes for a group's minimum, and for placeholders alone, have no pods that could find a place elsewhere."""
-        return not pods or any(map(self._waits, pods))
+        """Nodes for a group's minimum, and for placeholders alone, have no pods that could find a place elsewhere.
+
+        Mostly the first pod decides: looking through all of tens of thousands would take the serving loop milliseconds.
+        """
+        served = False
+        for pod in pods:
+            if not is_placeholder(pod):
+                if self._waits(pod):
+                    return True
+                served = True
+        return not served
 
     def _waits(self, pod: Pod) -> bool:
         now = self._world.pods.known(pod.uid)
@@ -266,19 +271,18 @@ class _Turn:
     notes: Sequence[str] = ()
     events_left_out: int = 0
     shrink: ShrinkRecord | None = None
-    slack: SlackPlan | None = None
 
-    def record(self, fleet: Fleet, generation: Generation, plan: ScaleUpPlan, marks: Sequence[Instant]) -> LoopRecord:
+    def record(self, fleet: Fleet, generation: Generation, plans: Plans, marks: Sequence[Instant]) -> LoopRecord:
         """`marks`: when it began, had sensed, had planned, and was done."""
         sense, planned, act = (after - before for before, after in pairwise(marks))
-        watch, done = self.watch, self.done
+        watch, done, plan = self.watch, self.done, plans.scale_up
         return LoopRecord(
             number=self.number,
             at=self.at,
             instant=marks[-1],
             generation=generation,
             census=dict(fleet.census),
-            pending=_counts(plan),
+            pending=plan.pending,
             planned={growth.group: growth.count for growth in plan.growths},
             asked=tuple(done.asked),
             queued=fleet.queued,
@@ -287,11 +291,11 @@ class _Turn:
             failed=done.failed,
             silent=tuple(sorted(self.silent)),
             problems=(*self.silent.values(), *done.problems),
-            notes=(*self.notes, *plan.notes, *(slack_problems(self.slack) if self.slack else ())),
+            notes=(*self.notes, *plans.notes, *plan.notes, *(slack_problems(plans.slack) if plans.slack else ())),
             events_left_out=self.events_left_out,
             spent=Spent(sense=sense, plan=planned, act=act, serving=watch.total, longest=watch.longest),
             shrink=self.shrink,
-            slack=self.slack,
+            slack=plans.slack,
         )
 
 
@@ -299,16 +303,6 @@ def _wishes(growth: Growth) -> list[Wish]:
     """The plan puts the most important nodes first, and on each its most important pod."""
     priorities = (pods[0].priority if pods else 0 for pods in growth.nodes)
     return [Wish(group=growth.group, nodes=len(list(run)), priority=priority) for priority, run in groupby(priorities)]
-
-
-def _counts(plan: ScaleUpPlan) -> PendingCounts:
-    return PendingCounts(
-        helped=sum(not is_placeholder(pod) for growth in plan.growths for pods in growth.nodes for pod in pods),
-        schedulable=len(plan.schedulable),
-        unhelpable=sum(len(found.pods) for found in plan.unhelpable),
-        passed_over=len(plan.passed_over),
-        not_looked_at=len(plan.not_looked_at),
-    )
 
 
 def _tell(record: LoopRecord) -> None:

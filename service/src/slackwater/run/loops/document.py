@@ -98,6 +98,7 @@ def _group(record: LoopRecord, census: Census) -> dict[str, Any]:
         "starting": len(census.starting),
         "coming": census.coming,
         "leaving": census.leaving,
+        "startSeconds": [_seconds(each) for each in census.starts],
         "lost": [{"instance": lost.instance.id, "code": lost.code, "message": lost.message} for lost in census.lost],
         "planned": record.planned.get(census.name, 0),
         "asked": None if asked is None else _call(*asked),
@@ -179,7 +180,11 @@ def _node_counts(census: Iterable[Census]) -> dict[str, Any]:
 def _ours(record: LoopRecord) -> dict[str, Any]:
     """What Cluster Autoscaler has no words for."""
     document = record_document(record)
-    return {key: document[key] for key in ("seconds", "pending", "inCreation", "queued", "scaleDown", "problems", "notes")}
+    told = {key: document[key] for key in ("seconds", "pending", "inCreation", "queued", "scaleDown", "problems", "notes")}
+    slack = document["slack"]
+    if slack is not None:
+        told["slack"] = {key: slack[key] for key in ("sources", "promises", "nodesForSlackAlone")}
+    return told
 
 
 def stamp(at: UnixTime) -> str:

@@ -25,7 +25,7 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import Amounts
 from slackwater.run.loops.asking import Asking, asking_now
 from slackwater.run.loops.leads import leads_of
-from slackwater.run.loops.planning import Inquiry
+from slackwater.run.loops.planning import GrowthRules, Inquiry
 from slackwater.run.loops.slack_planning import Planned, SlackInquiry, plan_with_slack
 from slackwater.run.loops.tenancy import PodsTenancy
 from slackwater.simulate.mirror import Mirror
@@ -33,27 +33,17 @@ from slackwater.world.fleet.census import Census
 
 
 class GrowthPlanner:
-    """Implements `run.loops.planning.ScaleUpPlanner`. `policy` is asked for once a loop; `refuses` says why our own filter
-    would let no pod like this one pass, whatever the node. `slack` is asked for once a loop too; None: no slack is planned."""
+    """Implements `run.loops.planning.ScaleUpPlanner`."""
 
-    def __init__(
-        self,
-        policy: Callable[[], ScaleUpPolicy],
-        *,
-        refuses: Callable[[Pod], str | None],
-        slack: Callable[[], SlackPolicy | None] = lambda: None,
-    ) -> None:
-        self._policy = policy
-        self._slack = slack
+    def __init__(self) -> None:
         self._slack_state = SlackState()
         self._promised = NO_PROMISES
-        self._refuses = refuses
         self._hints: Mapping[PodUid, NodeName] = {}
         self._templates: dict[GroupName, Node] = {}
 
     def __call__(self, mirror: Mirror, inquiry: Inquiry, stop: Callable[[], bool]) -> Planned:
-        policy, slack = self._policy(), self._slack()
-        demand = self._demand(mirror, inquiry.now, policy)
+        policy, slack = inquiry.rules.policy, inquiry.rules.slack
+        demand = _demand(mirror, inquiry.now, inquiry.rules)
         groups = [self._group(mirror, census, inquiry, policy) for census in inquiry.census.values()]
         standing = [pod for group in groups if group.template is not None for pod in group.template.standing]
         asking = Asking() if slack is None else self._asking(mirror, inquiry, slack, groups)
@@ -84,18 +74,8 @@ class GrowthPlanner:
     def _asking(self, mirror: Mirror, inquiry: Inquiry, slack: SlackPolicy, groups: Sequence[GrowableGroup]) -> Asking:
         starts = {name: census.starts for name, census in inquiry.census.items()}
         leads = leads_of(inquiry.observed, groups, starts, slack)
-        self._promised = promised(inquiry.observed, leads, self._promised)
+        self._promised = promised(inquiry.observed, leads, self._promised, unneeded_seconds=slack.unneeded_seconds)
         return asking_now(mirror, inquiry.askers).with_promises(self._promised)
-
-    def _demand(self, mirror: Mirror, now: UnixTime, policy: ScaleUpPolicy) -> Demand:
-        """Pods that our own filter would refuse everywhere are helped by no node."""
-        hopeless = [PassedOver(pod=pod, why=why) for pod in mirror.pending.values() if (why := self._refuses(pod)) is not None]
-        passed = {found.pod.uid for found in hopeless}
-        pods = (pod for pod in mirror.pending.values() if pod.uid not in passed)
-        rules = policy.pending
-        preemptible = mirror.lowest_priority(rules.priority_cutoff)
-        demand = which_count(pods, rules=rules, now=now, reserved=mirror.promised, preemptible=preemptible)
-        return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 
     def _group(self, mirror: Mirror, census: Census, inquiry: Inquiry, policy: ScaleUpPolicy) -> GrowableGroup:
         known = self._templates.get(census.name)
@@ -110,6 +90,22 @@ class GrowthPlanner:
         if found.template is not None and any(name in mirror.nodes for name in census.ready):
             self._templates[census.name] = found.template.node
         return found
+
+
+def _demand(mirror: Mirror, now: UnixTime, rules: GrowthRules) -> Demand:
+    """Pods that our own filter would refuse everywhere are helped by no node."""
+    strict_for = rules.strict_for
+    hopeless = [
+        PassedOver(pod=pod, why=f"refused on every node: no request for {pod.kind.missing_request}")
+        for pod in mirror.pending.values()
+        if pod.kind.missing_request is not None and pod.kind.scheduler_name == strict_for
+    ]
+    passed = {found.pod.uid for found in hopeless}
+    pods = (pod for pod in mirror.pending.values() if pod.uid not in passed)
+    pending = rules.policy.pending
+    preemptible = mirror.lowest_priority(pending.priority_cutoff)
+    demand = which_count(pods, rules=pending, now=now, reserved=mirror.promised, preemptible=preemptible)
+    return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 
 
 def growable_group(

@@ -39,6 +39,10 @@ class Promising:
         self._world.pods.changed = (*self._world.pods.changed, self._changed)
         self._on = True
 
+    def __len__(self) -> int:
+        """How many pods are still to be looked at."""
+        return len(self._changed) + len(self._waiting)
+
     def look(self) -> None:
         if self._changed or self._waiting:
             self._take(_SLICE)

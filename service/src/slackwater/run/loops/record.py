@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
+from slackwater.run.loops.planning import PendingCounts
 from slackwater.run.loops.shrinking import ShrinkRecord
 from slackwater.run.loops.slack_planning import SlackPlan
 from slackwater.run.ports import ProviderError
@@ -13,21 +14,6 @@ from slackwater.world.fleet.census import Census, Grow, Queued
 #: Cluster Autoscaler's: more unready nodes than both are an outage, not a reason to change the cluster's size.
 _FEW_UNREADY = 3
 _UNREADY_SHARE = 0.45
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingCounts:
-    """Pods without a place, each counted once. `passed_over` do not count now (young, gated, promised ...)."""
-
-    helped: int = 0
-    schedulable: int = 0
-    unhelpable: int = 0
-    passed_over: int = 0
-    not_looked_at: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.helped + self.schedulable + self.unhelpable + self.passed_over + self.not_looked_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from slackwater.decide.scaledown.scene import Scene
 from slackwater.decide.scaledown.state import ScaleDownState
 from slackwater.decide.scaleup.outcome import ScaleUpPlan
 from slackwater.model.controllers import Targets
+from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
@@ -39,10 +40,12 @@ class ShrinkInquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShrinkPlan:
-    """`given_up`: nodes whose removal is to be given up, as pods need their room. `seconds`: how long planning took."""
+    """`given_up`: nodes whose removal is to be given up, as pods need their room. `reasons`: how many nodes stay for each.
+    `seconds`: how long planning took."""
 
     plan: ScaleDownPlan
     given_up: tuple[NodeName, ...]
+    reasons: Mapping[Hindrance, int]
     seconds: float
 
 
@@ -106,7 +109,7 @@ def plan_shrinking(
     homeless = plan.homeless
     if homeless is not None and homeless.node in inquiry.revocable and homeless.node not in given_up:
         given_up = (*given_up, homeless.node)
-    return ShrinkPlan(plan=plan, given_up=given_up, seconds=time.monotonic() - began)
+    return ShrinkPlan(plan=plan, given_up=given_up, reasons=plan.reasons, seconds=time.monotonic() - began)
 
 
 def _standing_there(mirror: Mirror, slack: SlackPlan | None) -> tuple[Pod, ...]:

@@ -199,7 +199,7 @@ class Shrinking:
         return ShrinkRecord(
             status=None if batch is None else batch.status,
             unneeded=plan.unneeded,
-            reasons=plan.reasons,
+            reasons=found.reasons,
             begun=() if batch is None else batch.nodes,
             given_up=given_up,
             ended=self._ended,

@@ -54,8 +54,8 @@ class SlackPlan:
     """`state.placeholders` are all there are; those with a place stand on nodes that are there or on their way.
 
     `coming` will stand on nodes that the plan asks for; `unhelpable` fit nowhere, and no group may grow for them. `pushed` are
-    numbers of placeholders that had to leave their place. `alone`: nodes that are there for slack alone. `asking`: who wanted
-    placeholders like pods.
+    numbers of placeholders that had to leave their place. `alone_in`: by group, nodes that are there for slack alone. `asking`:
+    who wanted placeholders like pods.
     """
 
     state: SlackState
@@ -63,8 +63,13 @@ class SlackPlan:
     unhelpable: tuple[Unhelpable, ...]
     cuts: Mapping[str, Cut]
     pushed: tuple[int, ...]
-    alone: int
+    alone_in: Mapping[GroupName, int]
     asking: Asking = field(default_factory=Asking)
+
+    @property
+    def alone(self) -> int:
+        """In all groups."""
+        return sum(self.alone_in.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +100,7 @@ def plan_with_slack(
         asked = SlackDemand(policy=slack.policy, grounds=grounds, mirrored=slack.asking.mirrored)
         found = plan_slack(picture, slack.state, asked, now=slack.now)
         alone = stage.alone(found, tenancy)
-        left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - alone, 0)
+        left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - sum(alone.values()), 0)
         more = stage.grow(found.settled.homeless, policy=policy, clock=clock, most=left)
     together = _together(plan, stage, found, more)
     own = SlackPlan(
@@ -104,7 +109,7 @@ def plan_with_slack(
         unhelpable=more.unhelpable,
         cuts=found.cuts,
         pushed=found.settled.pushed,
-        alone=alone,
+        alone_in=alone,
         asking=slack.asking,
     )
     return Planned(plan=replace(plan, growths=together.growths), slack=own)
@@ -156,7 +161,7 @@ class _Stage:
             if rule.asks
         }
 
-    def alone(self, found: SlackFound, tenancy: PodsTenancy) -> int:
+    def alone(self, found: SlackFound, tenancy: PodsTenancy) -> dict[GroupName, int]:
         """How many nodes above their groups' minimum hold placeholders and no pod that did not come with them."""
         membership = Membership(group.group for group in self._groups)
         counts: dict[GroupName, int] = {}
@@ -167,7 +172,8 @@ class _Stage:
             if name is not None:
                 counts[name] = counts.get(name, 0) + 1
         groups = {group.name: group.group for group in self._groups}
-        return sum(min(count, max(groups[name].target - groups[name].min_size, 0)) for name, count in counts.items())
+        most = {name: max(groups[name].target - groups[name].min_size, 0) for name in counts}
+        return {name: least for name, count in counts.items() if (least := min(count, most[name]))}
 
     def grow(
         self, homeless: Sequence[Placeholder], *, policy: ScaleUpPolicy, clock: Callable[[], float], most: int | None

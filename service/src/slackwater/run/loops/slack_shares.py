@@ -1,10 +1,15 @@
 """What a plan of slack comes to, source by source: for the log, `/dumpstate`, metrics, and `slackwater simulate`."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.decide.slack.promise import Way
+from slackwater.decide.slack.promised import PromisedRoom
 from slackwater.decide.slack.sizing import MOST_PIECES
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.run.loops.slack_planning import SlackPlan
 
@@ -59,7 +64,9 @@ def slack_document(plan: SlackPlan) -> dict[str, Any]:
     return {
         "sources": [_source(name, share, plan) for name, share in shares.items()],
         "asked": {name: _amounts(cut.asked) for name, cut in plan.cuts.items()},
+        "promises": [_promise(name, room) for name, room in plan.asking.promises.rooms.items()],
         "nodesForSlackAlone": plan.alone,
+        "nodesForSlackAloneByGroup": dict(plan.alone_in),
         "pushedOff": [f"slack/{number}" for number in plan.pushed],
         "placeholders": [
             {
@@ -72,6 +79,53 @@ def slack_document(plan: SlackPlan) -> dict[str, Any]:
             for each in plan.state.placeholders
         ],
     }
+
+
+def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName]) -> dict[str, Any]:
+    """JSON values: what slack a group's nodes carry, for whom, what stands on nodes that are asked for, and what it costs.
+    `nodes` are the group's. CPU in milliCPU, memory in bytes."""
+    here = [each for each in plan.state.placeholders if each.place in nodes]
+    coming = [each for each in plan.state.placeholders if plan.coming.get(each.number) == group]
+    amount = NOTHING
+    for each in here:
+        amount = amount.plus(each.pod.kind.requests)
+    sources = Counter(each.source for each in (*here, *coming))
+    return {
+        "placeholders": len(here),
+        "coming": len(coming),
+        **_amounts(amount),
+        "sources": dict(sorted(sources.items())),
+        "nodesForSlackAlone": plan.alone_in.get(group, 0),
+    }
+
+
+def _promise(name: str, room: PromisedRoom) -> dict[str, Any]:
+    """Shares are 0..1; `keptShare` is of the last day, None where no pod came."""
+    of, kept, way = room.observed.of, room.observed.kept, room.foresight.way
+    return {
+        "name": name,
+        "share": of.share_ppm / 1_000_000,
+        "withinSeconds": of.within_seconds,
+        "leadSeconds": room.lead_seconds,
+        "room": room.foresight.room,
+        "way": _way(way),
+        "trimPercent": room.foresight.trim,
+        "observedMinutes": len(room.observed.arrivals),
+        "keptShare": kept.share,
+        "inTime": kept.in_time,
+        "late": kept.late,
+        "waiting": kept.waiting,
+        "problem": room.problem,
+    }
+
+
+def _way(way: Way) -> str:
+    cycle = {60: "hour", 1440: "day"}.get(way.period)
+    if cycle is None:
+        return "the same at all times"
+    if way.exceeded:
+        return f"by the time of the {cycle}: what is exceeded in {way.exceeded} % of it"
+    return f"by the time of the {cycle}: {way.percent} % of the most"
 
 
 def _source(name: str, share: SlackShare, plan: SlackPlan) -> Mapping[str, Any]:

@@ -14,8 +14,9 @@ def score_balanced_allocation(picture: Picture, kind: Numbered, rows: Rows) -> I
     requests = kind.kind.requests
     if not any(requests):
         return np.zeros(len(rows), np.int64)
-    capacity = picture.facts.allocatable[[CPU, MEMORY]][:, rows]
-    used = picture.used[[CPU, MEMORY]][:, rows]
+    # A slice first: choosing two lines by a list would copy them whole, for one row as for all.
+    capacity = picture.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
+    used = picture.used[CPU : MEMORY + 1].take(rows, axis=1)
     asked = np.array([[requests.cpu], [requests.memory]], np.int64)
     half = HIGHEST // 2
     return half + (half + _evenness(used + asked, capacity) - _evenness(used, capacity)) // 2

@@ -119,7 +119,7 @@ class Replay:
                     self.ended = msgspec.msgpack.decode(found.given)
                     return
                 answer = self._answer(found)
-            except (msgspec.MsgspecError, KeyError, ValueError, TypeError) as error:
+            except (msgspec.MsgspecError, KeyError, ValueError, TypeError, RecursionError) as error:
                 raise BadRecord(f"frame {self.frames}: {type(error).__name__}: {error}") from error
             self._world.ceilings.settled.clear()  # as whoever waits for them does
             self.decisions += found.what not in _NO_DECISIONS and (found.what != "apply" or bytes(found.answer) != _NOTHING)
@@ -140,7 +140,7 @@ class Replay:
             start = read_start(first.given)
         except StopIteration as empty:
             raise BadRecord("got no frame at all, want a record") from empty
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise BadRecord(f"frame 0: {error}") from error
         if start.format != FORMAT:
             raise BadRecord(f"frame 0: got format {start.format!r:.60}, want {FORMAT}")

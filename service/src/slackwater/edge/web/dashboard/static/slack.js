@@ -37,6 +37,23 @@ class SlackView {
         { title: "without a place", class: "number", text: (source) => number(source.homeless) },
       ],
     });
+    this.promises = table({
+      list: "promises",
+      label: "Promises about start times",
+      one: "promise",
+      nothing: "Nothing is promised about how soon pods start.",
+      columns: [
+        { title: "Promise", text: (each) => each.name },
+        { title: "Promised", text: (each) => `${Number((100 * each.share).toFixed(3))} % within ${each.withinSeconds} s` },
+        { title: "Kept, last day", class: "number", text: (each) => (each.keptShare === null ? "no pods came" : `${(100 * each.keptShare).toFixed(1)} %`) },
+        { title: "in time", class: "number", text: (each) => number(each.inTime) },
+        { title: "late", class: "number", text: (each) => number(each.late) },
+        { title: "waiting", class: "number", text: (each) => number(each.waiting) },
+        { title: "Room for", class: "number", text: (each) => many(each.room, "pod") },
+        { title: "A node takes", class: "number", text: (each) => `${number(each.leadSeconds)} s` },
+        { title: "Told by", width: "24%", text: (each) => each.problem ?? `${each.way}, times ${each.trimPercent} %` },
+      ],
+    });
     this.places = table({
       list: "placeholders",
       label: "Placeholders",
@@ -52,12 +69,13 @@ class SlackView {
       ],
       link: (each) => (each.node ? ["nodes", each.node] : null),
     });
-    return el("div", {}, el("div", { class: "scroll" }, el("table", { "aria-label": "Free room by node group" }, el("thead", {}, el("tr", {}, ...head.map((title, index) => el("th", { scope: "col", class: index ? "number" : null }, title)))), this.body)), this.note, el("h3", {}, "Room kept for pods to come, by source"), this.sources.build(), el("h3", {}, "Placeholders: where that room is"), this.places.build());
+    return el("div", {}, el("div", { class: "scroll" }, el("table", { "aria-label": "Free room by node group" }, el("thead", {}, el("tr", {}, ...head.map((title, index) => el("th", { scope: "col", class: index ? "number" : null }, title)))), this.body)), this.note, el("h3", {}, "Room kept for pods to come, by source"), this.sources.build(), el("h3", {}, "Promises about start times"), this.promises.build(), el("h3", {}, "Placeholders: where that room is"), this.places.build());
   }
 
   draw(state) {
     if (!state.line) return;
     this.sources.draw(state);
+    this.promises.draw(state);
     this.places.draw(state);
     const sums = new Map();
     state.nodes.names.forEach((_, row) => {

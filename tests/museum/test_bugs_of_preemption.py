@@ -1,6 +1,10 @@
-"""Bugs of kube-scheduler's own asynchronous preemption and its neighbours (field notes 2.6), each as it would look with us."""
+"""Bugs of kube-scheduler's own asynchronous preemption and its neighbours, each as it would look with us.
 
-from dataclasses import replace
+Sources: the number of each test is that of an issue or pull request, https://github.com/kubernetes/kubernetes/issues/<number>.
+`Naive` is what they have in common; the same story told to it goes wrong.
+"""
+
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -10,6 +14,31 @@ from slackwater.model.reasons import Reason
 from slackwater.world.policy import PreemptionPolicy
 from tests.support.builders import a_node, a_pod
 from tests.support.preempting import POLICY, Cluster
+
+
+@dataclass
+class Naive:
+    """A preemption that is driven by the answers to its own calls: it waits for each of them, wakes the pod once, and looks at
+    nothing but what it is asked at the moment."""
+
+    answers: set[str] = field(default_factory=set)  #: still awaited
+    deleted: list[str] = field(default_factory=list)
+    wakes: int = 0
+
+    @property
+    def gated(self) -> bool:
+        return bool(self.answers)
+
+    def filter(self, *victims: str) -> None:
+        self.deleted += victims
+        self.answers |= set(victims)
+
+    def answered(self, victim: str) -> None:
+        self.answers.discard(victim)
+        self.wakes += not self.answers
+
+    def goes(self, victim: str) -> None:
+        """The watch shows that the victim is gone: nobody listens."""
 
 
 def a_cluster() -> tuple[Cluster, Pod, Pod]:
@@ -32,6 +61,13 @@ def test_141694_a_victim_gone_before_its_deletion_was_answered_opens_the_gate(to
         cluster.take(VictimEnded(victim.uid, "unreachable", "lost"))
     assert cluster.touched(pod) == ["victims-gone"], "once"
     assert cluster.filter(pod) == [Reason.OK]
+
+
+def test_141694_in_a_naive_model_the_gate_waits_for_an_answer_that_never_comes() -> None:
+    naive = Naive()
+    naive.filter("v")
+    naive.goes("v")
+    assert naive.gated
 
 
 def test_140082_a_victim_gone_before_anything_was_sent_opens_the_gate() -> None:
@@ -66,6 +102,13 @@ def test_139162_a_lost_wake_up_is_repeated() -> None:
     assert cluster.touched(pod) == ["victims-gone"], "and again, as it did not come back"
 
 
+def test_139162_in_a_naive_model_a_lost_wake_up_is_the_last() -> None:
+    naive = Naive()
+    naive.filter("v")
+    naive.answered("v")
+    assert (naive.gated, naive.wakes) == (False, 1), "and nothing is left that would wake the pod again"
+
+
 def test_139162_a_victim_that_has_ended_counts_as_gone() -> None:
     cluster, victim, pod = a_cluster()
     cluster.filter(pod)
@@ -86,6 +129,13 @@ def test_134249_no_second_preemption_while_the_first_is_running() -> None:
         cluster.after(0.5)
     assert cluster.deleted == ["v"]
     assert cluster.world.preemptions.counts.attempts == 1
+
+
+def test_134249_in_a_naive_model_each_cycle_deletes_anew() -> None:
+    naive = Naive()
+    for victim in ("v", "v", "w"):
+        naive.filter(victim)
+    assert naive.deleted == ["v", "v", "w"]
 
 
 def test_137655_preemption_waits_for_new_nodes_as_long_as_it_is_told_to() -> None:

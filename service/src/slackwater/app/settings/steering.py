@@ -1,0 +1,33 @@
+"""The section `steering`: pods are told where to go before kube-scheduler searches, where the feature gate `Steering` is on."""
+
+from pydantic import Field
+
+from slackwater.app.settings.section import Section
+from slackwater.app.settings.values import Count, Share, Switch, Timeout, Width
+from slackwater_protocol.durations import MINUTE, SECOND, Duration
+
+
+class Steering(Section):
+    """How pods are told where to go. Of effect where `featureGates.Steering` is true."""
+
+    min_nodes: Count = Field(default=1500, examples=[1500, 0])
+    """Nodes from which on pods are told at all. 1500 by default: in smaller clusters kube-scheduler's own search costs no more
+    than the nomination that would spare it."""
+    max_ahead: Width = Field(default=256, examples=[256])
+    """Nominations that kube-scheduler has not come to yet. 256 by default: about half a second of its work. More keeps room
+    for pods whose turn is far off; fewer leaves it without some when the API server is slow for a moment."""
+    max_concurrent_writes: Width = Field(default=16, examples=[16])
+    """Nominations being written at the same time. 16 by default: enough for 700 a second."""
+    hold_timeout: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
+    """Duration for which the room of a nomination is kept until kube-scheduler comes to the pod. 1m by default: what is
+    nominated ahead takes it about half a second, on a slow machine a hundred times as long."""
+    gates: Switch = True
+    """Whether pods behind Slackwater's own scheduling gate are told before the gate is taken away, so that kube-scheduler never
+    searches for them. true by default."""
+    gate_timeout: Timeout = Field(default=Duration(2 * SECOND), examples=["2s"])
+    """Duration for which such a pod waits to be told; then its gate is opened all the same. 2s by default."""
+    max_miss_share: Share = Field(default=0.2, examples=[0.2])
+    """Share of nominations that may be missed; above it fewer are made, and in the end none for up to 30 s. 0.2 by default."""
+    slow_write: Timeout = Field(default=Duration(SECOND), examples=["1s"])
+    """Duration of writing a nomination, in the mean, above which fewer are made. 1s by default: an API server that is this slow
+    has better things to do."""

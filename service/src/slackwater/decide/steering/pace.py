@@ -1,0 +1,79 @@
+"""How many nominations may be on their way at once: more while they are met, fewer while they are missed or writing is slow.
+
+Additive increase, multiplicative decrease, as congestion control does: each look at enough outcomes adds a few or halves.
+At the least width nothing is sent for a while, longer each time, and then one is tried again. So steering costs next to nothing
+where it does not pay: where kube-scheduler is quicker than we are, or somebody else takes the room.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from slackwater.model.ids import Instant
+
+#: Outcomes between two looks.
+_ENOUGH: Final = 20
+_STEP: Final = 8
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+#: The weight of the newest write's time in the mean.
+_NEWEST: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacePolicy:
+    """`most` nominations are on their way to the API server at once. Above either limit the pace is halved: the share of
+    nominations that are missed, and how long a write takes in the mean."""
+
+    most: int = 64
+    max_miss_share: float = 0.2
+    slow_seconds: float = 1.0
+
+
+class Pace:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.width = 16
+        self.write_seconds = 0.0  #: of late, in the mean
+        self._hits = self._misses = self._writes = 0
+        self._resume_at = Instant(0.0)
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
+
+    def allowed(self, now: Instant) -> int:
+        """So many may be on their way now."""
+        return self.width if now >= self._resume_at else 0
+
+    def met(self, policy: PacePolicy, now: Instant) -> None:
+        self._hits += 1
+        self._look(policy, now)
+
+    def missed(self, policy: PacePolicy, now: Instant) -> None:
+        self._misses += 1
+        self._look(policy, now)
+
+    def written(self, seconds: float, policy: PacePolicy, now: Instant) -> None:
+        """A write ended."""
+        self.write_seconds += (seconds - self.write_seconds) * _NEWEST
+        self._writes += 1
+        if self._writes >= _ENOUGH:
+            self._writes = 0
+            if self.write_seconds > policy.slow_seconds:
+                self._slow_down(now)
+
+    def _look(self, policy: PacePolicy, now: Instant) -> None:
+        counted = self._hits + self._misses
+        if counted < min(_ENOUGH, max(1, self.width)):
+            return
+        share = self._misses / counted
+        self._hits = self._misses = 0
+        if share > policy.max_miss_share:
+            self._slow_down(now)
+        else:
+            self.width = min(self.width + _STEP, policy.most)
+            self._pause_seconds = _FIRST_PAUSE_SECONDS
+
+    def _slow_down(self, now: Instant) -> None:
+        self.width = max(1, self.width // 2)
+        if self.width == 1:
+            self._resume_at = Instant(now + self._pause_seconds)
+            self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)

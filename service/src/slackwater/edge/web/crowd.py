@@ -1,0 +1,56 @@
+"""How many connections and how many bytes of unread questions one listener takes, of all callers and of one."""
+
+from collections import Counter
+from typing import Final
+
+#: Once so much of all places is taken, one caller has at most this share of them.
+_CROWDED: Final = 0.75
+_SHARE: Final = 0.5
+
+
+class Crowd:
+    """The connections of a listener, by the address that they come from."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._of: Counter[str] = Counter()
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def enter(self, host: str) -> str | None:
+        """One more from there; or, in words, why not."""
+        if self._n >= self._most:
+            return f"{self._most} connections are open, and no more are taken"
+        if self._n >= _CROWDED * self._most and self._of[host] >= _SHARE * self._most:
+            return f"{self._of[host]} of {self._n} open connections are yours, and no more are taken from you"
+        self._of[host] += 1
+        self._n += 1
+        return None
+
+    def leave(self, host: str) -> None:
+        """The counterpart of an `enter` that was let in."""
+        self._n -= 1
+        self._of[host] -= 1
+        if not self._of[host]:
+            del self._of[host]
+
+
+class Bodies:
+    """The bytes of bodies that have come and are not answered yet, of all connections of a listener."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.held = 0
+
+    def take(self, n_bytes: int) -> bool:
+        """False where so many more would be too many: then they are not to be kept."""
+        if self.held + n_bytes > self.most_bytes:
+            return False
+        self.held += n_bytes
+        return True
+
+    def give_back(self, n_bytes: int) -> None:
+        """They are kept no longer."""
+        self.held -= n_bytes

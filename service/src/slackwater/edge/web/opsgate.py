@@ -1,0 +1,90 @@
+"""Keeps the ops listener from taking the event loop away from those who schedule: its questions go one at a time, with rests.
+
+    health                     at once, always
+    what bounds itself         the dashboard's stream, explanations, what-if: at once
+    everything else            one at a time; the next begins after a rest that grows with what the last one took
+
+Bounded: how many wait, and how long. A question more gets 503 with Retry-After. An ASGI middleware; who asks alone never rests.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import anyio
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+HEALTH: Final = frozenset({"/livez", "/readyz", "/healthz"})
+#: Of the time, the most that these answers take while others wait: a question is followed by a rest this many times as long.
+_REST: Final = 3.0
+_LONGEST_REST_SECONDS: Final = 0.5
+_MOST_WAITING: Final = 32
+_WAIT_SECONDS: Final = 10.0
+#: The whole state: so many at a time, from the first byte made to the last byte taken.
+_LARGE: Final = "/dumpstate"
+_MOST_LARGE: Final = 2
+_BOUND_THEMSELVES: Final = ("/dashboard/events", "/explain/", "/simulate/", "/drains/")
+
+
+class OpsGate:
+    """See the module."""
+
+    def __init__(self, app: ASGIApp, *, clock: Callable[[], float] = anyio.current_time) -> None:
+        self._app = app
+        self._clock = clock
+        self._turn = anyio.Lock()
+        self._large = anyio.Semaphore(_MOST_LARGE)
+        self._rested_at = 0.0
+        self._waiting = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if scope["type"] != "http" or path in HEALTH or path.startswith(_BOUND_THEMSELVES):
+            await self._app(scope, receive, send)
+            return
+        if self._waiting >= _MOST_WAITING:
+            await _busy(f"{self._waiting} requests wait already")(scope, receive, send)
+            return
+        if path == _LARGE:
+            async with self._large:
+                await self._in_turn(scope, receive, send)
+        else:
+            await self._in_turn(scope, receive, send)
+
+    async def _in_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._waiting += 1
+        try:
+            with anyio.move_on_after(_WAIT_SECONDS) as wait:
+                await self._turn.acquire()
+        finally:
+            self._waiting -= 1
+        if wait.cancelled_caught:
+            await _busy(f"others were answered for {_WAIT_SECONDS:g} s")(scope, receive, send)
+            return
+        try:
+            made = await self._made(scope, receive)
+        finally:
+            self._turn.release()
+        for message in made:
+            await send(message)
+
+    async def _made(self, scope: Scope, receive: Receive) -> list[Any]:
+        """The whole answer; nobody else's is made meanwhile."""
+        await anyio.sleep(max(self._rested_at - self._clock(), 0.0))
+        began = self._clock()
+        made: list[Any] = []
+
+        async def keep(message: Any) -> None:
+            last = message["type"] == "http.response.body" and not message.get("more_body", False)
+            made.append({**message, "more_body": True} if last else message)
+            if last:  # sent when the caller has taken what was sent before
+                made.append({"type": "http.response.body", "body": b"", "more_body": False})
+
+        await self._app(scope, receive, keep)
+        took = self._clock() - began
+        self._rested_at = self._clock() + min(_REST * took, _LONGEST_REST_SECONDS)
+        return made
+
+
+def _busy(why: str) -> JSONResponse:
+    return JSONResponse({"detail": f"{why}; ask again"}, status_code=503, headers={"retry-after": "1"})

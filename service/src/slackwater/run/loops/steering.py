@@ -1,0 +1,207 @@
+"""The steering loop: pods that wait, a picture that follows the world, and choices handed to the world.
+
+    something came or ended -> a moment's rest -> changes -> mirror, backlog -> choice -> World.apply -> nominations
+
+The rest is there for kube-scheduler: where it has nothing else to do it searches for a new pod at once, its filter call comes
+first, and nobody pays for a nomination that would come too late. All of it runs on the event loop, a slice at a time: what a
+pod costs is less than the turns of a thread would. Only a picture that has to be built anew is built in a worker thread.
+Deliberately absent: which node (`decide.steering`), who may be told and what becomes of it (`world.steering`).
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import numpy as np
+import structlog
+
+from slackwater.decide.placement.scores import MAX_EXTENDER_SCORE, ScoreCurve, fractions_of, tenths
+from slackwater.decide.steering.backlog import Backlog
+from slackwater.decide.steering.choose import Chooser
+from slackwater.decide.steering.eligible import Eligibility
+from slackwater.decide.steering.ranking import OwnScore
+from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.effects import Effect
+from slackwater.model.events import PodsSteered
+from slackwater.model.ids import Instant
+from slackwater.run.clock import Clock
+from slackwater.simulate.kindtable import Numbered, keys_read
+from slackwater.simulate.mirror import Mirror
+from slackwater.simulate.nodefacts import CPU, MEMORY
+from slackwater.simulate.picture import Picture
+from slackwater.world.changes import NominatedToo
+from slackwater.world.world import World
+
+_log = structlog.get_logger(__name__)
+
+#: From the first pod of a round to the choice.
+_SETTLE_SECONDS: Final = 0.015
+#: A look at parked pods, and at changes of which none is a new pod.
+_IDLE_SECONDS: Final = 0.25
+#: After an error; and between two looks whether there is anything to steer at all.
+_REST_SECONDS: Final = 1.0
+#: Pods chosen for at once, and objects collected, before other tasks get a turn: a few milliseconds of work.
+_BATCH: Final = 32
+_SLICE: Final = 200
+#: More changes than this are taken in by a worker thread.
+_MANY: Final = 2_000
+#: As long as it works, the serving loop waits for its turn at most so long, instead of 5 ms.
+_SWITCH_SECONDS: Final = 1e-4
+#: Images on nodes are in no journal: every so often all is scored anew.
+_SCORE_ANEW_SECONDS: Final = 5.0
+
+
+@dataclass(slots=True)
+class _Following:
+    """What is kept as long as there is something to steer."""
+
+    collector: NominatedToo
+    backlog: Backlog
+    chooser: Chooser
+    mirror: Mirror = field(default_factory=Mirror)
+    score_anew_at: Instant = Instant(0.0)
+
+
+class SteeringLoop:
+    """`look` has to be called after each event of the world. `weight` is the extender's in kube-scheduler's file."""
+
+    def __init__(self, world: World, *, submit: Callable[[Iterable[Effect]], None], clock: Clock, weight: int) -> None:
+        self._world = world
+        self._submit = submit
+        self._clock = clock
+        self._weight = weight
+        self._arrived = -1
+        self._wake = anyio.Event()
+        self._following: _Following | None = None
+
+    def look(self) -> None:
+        """Has a pod come, or may another one be told?"""
+        steering = self._world.steering
+        if self._wake.is_set():
+            return
+        following = self._following
+        if steering.arrived != self._arrived or (
+            following is not None and following.backlog.ready and steering.may_tell(self._world.policy.steering, self._clock())
+        ):
+            self._arrived = steering.arrived
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled. The world has listed everything before."""
+        while True:
+            try:
+                if self._wanted():
+                    await self._round(self._following or self._follow())
+                else:
+                    self._unfollow()
+                    await anyio.sleep(_REST_SECONDS)
+            except Exception:  # a bug here must not end the service: kube-scheduler searches by itself
+                _log.exception("steering failed; its picture is built anew")
+                self._unfollow()
+                await anyio.sleep(_REST_SECONDS)
+
+    def _wanted(self) -> bool:
+        policy = self._world.policy.steering
+        return policy.enabled and len(self._world.nodes) >= policy.min_nodes
+
+    def _follow(self) -> _Following:
+        policy = self._world.policy
+        eligible = Eligibility(
+            scheduler_name=policy.scheduler_name,
+            gated=policy.steering.gated,
+            missing_requests_refused=policy.missing_requests == "reject",
+        )
+        own = own_score(lambda: self._world.policy.curve, self._weight)
+        self._following = _Following(NominatedToo(self._world), Backlog(eligible), Chooser(own))
+        return self._following
+
+    def _unfollow(self) -> None:
+        if self._following is not None:
+            self._following.collector.stop()
+            self._following = None
+        self._world.steering.searched.clear()
+
+    async def _round(self, following: _Following) -> None:
+        with anyio.move_on_after(_IDLE_SECONDS):
+            await self._wake.wait()
+        if self._wake.is_set():
+            await anyio.sleep(_SETTLE_SECONDS)
+        self._wake = anyio.Event()
+        await self._catch_up(following)
+        if self._steer(following):
+            self._wake.set()
+
+    async def _catch_up(self, following: _Following) -> None:
+        collector = following.collector
+        nodes: list[NodeChange] = []
+        pods: list[PodChange] = []
+        while len(collector) > _SLICE:
+            some = collector.some(_SLICE)
+            nodes += some[0]
+            pods += some[1]
+            await anyio.lowlevel.checkpoint()
+        changes = collector.rest((nodes, pods))
+        if len(changes.pods) > _MANY or len(changes.nodes) > _MANY or _reads_more(following.mirror, changes):
+            await _in_thread(following.mirror, changes)
+        else:
+            following.mirror.take(changes)
+        turn_of = self._world.steering.turn_of
+        following.backlog.take(sorted(changes.pods, key=lambda change: turn_of(change.uid)))
+
+    def _steer(self, following: _Following) -> bool:
+        """Chooses for some; True where more could be chosen for at once."""
+        world, backlog, now = self._world, following.backlog, self._clock()
+        searched = world.steering.searched
+        for uid in searched:
+            backlog.discard(uid)
+        searched.clear()
+        most = min(_BATCH, world.steering.may_tell(world.policy.steering, now))
+        if not most or not backlog.due(now):
+            return False
+        if now >= following.score_anew_at:
+            following.score_anew_at = Instant(now + _SCORE_ANEW_SECONDS)
+            following.chooser.forget()
+        backlog.some(world.steering.lead(now), now)
+        pods = backlog.some(most, now)
+        choice = following.chooser.choose(following.mirror.picture, pods)
+        backlog.park(choice.unfit, now)
+        if choice.picks:
+            backlog.placed()
+        gated = tuple(pod.uid for pod in choice.unfit if pod.gates)
+        if choice.picks or gated:
+            self._submit(world.apply(PodsSteered(choice.picks, gated), now))
+        return backlog.ready > 0 and world.steering.may_tell(world.policy.steering, now) > 0
+
+
+def own_score(curve: Callable[[], ScoreCurve], weight: int) -> OwnScore:
+    """Our own score as kube-scheduler counts an extender's: 0..10, ten times the weight. From requests, which is what Reserved
+    is but for pods that grow in place."""
+
+    def own(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+        lines, facts = slice(CPU, MEMORY + 1), picture.facts
+        total = facts.allocatable[lines].take(rows, axis=1)
+        after = picture.used[lines].take(rows, axis=1) + np.array(kind.kind.requests, np.int64).reshape(-1, 1)
+        largest = facts.allocatable[lines, : picture.n_rows].max(axis=1, initial=0)
+        return weight * MAX_EXTENDER_SCORE * tenths(fractions_of(after, total, largest, curve()))
+
+    return own
+
+
+def _reads_more(mirror: Mirror, changes: Changes) -> bool:
+    """Do pods have selectors that read labels which the picture was built without? Then it is built anew."""
+    kinds = {id(pod.kind): pod.kind for _, pod in changes.pods if pod is not None and pod.kind.particulars is not None}
+    return any(not keys_read(kind) <= mirror.picture.kinds.keys for kind in kinds.values())
+
+
+async def _in_thread(mirror: Mirror, changes: Changes) -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        await anyio.to_thread.run_sync(mirror.take, changes)
+    finally:
+        sys.setswitchinterval(before)

@@ -1,0 +1,108 @@
+"""The conversation between the service and its planning process, and the process' side of it: questions in, answers out.
+
+Deliberately absent: pipes, and the process itself.
+"""
+
+import gc
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from slackwater.decide.scaledown.outcome import ScaleDownPlan
+from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.decide.scaleup.outcome import Growth, Unhelpable
+from slackwater.decide.slack.state import SlackState
+from slackwater.model.buffers import Askers
+from slackwater.model.changes import Changes
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.nodegroups import NodeGroup
+from slackwater.model.objects import Pod
+from slackwater.model.storage import Storage
+from slackwater.run.loops.asking import Asking
+from slackwater.run.loops.growth import GrowthPlanner
+from slackwater.run.loops.planning import GrowthAnswer, Inquiry, PlanMaker, Plans
+from slackwater.run.loops.shrink_planning import ShrinkInquiry, ShrinkPlan
+from slackwater.run.loops.slack_planning import SlackPlan
+from slackwater.run.planner.parcels import Decoder, Encoder
+from slackwater.world.fleet.census import Census
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """`anew`: what was told before is void, the inquiry holds everything."""
+
+    inquiry: Inquiry
+    anew: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """No plan: what went wrong, with where."""
+
+    traceback: str
+
+
+#: Values in which long collections may be; see `parcels`.
+SPINE: Final[frozenset[type]] = frozenset(
+    {
+        *(Ask, Inquiry, Changes, Storage, Census, NodeGroup, ShrinkInquiry, ScaleDownState, Askers),
+        *(Plans, GrowthAnswer, Growth, ShrinkPlan, ScaleDownPlan, SlackPlan, SlackState, Asking, Unhelpable),
+    }
+)
+
+_Hints = Mapping[NodeName, Mapping[PodUid, NodeName]]
+
+
+class Session:
+    """One for the life of the process."""
+
+    def __init__(self) -> None:
+        self._maker = PlanMaker(GrowthPlanner())
+        self._decoder = Decoder()
+        self._encoder = Encoder(SPINE, theirs=self._is_theirs)
+        #: Tens of thousands of entries that only planning reads: they stay here.
+        self._hints: _Hints = {}
+
+    def take(self, parcel: bytes) -> Iterator[bytes]:
+        """The answer, where the question is complete; else nothing."""
+        arrived = self._decoder.take(parcel)
+        if arrived is None:
+            return iter(())
+        assert isinstance(arrived.value, Ask), arrived
+        return self._encoder.parcels(self._answer(arrived.value))
+
+    def _answer(self, ask: Ask) -> Plans | Failed:
+        try:
+            if ask.anew:
+                self._maker.forget()
+            plans = self._maker.make(_with_hints(ask.inquiry, self._hints), lambda: False)
+        except Exception:  # whatever went wrong: the service has to know, and to ask again
+            return Failed(traceback.format_exc())
+        if ask.anew:
+            # The mirror is there to stay: the garbage collector need not look through it again and again.
+            gc.collect()
+            gc.freeze()
+        if plans.shrink is None:
+            return plans
+        plan = plans.shrink.plan
+        self._hints = plan.state.pod_destination_hints
+        light = replace(plan, kept=(), state=replace(plan.state, pod_destination_hints={}))
+        return replace(plans, shrink=replace(plans.shrink, plan=light))
+
+    def _is_theirs(self, pod: Pod) -> bool:
+        return self._maker.mirror.find(pod.uid) is pod
+
+
+def _with_hints(inquiry: Inquiry, hints: _Hints) -> Inquiry:
+    """Of nodes that the state still knows as candidates, or as leaving."""
+    shrink = inquiry.shrink
+    if shrink is None:
+        return inquiry
+    state = shrink.state
+    known = {
+        name: found
+        for name, found in hints.items()
+        if name in state.candidate_set or name in state.unreached or name in state.deleted_set
+    }
+    return replace(inquiry, shrink=replace(shrink, state=replace(state, pod_destination_hints=known)))

@@ -1,0 +1,252 @@
+"""Nominations made ahead of kube-scheduler's own search: the room is kept, and how each of them ends is counted.
+
+    picks -> hold and Steer -> written -> filter asks about that one node -> bound there: met
+                          \\-> not written, asked about others, refused, bound elsewhere, too late ...: missed (`model.misses`)
+
+A nomination is a hint: whatever becomes of it, kube-scheduler's own search goes on. So nothing of this has to outlive the
+process; a nomination that an earlier one left behind is like anybody else's. Each pod is told once, unless it had changed
+when it was told. Deliberately absent: which node (`decide.steering`), and when to look (`run.loops.steering`).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from slackwater.decide.steering.pace import Pace
+from slackwater.decide.steering.searches import Searches
+from slackwater.model.columns import Codes, Rows
+from slackwater.model.effects import Effect, Steer
+from slackwater.model.events import Pick, PodsSteered, SteerEnded, SteeringEvent
+from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.misses import Miss
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater.simulate.predicates.ledger_fit import judge_ledger
+from slackwater.world.books import Books
+from slackwater.world.policy import Policy, SteeringPolicy
+from slackwater.world.preempting import Preemptions
+from slackwater.world.steering_counts import SteeringCounts
+from slackwater_protocol.names import GATE
+
+#: A search that began so soon after the nomination was written did not know it yet.
+_KNOWN_AFTER_SECONDS: Final = 0.25
+#: How often a pod is told anew that had changed when it was told.
+_MOST_TRIES: Final = 3
+
+
+@dataclass(slots=True)
+class _Told:
+    """One nomination. `asked`: filter was asked about that node alone. `shown`: the watch has shown it."""
+
+    node: NodeName
+    at: Instant
+    written_at: Instant | None = None
+    asked: bool = False
+    shown: bool = False
+
+
+class Steering:
+    """See the module."""
+
+    def __init__(self, books: Books, *, preemptions: Preemptions) -> None:
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._holds = books.holds
+        self._room = books.room
+        self._denials = books.denials
+        self._starvation = books.starvation
+        self._refusals = books.refusals
+        self._preemptions = preemptions
+        self._told: dict[PodUid, _Told] = {}
+        self._unwritten = 0
+        self._ahead = 0
+        #: When the pods of our scheduler that wait were first seen, and as the how-manieth.
+        self._came: dict[PodUid, tuple[Instant, int]] = {}
+        self._tries: dict[PodUid, int] = {}
+        self.counts = SteeringCounts()
+        self.pace = Pace()
+        self._searches = Searches()
+        #: Moves with every pod of ours that comes: whoever steers looks then.
+        self.arrived = 0
+        #: Pods that kube-scheduler searches for by itself already, since somebody last cleared this.
+        self.searched: set[PodUid] = set()
+        #: UIDs of pods that are kept room for now, or are not any more; one set for each who watches.
+        self.changed: tuple[set[PodUid], ...] = ()
+
+    def node_of(self, uid: PodUid) -> NodeName | None:
+        """Where the pod was told to go."""
+        told = self._told.get(uid)
+        return None if told is None else told.node
+
+    def turn_of(self, uid: PodUid) -> int:
+        """Grows from each waiting pod of ours to the one that was first seen after it."""
+        came = self._came.get(uid)
+        return -1 if came is None else came[1]
+
+    def may_tell(self, policy: SteeringPolicy, now: Instant) -> int:
+        """How many more pods may be told now."""
+        if not policy.enabled or len(self._nodes) < policy.min_nodes:
+            return 0
+        return max(0, min(self.pace.allowed(now) - self._unwritten, policy.max_ahead - self._ahead))
+
+    def lead(self, now: Instant) -> int:
+        """How many of the first pods that wait are to be left alone: where kube-scheduler has caught up with us and searches,
+        it takes them before a nomination could be there."""
+        return self._searches.meanwhile(self.pace.write_seconds, now)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    # --- what happens -----------------------------------------------------------------------------------------------------
+
+    def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
+        """The watch shows a pod that is not bound."""
+        if not policy.steering.enabled or pod.kind.scheduler_name != policy.scheduler_name:
+            return
+        if pod.uid not in self._came:
+            self._came[pod.uid] = now, self.arrived
+        self.arrived += 1
+        told = self._told.get(pod.uid)
+        if told is None:
+            return
+        if pod.nominated_node == told.node:
+            told.shown = True
+        elif pod.nominated_node is not None:
+            self._miss(pod.uid, Miss.REPLACED, policy, now)
+        elif told.shown:
+            # kube-scheduler takes a nomination away at the end of a search that found nothing.
+            self._miss(pod.uid, Miss.REFUSED_IN_TREE, policy, now)
+
+    def apply(self, event: SteeringEvent, policy: Policy, now: Instant) -> list[Effect]:
+        """Takes a choice in, or the end of what was sent for it."""
+        match event:
+            case PodsSteered(picks):
+                effects = [effect for pick in picks if (effect := self._tell(pick, policy, now)) is not None]
+                self.counts.dropped += len(picks) - len(effects)
+                return list(effects)
+            case SteerEnded(uid, node, written):
+                return self._write_ended(uid, node, policy, now, written=written)
+
+    def asked(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> None:
+        """Filter was asked about the rows, and answered."""
+        if not policy.steering.enabled:
+            return
+        told = self._told.get(pod.uid)
+        if told is None:
+            self.searched.add(pod.uid)
+            self._searches.begun(now)
+            return
+        if len(rows) == 1 and int(rows[0]) == self._nodes.row_of.get(told.node):
+            if codes[0] != Reason.OK:
+                self._miss(pod.uid, Miss.REFUSED, policy, now)
+            elif not told.asked:
+                self._ahead -= 1
+                told.asked = True
+            return
+        knew = told.written_at is not None and told.written_at + _KNOWN_AFTER_SECONDS <= now
+        self._miss(pod.uid, Miss.REFUSED_IN_TREE if knew else Miss.LATE, policy, now)
+
+    def bound(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant) -> None:
+        """The watch shows the pod on a node."""
+        came, told = self._came.pop(uid, None), self._told.get(uid)
+        if told is not None and told.node != node:
+            self._miss(uid, Miss.ELSEWHERE, policy, now)
+        elif told is not None:
+            self._forget(uid, told)
+            self.counts.met += 1
+            self.pace.met(policy.steering.pace, now)
+        self._tries.pop(uid, None)
+        if came is not None:
+            self.counts.until_bound.observe(now - came[0])
+
+    def gone(self, uid: PodUid) -> None:
+        """The pod is gone, or has ended."""
+        self._came.pop(uid, None)
+        self._tries.pop(uid, None)
+        told = self._told.get(uid)
+        if told is not None:
+            self._forget(uid, told)
+            self.counts.missed[Miss.GONE] += 1
+
+    def hold_expired(self, uid: PodUid, policy: Policy, now: Instant) -> None:
+        """The pod's room was given up."""
+        self._miss(uid, Miss.EXPIRED, policy, now)
+
+    # --- one nomination ---------------------------------------------------------------------------------------------------
+
+    def _tell(self, pick: Pick, policy: Policy, now: Instant) -> Steer | None:
+        pod = self._pods.get(pick.uid)
+        row = self._nodes.row_of.get(pick.node)
+        if pod is None or row is None or not self._is_free(pod) or pick.node in self._denials.nodes_denied(pod.uid, now):
+            return None
+        rows: Rows = np.array([row], np.intp)
+        with self._room.beside(pod.priority):
+            if judge_ledger(pod.need, self._ledger.columns, rows)[0] != Reason.OK:
+                return None
+        self._holds.put(pod.uid, pod.key, rows, pod.need, Instant(now + policy.steering.hold_seconds))
+        self._told[pod.uid] = _Told(pick.node, now)
+        self._tries[pod.uid] = self._tries.get(pod.uid, 0) + 1
+        self._unwritten += 1
+        self._ahead += 1
+        self.counts.made += 1
+        self._note(pod.uid)
+        came = self._came.get(pod.uid)
+        if came is not None:
+            self.counts.until_told.observe(now - came[0])
+        return Steer(pod.uid, pod.key, pick.node, pod.resource_version, GATE in pod.gates)
+
+    def _is_free(self, pod: Pod) -> bool:
+        """Nobody else has a say in where the pod goes: no bind, no filter's hold, no preemption, no nomination."""
+        uid = pod.uid
+        return (
+            pod.node is None
+            and not pod.ended
+            and not pod.deleting
+            and pod.nominated_node is None
+            and self._tries.get(uid, 0) < _MOST_TRIES
+            and uid not in self._told
+            and self._claims.get(uid) is None
+            and self._holds.get(uid) is None
+            and self._room.node_of(uid) is None
+            and self._preemptions.number_of(uid) is None
+            and self._starvation.get(uid) is None
+            and (pod.vertical is None or pod.vertical.migration is None)
+        )
+
+    def _write_ended(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant, *, written: bool) -> list[Effect]:
+        told = self._told.get(uid)
+        if told is None or told.node != node or told.written_at is not None:
+            return []
+        self._unwritten -= 1
+        told.written_at = now
+        self.pace.written(now - told.at, policy.steering.pace, now)
+        if written:
+            self._tries[uid] = _MOST_TRIES
+            return []
+        asked = told.asked
+        self._miss(uid, Miss.UNWRITTEN, policy, now)
+        # Where filter has been asked meanwhile, the hold is that question's.
+        if asked or self._holds.drop(uid) is None:
+            return []
+        return self._refusals.wake_held()
+
+    def _miss(self, uid: PodUid, why: Miss, policy: Policy, now: Instant) -> None:
+        told = self._told.get(uid)
+        if told is None:
+            return
+        self._forget(uid, told)
+        self.counts.missed[why] += 1
+        self.pace.missed(policy.steering.pace, now)
+
+    def _forget(self, uid: PodUid, told: _Told) -> None:
+        del self._told[uid]
+        self._unwritten -= told.written_at is None
+        self._ahead -= not told.asked
+        self._note(uid)
+
+    def _note(self, uid: PodUid) -> None:
+        for noted in self.changed:
+            noted.add(uid)

@@ -1,0 +1,244 @@
+"""kube-scheduler alone, with Slackwater, and with Slackwater that tells pods where to go: a backlog, and pods over time.
+
+A run is one fresh control plane, as in `scheduler_throughput`. In the first part the pods are there before the scheduler, and
+it starts as soon as the service is ready: nothing is nominated ahead of it but what the service gets done meanwhile. In the
+second part both are up, and pods are created at a fixed rate, below and above what kube-scheduler alone sustains in the first.
+Time to bind is from the API server's answer to the creation to its answer to the binding, by its audit log.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from statistics import median
+from typing import Final
+
+import aiohttp
+import anyio
+import orjson
+
+from slackwater.app.controlplane.component import Component
+from tests.bench import contenders
+from tests.bench.bindlog import BindLog
+from tests.bench.contenders import ALONE, EXTENDER_USER, SCHEDULER_USER, Entrant
+from tests.bench.objects import a_node, a_plain_pod
+from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
+from tests.bench.procstat import cpu_seconds
+from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
+from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
+
+NAME: Final = "steering"
+
+_UNSTEERED: Final = ""
+_STEERED: Final = "featureGates: {Steering: true}\nsteering: {minNodes: 0}\n"
+_UNBOUND: Final = "extender: {bind: false}\n"
+#: What is said in the configuration file beside the addresses.
+_WAYS: Final[Mapping[str, str]] = {
+    "unsteered": _UNSTEERED,
+    "steering": _STEERED,
+    "steering, kube-scheduler binds": _STEERED + _UNBOUND,
+}
+_LOOK_EVERY_SECONDS: Final = 0.5
+_START_SECONDS: Final = 60.0
+_LEAST_PODS_PER_SECOND: Final = 10.0
+#: Pods that come over time are for so long; their rate is that of kube-scheduler alone by these factors.
+_ARRIVAL_SECONDS: Final = 10.0
+_RATES: Final = (("below", 0.6), ("above", 1.25))
+_CREATORS: Final = 40
+_GOAL: Final = Goal(at_least=1.5)
+_BOUNDS: Final = Bounds(low=0.3, high=4.0, why="beyond that the two did not do the same")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contender:
+    """A service with a configuration; None: kube-scheduler alone."""
+
+    name: str
+    command: ServiceCommand | None = None
+    more: str = ""
+
+    @property
+    def binder(self) -> str:
+        return SCHEDULER_USER if self.command is None or _UNBOUND in self.more else EXTENDER_USER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """What one run gave. `steered` is what the service says became of nominations."""
+
+    pods_per_second: float
+    cpu_seconds: Mapping[str, float]
+    steered: Mapping[str, float]
+    bind_seconds: Mapping[str, Sequence[float]]
+
+
+async def measure(options: Options, tell: Tell) -> Report:
+    """Interleaved: each round runs every contender once, every other round backwards."""
+    nodes = options.nodes or (300 if options.quick else 5000)
+    pods = options.pods or (300 if options.quick else 4000)
+    rounds = options.rounds or (1 if options.quick else 5)
+    contenders_ = [_Contender(name=ALONE), *_services(options.services)]
+    runs: dict[str, list[_Run]] = defaultdict(list)
+    rate = 0.0
+    for number in range(rounds):
+        for contender in contenders_[:: -1 if number % 2 else 1]:
+            run = await _run(contender, nodes=nodes, pods=pods, rate=rate or None, quick=options.quick)
+            if contender.name == ALONE and not number:
+                rate = run.pods_per_second
+            runs[contender.name].append(run)
+            tell(f"{NAME} round {number + 1}/{rounds}: {contender.name}: {_told(run)}")
+    return Report(
+        bench=NAME,
+        quick=options.quick,
+        parameters={"nodes": nodes, "pods": pods, "rounds": rounds},
+        measurements=tuple(m for name, done in runs.items() for m in _measurements(name, done)),
+        ratios=_ratios(runs),
+        notes=(
+            "CPU seconds of a run: from the scheduler's start to the last bind of the backlog.",
+            f"Pods that come over time: {_ARRIVAL_SECONDS:g} s at the rate that kube-scheduler alone bound the backlog with, "
+            f"times {' and '.join(f'{factor:g}' for _, factor in _RATES)}.",
+        ),
+    )
+
+
+def _services(commands: Sequence[ServiceCommand]) -> list[_Contender]:
+    several = len(commands) > 1
+    return [
+        _Contender(name=f"{command.name}, {way}" if several else way, command=command, more=more)
+        for command in commands
+        for way, more in _WAYS.items()
+    ]
+
+
+def _told(run: _Run) -> str:
+    late = {name: f"{1000 * median(seconds):.0f}" for name, seconds in run.bind_seconds.items()}
+    return f"{run.pods_per_second:.0f} pods/s; p50 ms {late}; {dict(run.steered)}; CPU s {_rounded(run.cpu_seconds)}"
+
+
+def _rounded(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 1) for name, value in seconds.items()}
+
+
+def _measurements(subject: str, runs: Sequence[_Run]) -> list[Measurement]:
+    found = [
+        Measurement(subject=subject, quantity="throughput", unit="pods/s", samples=tuple(run.pods_per_second for run in runs))
+    ]
+    for process in sorted(runs[0].cpu_seconds):
+        samples = tuple(run.cpu_seconds[process] for run in runs)
+        found.append(Measurement(subject=subject, quantity=f"{process} CPU", unit="s", samples=samples))
+    for part, _ in _RATES:
+        for share in (50, 99):
+            times = [run.bind_seconds[part] for run in runs if part in run.bind_seconds]
+            samples = tuple(1000 * _percentile(seconds, share) for seconds in times)
+            if samples:
+                found.append(Measurement(subject=subject, quantity=f"{part}: bind p{share}", unit="ms", samples=samples))
+    for what in sorted({what for run in runs for what in run.steered}):
+        counts = tuple(run.steered.get(what, 0.0) for run in runs)
+        found.append(Measurement(subject=subject, quantity=f"nominations {what}", unit="", samples=counts))
+    return found
+
+
+def _percentile(values: Sequence[float], share: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * share // 100)]
+
+
+def _ratios(runs: Mapping[str, Sequence[_Run]]) -> tuple[Ratio, ...]:
+    speeds = {name: [run.pods_per_second for run in done] for name, done in runs.items()}
+    return tuple(
+        ratio_of(f"{name} / {ALONE}", speed, speeds[ALONE], bounds=_BOUNDS, goal=_GOAL if "steering" in name else None)
+        for name, speed in speeds.items()
+        if name != ALONE
+    )
+
+
+async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float | None, quick: bool) -> _Run:
+    async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
+        await stage.create(NODES_PATH, (a_node(number) for number in range(nodes)))
+        await stage.until_nodes_ready()
+        await stage.create(PODS_PATH, (a_plain_pod(number) for number in range(pods)))
+        entrant = None if contender.command is None else contenders.service(stage, contender.command, more=contender.more)
+        pids = {name: stage.control_plane.pid(name) for name in stage.control_plane.running()}
+        extender = None if entrant is None else await stack.enter_async_context(stage.running(entrant.launch))
+        if extender is not None:
+            pids["extender"] = extender.pid
+        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
+        pids["kube-scheduler"], before["kube-scheduler"] = stage.control_plane.pid("kube-scheduler"), 0.0
+        log = BindLog(stage.control_plane.audit_log)
+        await _all_bound(log, extender, pods)
+        spent = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
+        speed = (pods - 1) / log.span_seconds()
+        waited: dict[str, Sequence[float]] = {}
+        if rate is not None and not quick:
+            for part, factor in _RATES:
+                waited[part] = await _arrivals(stage, log, extender, first=len(log.binds) * 2, rate=rate * factor)
+        _check(contender, log)
+        steered = {} if entrant is None else await _steered(stage, entrant)
+        return _Run(pods_per_second=speed, cpu_seconds=spent, steered=steered, bind_seconds=waited)
+
+
+async def _arrivals(stage: Stage, log: BindLog, extender: Component | None, *, first: int, rate: float) -> list[float]:
+    """Pods created at a fixed rate; how long each waited for its bind, in seconds."""
+    made: dict[str, datetime] = {}
+    total = int(rate * _ARRIVAL_SECONDS)
+    numbers = count()
+    begun = anyio.current_time()
+
+    async def create() -> None:
+        while (number := next(numbers)) < total:
+            await anyio.sleep_until(begun + number / rate)
+            pod = a_plain_pod(first + number)
+            async with stage.api.post(
+                PODS_PATH, data=orjson.dumps(pod), headers={"Content-Type": "application/json"}
+            ) as answer:
+                if answer.status != 201:
+                    raise BenchFailed(f"creating {pod['metadata']['name']}: {answer.status}, want 201")
+                await answer.read()
+            made[pod["metadata"]["name"]] = datetime.now(UTC)
+
+    before = len({bind.pod for bind in log.binds if bind.status == 201})
+    async with anyio.create_task_group() as group:
+        for _ in range(_CREATORS):
+            group.start_soon(create)
+    await _all_bound(log, extender, before + total)
+    return [(bind.ended_at - made[bind.pod]).total_seconds() for bind in log.binds if bind.status == 201 and bind.pod in made]
+
+
+async def _all_bound(log: BindLog, extender: Component | None, pods: int) -> None:
+    bound = 0
+    with anyio.move_on_after(_START_SECONDS + pods / _LEAST_PODS_PER_SECOND):
+        while True:
+            bound = log.read_on()
+            if bound >= pods:
+                return
+            if extender is not None:
+                extender.check()
+            await anyio.sleep(_LOOK_EVERY_SECONDS)
+    raise BenchFailed(f"{NAME}: {bound} pods bound in time, want {pods}")
+
+
+async def _steered(stage: Stage, entrant: Entrant) -> dict[str, float]:
+    """What the service counts of its nominations, by what became of them."""
+    async with aiohttp.ClientSession() as session, session.get(f"{entrant.launch.url}/metrics") as answer:
+        text = await answer.text()
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        name, _, value = line.rpartition(" ")
+        if name.startswith("slackwater_steering_nominations_total"):
+            found["made"] = float(value)
+        elif name.startswith("slackwater_steering_nominations_met_total"):
+            found["met"] = float(value)
+        elif name.startswith("slackwater_steering_nominations_missed_total") and float(value):
+            found[name.partition('reason="')[2].rstrip('"}')] = float(value)
+    return found
+
+
+def _check(contender: _Contender, log: BindLog) -> None:
+    """The right one bound, each pod once."""
+    bound = [bind.pod for bind in log.binds if bind.status == 201]
+    others = sorted({bind.user for bind in log.binds if bind.status == 201} - {contender.binder})
+    if others or len(bound) != len(set(bound)):
+        raise BenchFailed(f"{NAME}: {contender.name}: binds came from {others} too, want {contender.binder} alone, once each")

@@ -1,0 +1,144 @@
+"""Pods are told where to go before kube-scheduler searches: it looks there alone, and finds nothing wrong with the place.
+
+`STEERING_PODS=10000` makes the first test as large as it is meant to be (`make steering`).
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.support.bodies import a_pod
+from tests.cluster.support.ground import Ground
+from tests.cluster.support.metrics import Samples
+from tests.cluster.support.picture import same_picture
+from tests.cluster.support.requests_formula import total_by_node
+from tests.cluster.support.slackwater_process import SlackwaterProcess
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
+from tests.cluster.support.wishes import TAINT, ZONE, ZONES, a_wish, misplaced
+from tests.cluster.test_preemption_faults import priorities
+from tests.cluster.test_real_gates import policy, until_in_force
+from tests.oracle.program import build
+
+__all__ = ["policy"]
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+STEERED: dict[str, Any] = {"featureGates": {"Steering": True}, "steering": {"minNodes": 0}}
+PODS = int(os.environ.get("STEERING_PODS", "400"))
+NODES = max(36, PODS // 8 // 12 * 3)
+BOUND_WITHIN_SECONDS = 60.0 + PODS / 5
+
+MADE = "slackwater_steering_nominations_total"
+MET = "slackwater_steering_nominations_met_total"
+MISSED = "slackwater_steering_nominations_missed_total"
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Path:
+    return build()
+
+
+async def a_cluster(ground: Ground) -> int:
+    """Three zones; a third of the nodes have an SSD, and a few are for batch pods alone."""
+    each = NODES // len(ZONES)
+    for zone in ZONES:
+        ssd = each // 3
+        await ground.make_nodes(ssd, tag=f"{zone}-ssd", labels={ZONE: zone, "disk": "ssd"})
+        await ground.make_nodes(each - ssd - 2, tag=f"{zone}-hdd", labels={ZONE: zone})
+        await ground.make_nodes(2, tag=f"{zone}-batch", labels={ZONE: zone}, taints=[TAINT])
+    return each * len(ZONES)
+
+
+async def until_open(service: SlackwaterProcess, count: int) -> None:
+    async def made() -> float:
+        return (await service.metrics()).total(MADE)
+
+    await eventually(made, lambda n: n >= count, within_seconds=60, wanted=f"{count} nominations made")
+
+
+async def until_ended(service: SlackwaterProcess) -> Samples:
+    """Every nomination was met or missed."""
+
+    async def still_open() -> float:
+        return (await service.metrics()).total("slackwater_steering_nominations_open")
+
+    await eventually(still_open, lambda n: n == 0, within_seconds=20, wanted="no nomination open")
+    return await service.metrics()
+
+
+async def test_pods_with_wishes_of_many_kinds_go_where_they_were_told_and_the_real_plug_ins_agree(
+    stage: Stage, ground: Ground, plugins: Path
+) -> None:
+    n_nodes = await a_cluster(ground)
+    service = await stage.up_service(STEERED)
+    await ground.make_pods(a_wish(number, n_nodes=n_nodes) for number in range(PODS))
+    await until_open(service, min(PODS, 200))
+    await stage.up_scheduler()
+    pods = await ground.until_bound(PODS, within_seconds=BOUND_WITHIN_SECONDS)
+
+    found = await until_ended(service)
+    made, met = found.total(MADE), found.total(MET)
+    assert made >= 0.5 * PODS, f"{made:g} of {PODS} pods were told"
+    assert met >= 0.99 * made, f"{met:g} of {made:g} nominations met: {found.by(MISSED, 'reason')}"
+
+    nodes = await ground.nodes()
+    allocatable = {node["metadata"]["name"]: node["status"]["allocatable"] for node in nodes}
+    for name, asked in total_by_node(pods.values(), nodes).items():
+        assert asked.cpu <= 1000 * int(allocatable[name]["cpu"]), f"{name} is over Total"
+    order = [request.name for request in stage.binds() if request.status == 201]
+    assert misplaced(plugins, nodes, pods, order) == []
+    await same_picture(service, ground)
+
+
+async def test_a_service_killed_while_it_steers_loses_no_pod(stage: Stage, ground: Ground) -> None:
+    await ground.make_nodes(30)
+    service = await stage.up_service(STEERED)
+    await ground.make_pods(a_pod(f"p-{number:04}", cpu="500m", memory="512Mi") for number in range(300))
+    await until_open(service, 100)
+    await stage.up_scheduler()
+    await stage.until_bound_by_service(60, within_seconds=60)
+    await service.kill()
+    assert await ground.pending(), "it was killed after its work was done"
+    await service.start()
+    await ground.until_bound(300, within_seconds=90)
+    bound = stage.bound_by_service()
+    assert len(bound) == len(set(bound))
+    await same_picture(service, ground)
+
+
+async def test_where_kube_scheduler_binds_the_room_is_kept_and_counted_all_the_same(stage: Stage, ground: Ground) -> None:
+    """Half of each node is set aside in our accounting alone, so that kube-scheduler's own would put twice as many there."""
+    await ground.make_nodes(10, cpu="4")
+    service = await stage.up({**STEERED, "extender": {"bind": False}, "nodes": {"system": {"cpu": "2"}}})
+    await ground.make_pods(a_pod(f"p-{number:03}", cpu="500m") for number in range(45))
+
+    async def n_bound() -> int:
+        return len(await ground.names_bound())
+
+    await eventually(n_bound, lambda n: n == 40, within_seconds=60, wanted="40 pods bound", every_seconds=0.3)
+    assert stage.bound_by_service() == []
+    pods, nodes = (await ground.pods()).values(), await ground.nodes()
+    assert {asked.cpu for asked in total_by_node(pods, nodes).values()} == {2000}
+    found = await service.metrics()
+    assert (found.total("slackwater_binds_confirmed_total"), found.total("slackwater_pods_adopted_total")) == (40, 0)
+    assert found.total("slackwater_admissions_over_total_total") == 0
+
+
+async def test_kube_scheduler_never_searches_for_a_pod_that_our_gate_held(
+    stage: Stage, ground: Ground, policy: dict[str, Any]
+) -> None:
+    high, _ = await priorities(ground)
+    await until_in_force(ground, high)
+    await ground.make_nodes(20)
+    service = await stage.up(STEERED)
+    await ground.make_pods(a_pod(f"p-{number:03}", cpu="250m", priorityClassName=high) for number in range(60))
+    pods = await ground.until_bound(60, within_seconds=60)
+
+    found = await until_ended(service)
+    assert (found.total(MADE), found.total(MET)) == (60, 60), found.by(MISSED, "reason")
+    assert all("schedulingGates" not in pod["spec"] for pod in pods.values())
+    verdicts = found.by("slackwater_filter_verdicts_total", "reason")
+    assert sum(verdicts.values()) == 60, "one node for each pod"

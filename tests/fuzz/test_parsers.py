@@ -1,0 +1,232 @@
+"""Every parser of what comes from outside: a value, or the one error that it documents. Never another, and never for ever.
+
+A reflector skips an object that is `UNREADABLE`, and tells of it; any other error would end the service.
+"""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.app.settings import SettingsError, as_file, loads
+from slackwater.app.settings.model import Settings
+from slackwater.edge.cloud.externalgrpc.reading import template as external_template
+from slackwater.edge.kube.askers import decode_buffer
+from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta
+from slackwater.edge.kube.errors import UNREADABLE, Garbled
+from slackwater.edge.kube.given import Given
+from slackwater.edge.kube.neon import decode_machine, decode_migration
+from slackwater.edge.kube.priorities import decode_priorities
+from slackwater.edge.kube.resource_type import pods
+from slackwater.edge.kube.storage import (
+    decode_attachment,
+    decode_capacity,
+    decode_claim,
+    decode_class,
+    decode_csi_node,
+    decode_driver,
+    decode_namespace,
+    decode_volume,
+)
+from slackwater.edge.kube.surroundings import decode_daemon_set, decode_job, decode_replicas
+from slackwater.edge.kube.watchlines import LineReader
+from slackwater.edge.kube.workloads import decode_workload
+from slackwater.edge.web import agentwire, wire
+from slackwater.model.events import NodeSeen, PodGone, PodSeen, Synced
+from slackwater.model.ids import Instant, PodUid
+from slackwater.model.kinds import KindInterner
+from slackwater.model.nodegroups import GroupName
+from slackwater.run.recording import RecordError, frames_of
+from slackwater.world.policy import Policy
+from slackwater.world.record.recorded import RecordedWorld
+from slackwater.world.record.replayed import BadRecord, Replay
+from slackwater_protocol import durations, units
+from tests.fuzz.mangled import DEEP, mangled, mangled_bytes, spoiled, with_changes
+from tests.fuzz.objects import (
+    AGENT,
+    BINDING,
+    BUDGET,
+    BUFFER,
+    MACHINE,
+    MIGRATION,
+    NODE,
+    PLACING,
+    POD,
+    PREEMPTION,
+    STORED,
+    TEMPLATED,
+)
+from tests.fuzz.sizes import tried
+from tests.support.builders import a_node, a_pod
+
+PODS = PodDecoder(KindInterner())
+
+DECODERS: dict[str, tuple[Callable[[bytes], Any], Any]] = {
+    "pod": (PODS.decode, POD),
+    "node": (NodeDecoder().decode, NODE),
+    "budget": (decode_budget, BUDGET),
+    "metadata": (read_meta, POD),
+    "machine": (decode_machine, MACHINE),
+    "migration": (decode_migration, MIGRATION),
+    "buffer": (decode_buffer, BUFFER),
+    "priorities": (decode_priorities, {"metadata": {"name": "p"}, "data": {"priorities": "10:\n  - .*\n"}}),
+    "claim": (decode_claim, STORED["claim"]),
+    "volume": (decode_volume, STORED["volume"]),
+    "class": (decode_class, STORED["class"]),
+    "CSI node": (decode_csi_node, STORED["csi-node"]),
+    "driver": (decode_driver, STORED["driver"]),
+    "capacity": (decode_capacity, STORED["capacity"]),
+    "attachment": (decode_attachment, STORED["attachment"]),
+    "namespace": (decode_namespace, {"metadata": {"name": "n", "labels": {"a": "b"}}}),
+    "replicas": (decode_replicas, TEMPLATED),
+    "job": (decode_job, {"spec": {"parallelism": 2, "completions": 3}, "status": {"succeeded": 1}}),
+    "daemon set": (lambda raw: decode_daemon_set(PODS, raw), TEMPLATED),
+    "workload": (lambda raw: decode_workload(PODS, ("apps", "Deployment"), raw, replicas=1), TEMPLATED),
+    "placing": (lambda raw: asked(wire.placing_args(raw)), PLACING),
+    "binding": (wire.binding_args, BINDING),
+    "preemption": (wire.preemption_args, PREEMPTION),
+}
+
+
+def asked(args: wire.PlacingArgs) -> None:
+    """What filter reads of a question."""
+    wire.head(args.Pod, "Pod")
+    PODS.decode(bytes(args.Pod))
+    if args.NodeNames != wire.NULL:
+        wire.names(bytes(args.NodeNames))
+    if args.Nodes != wire.NULL:
+        for item in wire.node_items(args.Nodes):
+            wire.head(item, "Nodes.items[]")
+
+
+def refused(read: Callable[[], Any], *errors: type[Exception]) -> Exception | None:
+    """The error, where it is one of these; any other is the test's."""
+    try:
+        read()
+    except errors as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+@tried
+@given(data=st.data())
+def test_an_object_is_read_or_refused_as_unreadable(kind: str, data: st.DataObject) -> None:
+    decode, document = DECODERS[kind]
+    body = data.draw(mangled_bytes(document))
+    refused(lambda: decode(body), *UNREADABLE, wire.BadRequest)
+
+
+ANNOTATIONS = POD["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("name", ANNOTATIONS)
+@tried
+@given(data=st.data())
+def test_whatever_an_annotation_says_the_pod_can_be_read(name: str, data: st.DataObject) -> None:
+    text = data.draw(st.text(max_size=30) | spoiled(ANNOTATIONS[name].encode()).map(lambda text: text.decode("latin-1")))
+    pod = with_changes(POD, [(("metadata", "annotations", name), text)])
+    assert PODS.decode(json.dumps(pod).encode()).key.name == "p"
+
+
+class Broken(list[str]):
+    def __call__(self, _resource: str, name: str, _error: Exception) -> None:
+        self.append(name)
+
+
+@tried
+@given(data=st.data())
+def test_a_watch_goes_on_behind_objects_that_cannot_be_read(data: st.DataObject) -> None:
+    broken = Broken()
+    reader = LineReader(pods(KindInterner(), broken), Given(lambda key, uid: PodGone(PodUid(uid), key)))
+    bad = data.draw(mangled(POD).map(lambda pod: json.dumps({"type": "MODIFIED", "object": pod}).encode()))
+    good = json.dumps({"type": "ADDED", "object": {**POD, "metadata": {**POD["metadata"], "name": "q"}}}).encode()
+    reading = reader.read_lines([bad, good], since="1")
+    assert reading.ended_by is None
+    assert [event.pod.key.name for event in reading.events if isinstance(event, PodSeen)][-1:] == ["q"]
+
+
+def test_a_line_that_is_nested_without_end_ends_the_watch_and_not_the_service() -> None:
+    reader = LineReader(pods(KindInterner(), Broken()), Given(lambda key, uid: PodGone(PodUid(uid), key)))
+    line = b'{"type": "ADDED", "object": {"x": ' + b"[" * DEEP
+    assert isinstance(reader.read_lines([line], since="1").ended_by, Garbled)
+
+
+@tried
+@given(body=mangled_bytes(AGENT))
+def test_an_agents_request_is_read_or_refused_with_words(body: bytes) -> None:
+    error = refused(lambda: agentwire.read_ask(body), agentwire.Refused)
+    assert error is None or str(error.text)  # type: ignore[attr-defined]
+
+
+@tried
+@given(body=st.binary(max_size=200))
+def test_a_template_of_an_external_provider_is_read_or_refused(body: bytes) -> None:
+    refused(lambda: external_template(body, GroupName("g")), ValueError)
+
+
+NUMBERS = st.text("0123456789.eE+-_ \u0660mknuKMGTPEi", max_size=24) | st.text(max_size=10)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [units.milli_cpu, units.byte_count, units.whole, units.quantity_from_json, durations.parse_duration],
+    ids=lambda read: read.__name__,
+)
+@tried
+@given(text=NUMBERS)
+def test_quantities_and_durations_are_read_or_refused(read: Callable[[str], Any], text: str) -> None:
+    refused(lambda: read(text), ValueError)
+
+
+FILE = as_file(Settings())
+
+
+@tried
+@given(body=mangled_bytes(FILE))
+def test_a_configuration_file_is_read_or_refused_with_places(body: bytes) -> None:
+    error = refused(lambda: loads(body.decode("utf-8", "replace")), SettingsError)
+    assert error is None or (isinstance(error, SettingsError) and error.problems)
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The bytes of a record of a small world."""
+    path = tmp_path_factory.mktemp("record") / "decisions.rec"
+    frames: list[bytes] = []
+    world = RecordedWorld(Policy(), seed=7, tell=frames.append)
+    world.apply(NodeSeen(a_node("n")), Instant(0.0))
+    pod = a_pod("p")
+    world.apply(PodSeen(pod), Instant(1.0))
+    world.apply(Synced(), Instant(2.0))
+    world.filter(pod, np.array([0]), Instant(3.0))
+    with gzip.open(path, "wb") as file:
+        for frame in frames:
+            file.write(len(frame).to_bytes(4, "big") + frame)
+    return path.read_bytes()
+
+
+@tried
+@given(data=st.data())
+def test_a_record_is_repeated_or_refused(record: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    plain = gzip.decompress(record)
+    path = tmp_path_factory.getbasetemp() / "spoiled.rec"
+    path.write_bytes(data.draw(spoiled(record) | spoiled(plain).map(gzip.compress)))
+    refused(lambda: list(Replay(frames_of(str(path))).differences()), RecordError, BadRecord)
+
+
+def test_the_documents_themselves_are_read(record: bytes, tmp_path: Path) -> None:
+    for kind, (decode, document) in DECODERS.items():
+        assert decode(json.dumps(document).encode()) is not NotImplemented, kind
+    agentwire.read_ask(json.dumps(AGENT).encode())
+    path = tmp_path / "whole.rec"
+    path.write_bytes(record)
+    replay = Replay(frames_of(str(path)))
+    assert list(replay.differences()) == []
+    assert replay.frames == 4

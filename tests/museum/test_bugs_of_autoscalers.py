@@ -1,0 +1,148 @@
+"""Bugs of autoscalers: each story is told to the service and to a naive rule, and goes wrong there.
+
+Sources: k/a#n is https://github.com/kubernetes/autoscaler/issues/n, kp#n https://github.com/kubernetes-sigs/karpenter/issues/n,
+k/k#n https://github.com/kubernetes/kubernetes/issues/n.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from slackwater.decide.scaledown.state import ScaleDownState, restored
+from slackwater.model.events import BudgetSeen
+from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.objects import Node, Pod, Taint
+from tests.scenarios.test_the_life_of_a_growth import has
+from tests.support.builders import a_budget
+from tests.support.draining import a_cluster
+from tests.support.removing import NOW, a_scene, machine, moves, planned, removable, replica
+from tests.support.scaling import Scene
+
+_CPU = 4000
+N = [machine(f"n{number}") for number in range(1, 5)]
+
+
+def _fits(pod: Pod, others: Sequence[Pod]) -> bool:
+    return sum(other.need.cpu for other in others) + pod.need.cpu <= _CPU
+
+
+def naively_removable(nodes: Sequence[Node], pods: Sequence[Pod]) -> list[str]:
+    """Each node is judged by itself: could its pods go to the others as these are now?"""
+    there: dict[str, list[Pod]] = {node.name: [pod for pod in pods if pod.node == node.name] for node in nodes}
+
+    def may_go(name: str) -> bool:
+        others = [found for other, found in there.items() if other != name]
+        return all(any(_fits(pod, found) for found in others) for pod in there[name])
+
+    return [node.name for node in nodes if may_go(node.name)]
+
+
+def naively_moved(nodes: Sequence[Node], pods: Sequence[Pod], leaving: str) -> Mapping[str, str]:
+    """Each pod of the node goes to the first other one with room, whatever is about to happen to that."""
+    there: dict[str, list[Pod]] = {node.name: [pod for pod in pods if pod.node == node.name] for node in nodes}
+    found: dict[str, str] = {}
+    for pod in there.pop(leaving):
+        target = next(name for name, others in there.items() if _fits(pod, others))
+        there[target].append(pod)
+        found[pod.key.name] = target
+    return found
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_687_43709_nodes_on_their_way_are_not_bought_twice() -> None:
+    """k/a#687, k/k#43709: the next loop sees the same pending pods."""
+    scene = Scene()
+    has(scene, "a")
+    scene.wants_many(5)
+    bought = naive = 0
+    for _ in range(3):
+        naive += scene.pending()  # a node for each pod that is pending now
+        bought += sum((await scene.loop()).planned.values())
+    assert naive == 15
+    assert (bought, scene.sizes()) == (5, {"a": 5})
+
+
+def test_581_1471_nodes_are_judged_together() -> None:
+    """k/a#581, #1471: each could go alone, and all went."""
+    pods = [replica("a", "n1", "2"), replica("b", "n2", "2"), replica("c", "n3", "2")]
+    assert naively_removable(N[:3], pods) == ["n1", "n2", "n3"]
+    assert removable(planned(a_scene(N[:3], pods))) == ["n1"]
+
+
+def test_6718_nobody_is_planned_onto_a_node_that_is_being_drained() -> None:
+    """k/a#6718."""
+    pods = [replica("a", "n1"), replica("b", "n2"), replica("c", "n3"), replica("d", "n4")]
+    assert naively_moved([N[1], N[0], N[2], N[3]], pods, "n1") == {"a": "n2"}
+    state = ScaleDownState(deleted_set={NodeName("n2"): NOW})
+    assert "n2" not in moves(planned(a_scene(N, pods), state)).values()
+
+
+@pytest.mark.parametrize("number", ["k/a#4115", "k/a#5048", "k/a#5618"])
+def test_timers_and_removals_outlive_the_process(number: str) -> None:
+    """A restart, or another leader, began all of them anew; and nodes tainted for deletion stayed so for ever."""
+    del number
+    since = UnixTime(int(NOW) - 500)
+    candidate = machine("n1", taints=(Taint("DeletionCandidateOfClusterAutoscaler", str(int(since)), "PreferNoSchedule"),))
+    leaving = machine("n2", taints=(Taint("ToBeDeletedByClusterAutoscaler", str(int(since)), "NoSchedule"),))
+    naive = ScaleDownState()
+    assert (naive.since(NodeName("n1")), dict(naive.deleted_set)) == (None, {})
+    state = restored([candidate, leaving], now=NOW, longest_seconds=3600)
+    assert (state.since(NodeName("n1")), state.deleted_set) == (since, {NodeName("n2"): since})
+
+
+def _late_pod(look_again: bool) -> list[str]:
+    """A rule in two lines: judged empty, a pod comes, deleted."""
+    pods: list[str] = []
+    empty = not pods
+    pods.append("late")
+    return [] if look_again and pods else ["delete n1"] * empty
+
+
+def test_3185_a_node_that_got_a_pod_in_the_meantime_stays() -> None:
+    """kp#3185: a node was deleted with a pod that came while it waited for its deletion."""
+    assert _late_pod(look_again=False) == ["delete n1"]
+    cluster = a_cluster(N[:2])
+    cluster.begin("n1", empty=True)
+    cluster.add(replica("late", "n1"))
+    cluster.tick(20)
+    assert "delete n1" not in cluster.log
+    assert cluster.tainted() == []
+
+
+def test_651_nobody_is_put_on_a_doomed_node() -> None:
+    """kp#651: without the taint a scheduler put the evicted pod back where it came from."""
+    pods = [replica("a", "n1"), replica("b", "n2")]
+    evicted = replica("a-again", "n1")
+    untainted = [node.name for node in N[:2] if _fits(evicted, [pod for pod in pods[1:] if pod.node == node.name])]
+    assert untainted[0] == "n1"
+    cluster = a_cluster(N[:2], pods)
+    cluster.begin("n1")
+    cluster.tick(20)
+    assert cluster.log == ["taint n1", "evict a", "delete n1"]
+
+
+def _one_after_another(drains: Mapping[str, float]) -> Callable[[float], list[str]]:
+    """A queue: what is deleted by a time (seconds), where each drain takes so long."""
+
+    def deleted(by: float) -> list[str]:
+        found, at = [], 0.0
+        for node, seconds in drains.items():
+            at += seconds
+            if at <= by:
+                found.append(node)
+        return found
+
+    return deleted
+
+
+def test_5117_an_empty_node_does_not_wait_for_a_slow_drain() -> None:
+    """k/a#5117."""
+    assert _one_after_another({"n1": 3600.0, "n2": 0.0})(60.0) == []
+    cluster = a_cluster(N[:3], [replica("slow", "n1")], faults=lambda what: "blocked" if what == "evict slow" else "done")
+    cluster.tell(BudgetSeen(a_budget("web", allowed=0, app="web")))
+    cluster.begin("n1")
+    cluster.begin("n2", empty=True)
+    cluster.tick(60)
+    assert "delete n2" in cluster.log
+    assert "delete n1" not in cluster.log

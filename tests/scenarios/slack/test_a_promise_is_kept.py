@@ -1,0 +1,94 @@
+"""A promise in the real loop over a cloud on virtual time: arrivals and nodes' starts are observed, and room is there."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.decide.slack.rule import SlackPolicy
+from slackwater.model.promises import Observed, PodClass
+from slackwater.run.loops.document import record_document
+from slackwater.run.loops.promising import Promising
+from tests.support.builders import a_node, a_pod
+from tests.support.shrinking import ShrinkScene
+
+pytestmark = pytest.mark.anyio
+
+WEB = PodClass(name="web", share_ppm=950_000, within_seconds=5.0, labels=(("tier", "web"),))
+
+
+@pytest.fixture(params=["asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class PromiseScene(ShrinkScene):
+    """Two pods of the class came in each minute of the last two hours, and stayed."""
+
+    promising: Promising
+
+    def observing(self) -> Callable[[], tuple[Observed, ...]]:
+        self.promising = Promising(self.world, [WEB], wall=self.time.wall)
+        end = int(self.time.wall() // 60)
+        past = {"arrivals": {"end": end, "counts": [2] * 120}}
+        self.promising.begin({"at": self.time.wall(), "classes": {"web": past}})
+        return self.promising.observed
+
+    def comes(self, name: str) -> str:
+        created = datetime.fromtimestamp(self.time.wall(), UTC).isoformat()
+        pod = a_pod(name, cpu="1", memory="1Gi", labels={"tier": "web"})
+        self.wants(replace(pod, created_at=created))
+        self.settle()
+        self.promising.look()
+        return pod.uid
+
+
+def a_scene() -> PromiseScene:
+    scene = PromiseScene(shrink=ScaleDownPolicy(unneeded_seconds=60.0))
+    scene.slack = SlackPolicy(node_start_seconds=300.0)
+    template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
+    scene.cloud.has("a", size=0, max_size=100, template=template)
+    scene.settle()
+    return scene
+
+
+def room(scene: PromiseScene) -> tuple[int, int, int]:
+    """Pods that room is wanted for, the lead, and placeholders that stand somewhere."""
+    plan = scene.records[-1].slack
+    assert plan is not None
+    found = plan.asking.promises.rooms["web"]
+    placed = [each for each in plan.state.placeholders if each.place is not None and each.source == "promise web"]
+    return found.foresight.room, found.lead_seconds, len(placed)
+
+
+async def test_room_follows_the_arrivals_and_what_nodes_take_to_start() -> None:
+    scene = a_scene()
+    await scene.loop()
+    assert room(scene) == (12, 310, 0)  # six minutes of two pods; nobody knows yet what the pods ask for
+    assert any("no pod of it was seen" in note for note in scene.records[-1].notes)
+    scene.comes("first")
+    await scene.pass_time(120.0)
+    wanted, lead, placed = room(scene)
+    assert (lead, placed) == (60, wanted)  # the first nodes took fifty seconds, and a loop ten
+    assert 2 <= wanted <= 6
+    before = scene.sizes()
+    assert all(scene.pods[scene.comes(f"p{number}")].node is not None for number in range(wanted))
+    await scene.pass_time(120.0)
+    assert room(scene)[2] >= wanted
+    assert scene.sizes() != before
+    kept = scene.promising.observed()[0].kept
+    assert (kept.in_time, kept.late, kept.waiting) == (wanted, 1, 0)
+
+
+async def test_it_is_reported() -> None:
+    scene = a_scene()
+    scene.comes("first")
+    await scene.pass_time(120.0)
+    document = record_document(scene.records[-1])
+    (told,) = document["slack"]["promises"]
+    assert (told["name"], told["share"], told["withinSeconds"], told["leadSeconds"]) == ("web", 0.95, 5.0, 60)
+    assert (told["keptShare"], told["late"], told["observedMinutes"]) == (0.0, 1, 122)
+    assert document["groups"][0]["startSeconds"] == [50.0] * len(document["groups"][0]["startSeconds"])
+    assert document["groups"][0]["startSeconds"]

@@ -1,0 +1,72 @@
+"""Whoever makes the plans, the loop does the same: a thread on values as they are, or another process on copies of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.decide.slack.rule import SlackPolicy, SlackRule
+from slackwater.model.resources import NOTHING
+from slackwater.run.loops.planning import Planning
+from slackwater.run.loops.record import LoopRecord, Spent
+from slackwater.world.drains.limits import DrainLimits
+from tests.support.builders import a_node
+from tests.support.planners import Conversation
+from tests.support.shrinking import ShrinkScene
+
+pytestmark = pytest.mark.anyio
+
+
+class Elsewhere(ShrinkScene):
+    def planning(self) -> Planning:
+        self.conversation = Conversation()
+        return self.conversation
+
+
+async def played(scene: ShrinkScene) -> list[LoopRecord]:
+    """Growth for many pods, slack beside them, removals when most have ended, and pods that need the room again."""
+    rule = SlackRule(name="cluster", rate_ppm=200_000, least=NOTHING, granularity=2, sizing="v2")
+    scene.slack = SlackPolicy(rules=(rule,))
+    template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
+    scene.cloud.has("a", template=template)
+    scene.cloud.has("b", template=template)
+    scene.wants_many(90, cpu="1")
+    scene.wants_many(3, cpu="400", tag="huge")
+    await scene.loop()
+    await scene.pass_time(200.0)
+    scene.finishes([uid for uid in scene.pods if not uid.endswith(("0", "5"))])
+    await scene.pass_time(300.0)
+    scene.wants_many(20, cpu="2", tag="late", priority=5)
+    await scene.pass_time(200.0)
+    return [without_times(record) for record in scene.records]
+
+
+def without_times(record: LoopRecord) -> LoopRecord:
+    """Nor the census, in which the builders number their objects; it is sensed, not planned."""
+    shrink = None if record.shrink is None else replace(record.shrink, seconds=0.0)
+    return replace(record, spent=Spent(), shrink=shrink, census={})
+
+
+def a_scene(kind: type[ShrinkScene]) -> ShrinkScene:
+    return kind(shrink=ScaleDownPolicy(unneeded_seconds=60.0), limits=DrainLimits(settle_seconds=10.0))
+
+
+async def test_the_loop_does_the_same_whoever_plans() -> None:
+    here, elsewhere = a_scene(ShrinkScene), a_scene(Elsewhere)
+    want = await played(here)
+    got = await played(elsewhere)
+    for number, (mine, theirs) in enumerate(zip(want, got, strict=True)):
+        assert theirs == mine, number
+    assert elsewhere.said_effects == here.said_effects
+    assert (elsewhere.sizes(), elsewhere.pods.keys()) == (here.sizes(), here.pods.keys())
+
+
+async def test_the_scene_has_growth_slack_removals_and_pods_that_nobody_helps() -> None:
+    """Without them the test above would say little."""
+    scene = a_scene(ShrinkScene)
+    records = await played(scene)
+    assert any(record.asked for record in records)
+    assert any(record.slack is not None and record.slack.state.placeholders for record in records)
+    assert any(record.shrink is not None and record.shrink.begun for record in records)
+    assert any(record.pending.unhelpable for record in records)
+    assert {words.reason for words in scene.said_effects if hasattr(words, "reason")} >= {"NotTriggerScaleUp", "ScaleDown"}

@@ -1,0 +1,255 @@
+"""Nominations ahead of kube-scheduler's search: the room is kept, and a miss is counted by its reason and harms nobody."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slackwater.decide.steering.pace import PacePolicy
+from slackwater.model.effects import Effect, OpenGate, Steer
+from slackwater.model.events import NodeSeen, Pick, PodGone, PodSeen, PodsSteered, SteerEnded, Synced, Ticked
+from slackwater.model.ids import Instant, NodeName
+from slackwater.model.misses import Miss
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater.world.changes import NominatedToo
+from slackwater.world.invariants import violations
+from slackwater.world.policy import Policy, SteeringPolicy
+from slackwater.world.world import World
+from slackwater_protocol.names import GATE
+from tests.support.builders import a_node, a_pod
+
+N, M = NodeName("n"), NodeName("m")
+
+
+class Cluster:
+    """A world with two nodes of 4 CPUs, and its clock."""
+
+    def __init__(self, **steering: object) -> None:
+        policy = SteeringPolicy(enabled=True, hold_seconds=30.0, pace=PacePolicy(), **steering)  # type: ignore[arg-type]
+        self.world = World(Policy(steering=policy))
+        self.now = Instant(1000.0)
+        self.effects: list[Effect] = []
+        for name in (N, M):
+            self.apply(NodeSeen(a_node(name)))
+        self.apply(Synced())
+
+    def apply(self, event: object) -> list[Effect]:
+        effects = self.world.apply(event, self.now)  # type: ignore[arg-type]
+        self.effects += effects
+        assert violations(self.world) == []
+        return effects
+
+    def comes(self, pod: Pod) -> Pod:
+        self.apply(PodSeen(pod))
+        return pod
+
+    def tell(self, pod: Pod, node: NodeName = N) -> list[Effect]:
+        return self.apply(PodsSteered((Pick(pod.uid, node),)))
+
+    def written(self, pod: Pod, node: NodeName = N, *, written: bool = True) -> Pod:
+        """The API server has the nomination, and the watch shows it."""
+        self.apply(SteerEnded(pod.uid, node, written))
+        return self.comes(replace(pod, nominated_node=node, resource_version=pod.resource_version + 1)) if written else pod
+
+    def ask(self, pod: Pod, *nodes: NodeName) -> Sequence[int]:
+        rows = np.array([self.world.nodes.row_of[node] for node in nodes], np.intp)
+        codes: Sequence[int] = self.world.filter(pod, rows, self.now).tolist()
+        assert violations(self.world) == []
+        return codes
+
+    def after(self, seconds: float) -> list[Effect]:
+        self.now = Instant(self.now + seconds)
+        return self.apply(Ticked())
+
+    def held(self, node: NodeName = N) -> int:
+        return int(self.world.ledger.columns.held[0, self.world.nodes.row_of[node]])
+
+    @property
+    def missed(self) -> dict[Miss, int]:
+        return {why: count for why, count in self.world.steering.counts.missed.items() if count}
+
+    @property
+    def met(self) -> int:
+        return self.world.steering.counts.met
+
+
+def bound(pod: Pod, node: NodeName = N) -> Pod:
+    return replace(pod, node=node, resource_version=pod.resource_version + 10)
+
+
+def test_a_pod_is_told_its_room_is_kept_and_the_nomination_is_met_when_it_is_bound_there() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    assert cluster.tell(pod) == [Steer(pod.uid, pod.key, N, pod.resource_version)]
+    assert cluster.held() == 1000
+
+    pod = cluster.written(pod)
+    assert cluster.ask(pod, N) == [Reason.OK]
+    assert cluster.held() == 1000, "once, not twice"
+    assert cluster.world.bind(pod.uid, pod.key, N, cluster.now).reason is Reason.OK
+    cluster.comes(bound(pod))
+    assert (cluster.met, cluster.missed, cluster.held()) == (1, {}, 0)
+
+
+def test_nobody_else_gets_the_room_of_a_nomination() -> None:
+    cluster = Cluster()
+    cluster.tell(cluster.comes(a_pod("p", cpu="3")))
+    other = cluster.comes(a_pod("other", cpu="2"))
+    assert cluster.ask(other, N, M) == [Reason.HELD_FOR_OTHERS, Reason.OK]
+    third = cluster.comes(a_pod("third", cpu="2"))
+    assert cluster.tell(third, N) == []
+    assert cluster.world.steering.counts.dropped == 1
+
+
+def test_a_nomination_that_nobody_comes_to_expires_and_gives_its_room_back() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    cluster.tell(pod)
+    cluster.written(pod)
+    cluster.after(29)
+    assert cluster.held() == 1000
+    cluster.after(2)
+    assert (cluster.held(), cluster.missed, len(cluster.world.steering)) == (0, {Miss.EXPIRED: 1}, 0)
+
+
+def test_a_search_that_had_begun_before_the_nomination_was_written_was_missed_as_late() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    cluster.tell(pod)
+    assert cluster.ask(pod, N, M) == [Reason.OK, Reason.OK]
+    assert cluster.missed == {Miss.LATE: 1}
+    cluster.apply(SteerEnded(pod.uid, N, True))
+    cluster.comes(bound(pod, M))
+    assert (cluster.met, cluster.missed) == (0, {Miss.LATE: 1})
+
+
+def test_a_search_long_after_it_was_written_means_that_in_tree_filters_refused_the_node() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    cluster.tell(pod)
+    pod = cluster.written(pod)
+    cluster.after(5)
+    cluster.ask(pod, M, N)
+    assert cluster.missed == {Miss.REFUSED_IN_TREE: 1}
+
+
+def test_our_own_filter_may_refuse_what_we_chose() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="2"))
+    cluster.tell(pod)
+    pod = cluster.written(pod)
+    cluster.comes(a_pod("foreign", on=N, cpu="3"))
+    assert cluster.ask(pod, N) == [Reason.NOT_ENOUGH_CPU]
+    assert cluster.missed == {Miss.REFUSED: 1}
+
+
+def test_what_the_api_server_does_not_take_gives_the_room_back_at_once_and_may_be_told_anew() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    for told in (1, 2, 3):
+        assert len(cluster.tell(pod)) == 1
+        cluster.written(pod, written=False)
+        assert (cluster.held(), cluster.missed) == (0, {Miss.UNWRITTEN: told})
+    assert cluster.tell(pod) == [], "something is wrong with it"
+
+
+def test_a_pod_is_told_once() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    cluster.tell(pod)
+    pod = cluster.written(pod)
+    cluster.ask(pod, N, M)
+    cluster.after(60)
+    cluster.comes(replace(pod, nominated_node=None, resource_version=pod.resource_version + 1))
+    assert cluster.tell(pod) == []
+
+
+def test_a_nomination_by_somebody_else_counts_and_ours_is_forgotten() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    cluster.tell(pod)
+    cluster.comes(replace(pod, nominated_node=M, resource_version=pod.resource_version + 1))
+    assert cluster.missed == {Miss.REPLACED: 1}
+    assert cluster.world.steering.node_of(pod.uid) is None
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        replace(a_pod("p"), nominated_node=M),
+        a_pod("p", deleting=True),
+        a_pod("p", on=M),
+    ],
+    ids=["nominated", "leaving", "bound"],
+)
+def test_a_pod_in_whose_place_somebody_has_a_say_is_not_told(pod: Pod) -> None:
+    cluster = Cluster()
+    cluster.comes(pod)
+    assert cluster.tell(pod) == []
+
+
+def test_a_pod_that_kube_scheduler_searches_for_already_is_not_told() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    cluster.ask(pod, N, M)
+    assert cluster.world.steering.searched == {pod.uid}
+    assert cluster.tell(pod) == []
+
+
+def test_a_pod_that_goes_takes_its_nomination_along() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    cluster.tell(pod)
+    cluster.apply(PodGone(pod.uid, pod.key))
+    assert (cluster.held(), cluster.missed, len(cluster.world.steering)) == (0, {Miss.GONE: 1}, 0)
+
+
+def test_whoever_follows_the_world_sees_a_told_pod_where_it_was_told_to_go() -> None:
+    cluster = Cluster()
+    collector = NominatedToo(cluster.world)
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    assert [change.pod for change in collector.rest().pods] == [pod]
+    cluster.tell(pod)
+    assert [change.pod and change.pod.node for change in collector.rest().pods] == [N]
+    cluster.written(pod, written=False)
+    assert [change.pod and change.pod.node for change in collector.rest().pods] == [None]
+    foreign = cluster.comes(replace(a_pod("foreign"), nominated_node=M))
+    assert [(change.uid, change.pod and change.pod.node) for change in collector.rest().pods] == [(foreign.uid, M)]
+
+
+def test_a_pod_behind_our_gate_is_told_first_and_its_gate_goes_with_that() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(replace(a_pod("p", cpu="1"), gates=(GATE,)))
+    cluster.after(0.1)
+    assert not [effect for effect in cluster.effects if isinstance(effect, OpenGate)], "it waits to be told"
+    assert cluster.tell(pod) == [Steer(pod.uid, pod.key, N, pod.resource_version, True)]
+
+
+def test_a_gate_opens_without_a_nomination_where_none_comes_in_time_or_no_node_would_do() -> None:
+    cluster = Cluster(gate_seconds=2.0)
+    late = cluster.comes(replace(a_pod("late", cpu="1"), gates=(GATE,)))
+    unfit = cluster.comes(replace(a_pod("unfit", cpu="9"), gates=(GATE,)))
+    cluster.apply(PodsSteered((), (unfit.uid,)))
+    assert [effect.uid for effect in cluster.after(0.1) if isinstance(effect, OpenGate)] == [unfit.uid]
+    assert [effect.uid for effect in cluster.after(2.0) if isinstance(effect, OpenGate)] == [late.uid]
+
+
+def test_so_many_may_be_told_as_are_not_written_yet_and_kube_scheduler_has_not_come_to() -> None:
+    cluster = Cluster(max_ahead=3)
+    steering, policy = cluster.world.steering, cluster.world.policy.steering
+    pods = [cluster.comes(a_pod(f"p{number}", cpu="100m")) for number in range(4)]
+    assert steering.may_tell(policy, cluster.now) == 3
+    for pod in pods[:3]:
+        cluster.tell(pod)
+    assert steering.may_tell(policy, cluster.now) == 0
+    cluster.ask(cluster.written(pods[0]), N)
+    assert steering.may_tell(policy, cluster.now) == 1
+
+
+def test_small_clusters_are_not_steered() -> None:
+    cluster = Cluster(min_nodes=3)
+    assert cluster.world.steering.may_tell(cluster.world.policy.steering, cluster.now) == 0
+    cluster.apply(NodeSeen(a_node("third")))
+    assert cluster.world.steering.may_tell(cluster.world.policy.steering, cluster.now) > 0
