@@ -73,7 +73,7 @@ class PodLives:
             self._count_over_total(claim.node)
 
     def adopt(self, pod: Pod, node: NodeName, policy: Policy) -> None:
-        """It counts on a node that no bind of ours led to."""
+        """Somebody else bound it, or it is counted anew: by what the API tells of it."""
         let_pass = self._let_pass(pod.uid, node)
         if pod.vertical is not None and not policy.binds:
             self._books.holds.count_everywhere()
