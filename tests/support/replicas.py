@@ -142,8 +142,9 @@ def as_if_begun(world: World, now: Instant) -> World:
     fresh = World(world.policy)
     events: list[Event] = [NodeSeen(node) for node in world.nodes.by_row if node is not None]
     events += [MachineSeen(machine) for machine in world.annotations.machines()]
-    events += [PodSeen(pod) for pod in world.pods]
+    # Before the pods: a target that is seen first is known to have landed only with its next event.
     events += [MigrationSeen(migration) for migration in world.migrating.objects.values()]
+    events += [PodSeen(pod) for pod in world.pods]
     events += [BudgetSeen(budget) for budget in world.budgets]
     for event in (*events, Synced()):
         fresh.apply(event, now)

@@ -11,7 +11,7 @@ import yaml
 
 from slackwater.app import rbac
 from slackwater.app.cli import main
-from slackwater.app.clouds import CloudError, Clouds, KubeApi, open_clouds
+from slackwater.app.clouds import CloudError, Clouds, KubeApi, missing_extra, open_clouds
 from slackwater.app.settings import loads
 from slackwater.edge.cloud.apiserver import NotSent, Unanswered
 from slackwater.edge.kube.client import open_client
@@ -114,11 +114,14 @@ async def test_a_file_that_is_missing_is_named(api: FakeApi, tmp_path: Path) -> 
             pass
 
 
-async def test_a_library_that_is_missing_is_named(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "slackwater.edge.cloud.externalgrpc.client", None)  # as if grpc were not there
-    with pytest.raises(CloudError, match=r"autoscaler\.providers\.externalgrpc: .*slackwater\[externalgrpc\]"):
-        async with clouds_of('autoscaler: {providers: {externalgrpc: {address: "a:1"}}}', api, tmp_path):
-            pass
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = loads(HEADER + 'autoscaler: {enabled: true, providers: {externalgrpc: {address: "a:1"}}}')
+    assert missing_extra(settings) is None
+    monkeypatch.setitem(sys.modules, "grpc", None)  # as if it were not there
+    told = missing_extra(settings) or ""
+    assert told.startswith("autoscaler.providers.externalgrpc: got no module grpc")
+    assert "slackwater[externalgrpc]" in told
+    assert missing_extra(loads(HEADER)) is None, "nobody asks for it"
 
 
 async def test_another_cluster_may_manage(api: FakeApi, tmp_path: Path) -> None:

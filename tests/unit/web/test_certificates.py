@@ -19,6 +19,7 @@ from slackwater.edge.web.certificate_metrics import CertificateCollector
 from slackwater.edge.web.certificates import Certificates, ListenError
 from slackwater.edge.web.direct import Answer, Request, Terms
 from slackwater.edge.web.serving import listen, serve_app, serve_direct
+from slackwater.run.clock import Times
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +92,7 @@ class Running:
 
 @asynccontextmanager
 async def running(pki: Pki, serving: Serving, *, now: float | None = None) -> AsyncIterator[Running]:
-    clock = (lambda: now) if now is not None else (lambda: 0.0)
+    clock = (lambda: now) if now is not None else Times().wall
     certificates = Certificates("test", pki.tls(), unix_seconds=clock, interval_seconds=0.02)
     with listen("test", "127.0.0.1", 0) as sock:
         async with anyio.create_task_group() as group:

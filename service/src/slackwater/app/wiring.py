@@ -94,9 +94,8 @@ class Service:
         self._election = election
         #: None: there is nobody else, and it leads.
         self.reign = None if election is None or election.mode == "none" else Reign(election.leadership)
-        leads: Callable[[], bool] = _always if self.reign is None else self.reign.leads
-        self._leads = leads
-        client = LedApi(client, leads)
+        self._leads: Callable[[], bool] = _always if self.reign is None else self.reign.leads
+        client = LedApi(client, self._leads)
         self._view = SettingsView(as_file(settings))
         kinds = KindInterner()
         self._reflectors = self._kube_feeds(client, kinds, rng)
@@ -110,7 +109,7 @@ class Service:
         self.timeline = Timeline(times.wall)
         self.dashboards = Listeners()
         self.dispatcher = Dispatcher(
-            Telling(writer, self.timeline), self.intake.take, dispatcher_config_of(settings), rng=rng, leads=leads
+            Telling(writer, self.timeline), self.intake.take, dispatcher_config_of(settings), rng=rng, leads=self._leads
         )
         self.desk = Desk(self.world, self.dispatcher.submit_all, times.monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))

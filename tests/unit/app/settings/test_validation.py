@@ -40,8 +40,8 @@ REFUSALS = [
     ),
     (
         "scheduler_name: x",
-        "scheduler_name: got an unknown key, want one of apiVersion, kind, schedulerName, featureGates, listeners, "
-        "extender, nodes, vertical, migration, preemption, steering, autoscaler, kube, audit, recording "
+        "scheduler_name: got an unknown key, want one of apiVersion, kind, schedulerName, featureGates, leaderElection, "
+        "listeners, extender, nodes, vertical, migration, preemption, steering, autoscaler, kube, audit, recording "
         "(did you mean schedulerName?)",
     ),
     (
