@@ -92,8 +92,9 @@ async def test_a_cluster_whose_load_falls_shrinks_and_nobody_is_disturbed_withou
     async with stage.control_plane.session() as watching, followed(watching) as history:
         service = await stage.up(settings_of(ground, drains), kubeconfig=stage.control_plane.kubeconfig("admin"))
         await fill(fallen, history)
-        since, began, grown = history.version, anyio.current_time(), len(history.there["node"])
-        await fall(fallen, history)
+        grown = len(history.there["node"])
+        await fall(fallen, history)  # which no budget holds back
+        since, began = history.version, anyio.current_time()
         calm: list[Judgement] = []
         if drains > 1:
             await a_budget_holds_one_node_up(fallen, history)
@@ -151,11 +152,18 @@ async def some_fresh_drains(history: History) -> list[str]:
 async def a_budget_holds_one_node_up(fallen: Fallen, history: History) -> None:
     """A pod of one draining node gets a budget that allows nothing: the others go on, and so do later ones."""
     await fallen.guard("held", {"held": "yes"}, minAvailable=1)
-    drains = await some_fresh_drains(history)
-    on, free = standing(history), fallen.without_budget
-    node, held = next(
-        (name, pod) for name in drains for pod in on[name] if history.there["pod"][pod]["labels"].get("app") in free
+    free = fallen.without_budget
+
+    async def pods_to_hold() -> tuple[list[str], list[tuple[str, str]]]:
+        drains, on = fresh_drains(history), standing(history)
+        pods = ((name, pod) for name in drains for pod in on.get(name, ()))
+        return drains, [(name, pod) for name, pod in pods if history.there["pod"][pod]["labels"].get("app") in free]
+
+    wanted = "two drains that begin, with a pod that no budget covers on one of them"
+    drains, found = await eventually(
+        pods_to_hold, lambda seen: len(seen[0]) > 1 and bool(seen[1]), within_seconds=120, wanted=wanted, every_seconds=0.1
     )
+    node, held = found[0]
     others = [name for name in drains if name != node]
     await fallen.label(held.partition("/")[2], held="yes")
     before = len(history.there["node"])
