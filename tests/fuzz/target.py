@@ -25,7 +25,7 @@ SETTINGS = {
 def fill(whole: Whole) -> None:
     room = {"cpu": "64", "memory": "256Gi", "pods": "110"}
     for name in ("node-1", "node-2", "node-3"):
-        status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
+        status = {"capacity": room, "allocatable": room}  # ready when its kubelet says so: the last that happens by itself
         whole.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status})
     for number in range(3):
         resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
@@ -39,7 +39,8 @@ async def main() -> None:
     set_up_logs("json")
     async with a_whole_service(SETTINGS) as whole:
         fill(whole)
-        await whole.until(lambda: len(whole.running.world.nodes) == 3 and len(whole.running.world.pods) >= 4)
+        world = whole.running.world
+        await whole.until(lambda: [node.ready for _, node in world.nodes] == [True] * 3 and len(world.pods) >= 4)
         print(json.dumps({name: whole.url(name) for name in LISTENERS}), flush=True)
         await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
 
