@@ -8,7 +8,7 @@ with a hole could not be repeated: where the file reaches its bound, or the thre
 import gzip
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
@@ -122,11 +122,16 @@ class Recording:
             self._finish()
 
 
-def frames_of(path: str) -> Iterator[bytes]:
-    """The frames of a record; one that a killed process left ends with the last whole frame. Raises `RecordError`."""
+def frames_of(path: str, tell_read: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
+    """The frames of a record; one that a killed process left ends with the last whole frame. Raises `RecordError`.
+
+    `tell_read` is told before each frame how many bytes of the file have been read.
+    """
     try:
-        with gzip.open(path, "rb") as file:
-            yield from _frames(file, path)
+        with Path(path).open("rb") as raw, gzip.GzipFile(fileobj=raw) as file:
+            for body in _frames(file, path):
+                tell_read(raw.tell())
+                yield body
     except FileNotFoundError as error:
         raise RecordError(f"{path}: is not there") from error
     except (OSError, zlib.error) as error:

@@ -3,9 +3,15 @@
 import argparse
 import json
 import ssl
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from slackwater.app.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.app.commands.progress import Progress, shown
+
+if TYPE_CHECKING:
+    import httpx
 
 DEFAULT_URL: Final = "http://127.0.0.1:10298"
 #: The state of 150,000 pods is about 100 MB.
@@ -32,14 +38,16 @@ def fetch(path: str, args: argparse.Namespace) -> bytes:
     try:
         # Proxies of the environment are for the world outside, not for a listener on loopback.
         with (
+            shown() as progress,
             httpx.Client(verify=_trust(args), timeout=SILENCE_SECONDS, trust_env=False) as client,
-            client.stream("GET", url) as answer,
+            _asked(client, url, progress) as answer,
         ):
             if answer.status_code != httpx.codes.OK:
                 reason = _said(answer.read())
                 raise CommandFailed([f"{url}: got status {answer.status_code}, want 200: {reason}"], code=ANSWERED_NO)
             for part in answer.iter_bytes():
                 body += part
+                progress.at(answer.num_bytes_downloaded)
                 if len(body) > LARGEST_BODY:
                     raise CommandFailed([f"{url}: got more than {LARGEST_BODY} bytes"], code=ANSWERED_NO)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as err:
@@ -47,6 +55,16 @@ def fetch(path: str, args: argparse.Namespace) -> bytes:
     except httpx.HTTPError as err:
         raise CommandFailed([f"{url}: {str(err) or type(err).__name__}; does the service run?"], code=ANSWERED_NO) from err
     return bytes(body)
+
+
+@contextmanager
+def _asked(client: "httpx.Client", url: str, progress: Progress) -> Iterator["httpx.Response"]:
+    """The answer, before its body is read; the first question to `explain` takes seconds in a large cluster."""
+    progress.step(f"asking {url}")
+    with client.stream("GET", url) as answer:
+        length = answer.headers.get("content-length", "")
+        progress.step(f"reading what {url} answers", total=int(length) if length.isdigit() else None)
+        yield answer
 
 
 def _said(body: bytes) -> str:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from slackwater.app.commands.columns import columns
+from slackwater.app.commands.output import columns
 from slackwater.app.commands.simulating import Answers, add_options, not_judged, tell
 
 if TYPE_CHECKING:

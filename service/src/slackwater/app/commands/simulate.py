@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from slackwater.app.commands.columns import columns
+from slackwater.app.commands.output import columns
 from slackwater.app.commands.scaledown import add_scale_down
 from slackwater.app.commands.scaleup import add_scale_up
 from slackwater.app.commands.simulating import Answers, add_options, not_judged, tell
@@ -70,7 +70,7 @@ def run_placement(args: argparse.Namespace) -> int:
             missing_requests=policy.missing_requests,
         )
 
-    return tell(args, lines, _sequential_table if args.sequential else _table)
+    return tell(args, lines, _sequential_table if args.sequential else _table, each_pod=True)
 
 
 def _sequential_table(lines: Answers) -> Iterator[str]:
