@@ -1,3 +1,6 @@
+// The version of promtool that checks deploy/monitoring. There is no code of ours in this module: the tool below is upstream's own
+// main package. Where Prometheus and the control plane need the same module, the replace block takes the control plane's
+// version, so that what Go compiled for that is used again.
 module slackwater.dev/tests/alerts
 
 go 1.26.0
