@@ -47,7 +47,7 @@ def run_scale_down(args: argparse.Namespace) -> int:
     def plan(cluster: "Cluster", settings: "Settings") -> Answers:
         return [scale_down_answer(cluster, settings, accounting=args.accounting)]
 
-    return tell(args, plan, lambda found: _table(*found))
+    return tell(args, plan, lambda found: _table(*found), "scale-down")
 
 
 def _table(answer: Mapping[str, Any]) -> Iterator[str]:
