@@ -108,6 +108,15 @@ def test_replay_counts_the_bytes_of_the_record(tmp_path: Path) -> None:
     assert "%" in seen
 
 
+def test_the_demo_says_what_it_waits_for_until_it_is_ready() -> None:
+    _, _, seen = ran("demo", "--nodes", "3", "--pods", "5", "--duration", "1s", err=True)
+    before, ready, after = seen.partition("Ready after")
+    assert ready
+    assert "starting the sandbox cluster" in before
+    assert before.rstrip().endswith(GONE)
+    assert "creating" not in after
+
+
 @pytest.fixture
 def terminal() -> Iterator[tuple[int, int]]:
     reader, writer = pty.openpty()

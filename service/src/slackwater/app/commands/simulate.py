@@ -38,7 +38,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "simulate",
         help="say from a file where pods could go, which nodes they need, and which nodes could go",
         description="What-if on a file as `kubectl get nodes,pods,... -A -o json` (or yaml) writes it, or with --live on a "
-        "running service. --suppose says how either is to differ: nodes, pods and groups more, less or otherwise, other settings.",
+        "running service. --suppose says how either is to differ: other nodes, pods, groups or settings.",
     )
     what = parser.add_subparsers(prog="slackwater simulate", metavar="WHAT", required=True)
     placement = what.add_parser(
