@@ -11,7 +11,7 @@ from collections.abc import Callable
 import anyio
 import msgspec
 
-from slackwater.edge.kube.client import ApiPort, Response
+from slackwater.edge.kube.client import ApiPort, Call, Response
 from slackwater.edge.kube.decode import PodDecoder
 from slackwater.edge.kube.drain_writer import DrainWriter
 from slackwater.edge.kube.errors import KubeError, NoAnswer, NotLeading
@@ -64,10 +64,11 @@ class ApiWriter:
     async def _send(
         self, method: str, path: str, body: object, deadline: float, *, content_type: str = "application/json"
     ) -> Response:
-        return await self._client.request(
+        call = Call(
             method,
             path,
             body=None if body is None else msgspec.json.encode(body),
             content_type=content_type,
             timeout_seconds=None if deadline == math.inf else max(deadline - anyio.current_time(), 0.0),
         )
+        return await self._client.send(call)
