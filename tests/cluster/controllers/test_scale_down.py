@@ -5,17 +5,11 @@ more undisturbed, one drain at a time. `make scale-down NODES=300 PODS=6000` run
 """
 
 import os
-import random
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import pytest
 
-from slackwater.app.controlplane.build import Binaries
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.stack import ControlPlane
 from tests.cluster.support.fallen import CPU, WORKLOADS, Fallen, fresh_drains, standing, tight_size
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.judgement import Judgement, judged
@@ -30,30 +24,6 @@ NODES, PODS, *DRAINS = (int(text) for text in os.environ.get("SLACKWATER_TEST_SC
 REMOVALS: Final = 10
 BURST: Final = 200
 _LONGEST: Final = 480 + 5 * NODES + PODS // 2
-
-
-@pytest.fixture
-async def control_plane(
-    anyio_backend: str, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[ControlPlane]:
-    """With the real controller manager: Deployments make their pods anew, budgets are counted."""
-    folder = tmp_path_factory.mktemp("scale-down")
-    async with ControlPlane(binaries, directory=folder / "control-plane", controllers=True) as cp:
-        yield cp
-
-
-@pytest.fixture
-async def ground(control_plane: ControlPlane) -> AsyncIterator[Ground]:
-    async with control_plane.session() as api:
-        ground = Ground(api, "shrinking")
-        await ground.open()
-        yield ground
-
-
-@pytest.fixture
-async def stage(control_plane: ControlPlane, ground: Ground, tmp_path: Path) -> AsyncIterator[Stage]:
-    async with Stage(control_plane, ground, folder=tmp_path, ports=FreePorts(random.Random())) as stage:
-        yield stage
 
 
 def settings_of(ground: Ground, drains: int) -> dict[str, Any]:
