@@ -10,7 +10,7 @@ from typing import Any, Final
 import anyio
 import pytest
 
-from tests.cluster.support.fallen import CPU, WORKLOADS, Fallen, fresh_drains, standing, tight_size
+from tests.cluster.support.fallen import CPU, WORKLOADS, Fallen, fresh_drains, standing, tight_burst
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.judgement import Judgement, judged
 from tests.cluster.support.removals import History, followed
@@ -159,13 +159,13 @@ async def a_budget_holds_one_node_up(fallen: Fallen, history: History) -> None:
 async def a_burst_needs_the_room_of_drains(fallen: Fallen, history: History) -> None:
     """Pods that fit only with the room of nodes that are being drained: these drains end, before any node is bought."""
     drains = await some_fresh_drains(history)
-    cpu = tight_size(history, drains, pods=BURST, per_node=fallen.per_node)
+    pods, cpu = tight_burst(history, drains, about=BURST, per_node=fallen.per_node)
     since = history.version
-    await fallen.burst(BURST, cpu=cpu)
-    await fallen.until_running(history, WORKLOADS * fallen.left + 2 + BURST, within_seconds=120)
+    await fallen.burst(pods, cpu=cpu)
+    await fallen.until_running(history, WORKLOADS * fallen.left + 2 + pods, within_seconds=120)
     found = judged(history, since=since + 1)
     print(
-        f"\n{BURST} pods of {cpu} m in the middle of {len(drains)} drains: {len(found.given_up)} given up, {found.added} added"
+        f"\n{pods} pods of {cpu} m in the middle of {len(drains)} drains: {len(found.given_up)} given up, {found.added} added"
     )
     assert found.below == []
     assert found.given_up
