@@ -239,7 +239,7 @@ class Service:
         return datetime.fromtimestamp(self._times.wall(), UTC)
 
     def _registry(self) -> CollectorRegistry:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # else one more series for each, which nobody reads
+        disable_created_metrics()  # else one more series for each, which nobody reads
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
