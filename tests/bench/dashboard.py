@@ -62,7 +62,7 @@ async def measure(options: Options, tell: Tell) -> Report:
             for measurement in latencies(_subject(lookers), [*chain(*rounds_of)], _P99 if lookers else None)
         ),
         ratios=tuple(
-            ratio_of(f"p99 of filter, {_subject(lookers)} / nobody", _p99s(found[lookers]), _p99s(found[0]))
+            ratio_of(f"p99 of {_subject(lookers)} / nobody looks", _p99s(found[lookers]), _p99s(found[0]))
             for lookers in found
             if lookers
         ),

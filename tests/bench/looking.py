@@ -25,8 +25,10 @@ def main(port: int, count: int) -> None:
         ready, _, _ = select.select([sys.stdin, *looking], [], [], _SILENCE_SECONDS)
         if sys.stdin in ready:
             break
-        for heard in ready:
-            part = heard.recv(_CHUNK)
+        for each in [each for each in looking if each in ready]:
+            part = each.recv(_CHUNK)
+            if not part:
+                sys.exit("a stream ended before it was left")
             for event in ("board", "change"):
                 told[event] += part.count(b"event: %s\n" % event.encode())
     for each in looking:
