@@ -54,6 +54,10 @@ pictures: browser ## Renews the pictures of docs/dashboard.md
 controlplane: $(STAMP) ## Builds the real control plane into the cache
 	$(BIN)/python -m slackwater.app.controlplane
 
+.PHONY: alerts
+alerts: $(STAMP) ## Checks the alert rules, and when each fires, with promtool (built from Go modules: two minutes, once)
+	$(BIN)/python -m pytest tests/alerts
+
 .PHONY: cluster
 cluster: controlplane ## Tests on the real control plane
 	$(BIN)/python -m pytest tests/controlplane tests/helm tests/cluster
@@ -77,7 +81,7 @@ faults: $(STAMP) ## Deterministic simulation with faults, for DURATION; SEED=n p
 .PHONY: chaos
 chaos: controlplane ## A real control plane, piece after piece killed or paused at random, for DURATION (10m unless given); SEED=n
 	SLACKWATER_TEST_CHAOS=$(if $(call given,DURATION),$(DURATION),10m) SLACKWATER_TEST_CHAOS_SEED=$(if $(call given,SEED),$(SEED)) \
-	  $(BIN)/python -m pytest -s tests/cluster/test_chaos.py
+	  $(BIN)/python -m pytest -s tests/cluster/controllers/test_chaos.py
 
 NODES ?= 500
 PODS ?= 20000
@@ -88,7 +92,7 @@ scale-up: controlplane ## From 0 to NODES nodes for PODS pending pods, in batche
 DRAINS ?= 5,1
 .PHONY: scale-down
 scale-down: controlplane ## NODES nodes with PODS pods, the load falls to 30 %: for each of DRAINS at a time, makespan and evictions
-	SLACKWATER_TEST_SCALE_DOWN=$(NODES),$(PODS),$(DRAINS) $(BIN)/python -m pytest -s tests/cluster/test_scale_down.py
+	SLACKWATER_TEST_SCALE_DOWN=$(NODES),$(PODS),$(DRAINS) $(BIN)/python -m pytest -s tests/cluster/controllers/test_scale_down.py
 
 N ?= 10000
 SEED ?= 1

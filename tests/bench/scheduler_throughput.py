@@ -2,33 +2,25 @@
 
 One run is one fresh control plane: nodes and pods are created while no scheduler runs, KWOK makes the nodes ready, the
 extender starts and lists, then the scheduler starts; what is timed is the span from the first bind to the last in the API
-server's audit log. Only KWOK runs beside it, since the status that kubelets write is what an extender's watch has to digest.
+server's audit log.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-import anyio
-
-from slackwater.app.controlplane.component import Component
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import ALONE, EXTENDER_USER, NOTHING, SCHEDULER_USER, Entrant
-from tests.bench.objects import a_node, a_plain_pod
+from tests.bench.contest import a_contest
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
-from tests.bench.procstat import cpu_seconds
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
-from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
+from tests.bench.stage import Stage
 
 NAME: Final = "scheduler-throughput"
 
-_LOOK_EVERY_SECONDS: Final = 0.5
-#: Ten times slower than anything seen.
-_LEAST_PODS_PER_SECOND: Final = 10.0
-_START_SECONDS: Final = 60.0
 _GOAL: Final = Goal(at_least=0.95)
 _BOUNDS: Final = Bounds(
     low=0.4,
@@ -92,20 +84,9 @@ def _ratios(speeds: Mapping[str, list[float]]) -> tuple[Ratio, ...]:
 
 
 async def _run(subject: str, command: ServiceCommand | None, *, nodes: int, pods: int) -> _Run:
-    async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
-        await stage.create(NODES_PATH, (a_node(number) for number in range(nodes)))
-        await stage.until_nodes_ready()
-        await stage.create(PODS_PATH, (a_plain_pod(number) for number in range(pods)))
-        entrant = _entrant(subject, command, stage)
-        pids = {name: stage.control_plane.pid(name) for name in stage.control_plane.running()}
-        extender = None if entrant is None else await stack.enter_async_context(stage.running(entrant.launch))
-        if extender is not None:
-            pids["extender"] = extender.pid
-        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
-        await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
-        pids["kube-scheduler"], before["kube-scheduler"] = stage.control_plane.pid("kube-scheduler"), 0.0
-        log = await _all_bound(stage, extender, pods)
-        spent = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
+    async with a_contest(partial(_entrant, subject, command), nodes=nodes, pods=pods) as contest:
+        await contest.until_bound(pods)
+        log, spent = contest.log, contest.spent()
         _check(subject, log, pods)
         refused = sum(bind.status != 201 for bind in log.binds)
         return _Run(pods_per_second=(pods - 1) / log.span_seconds(), refused=refused, cpu_seconds=spent)
@@ -115,20 +96,6 @@ def _entrant(subject: str, command: ServiceCommand | None, stage: Stage) -> Entr
     if command is not None:
         return contenders.service(stage, command)
     return contenders.decides_nothing(stage) if subject == NOTHING else None
-
-
-async def _all_bound(stage: Stage, extender: Component | None, pods: int) -> BindLog:
-    log = BindLog(stage.control_plane.audit_log)
-    bound = 0
-    with anyio.move_on_after(_START_SECONDS + pods / _LEAST_PODS_PER_SECOND):
-        while True:
-            bound = log.read_on()
-            if bound >= pods:
-                return log
-            if extender is not None:
-                extender.check()
-            await anyio.sleep(_LOOK_EVERY_SECONDS)
-    raise BenchFailed(f"{NAME}: {bound} pods bound in time, want {pods}")
 
 
 def _check(subject: str, log: BindLog, pods: int) -> None:

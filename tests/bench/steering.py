@@ -8,7 +8,6 @@ Time to bind is from the API server's answer to the creation to its answer to th
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -19,15 +18,14 @@ import aiohttp
 import anyio
 import orjson
 
-from slackwater.app.controlplane.component import Component
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import ALONE, EXTENDER_USER, SCHEDULER_USER, Entrant
-from tests.bench.objects import a_node, a_plain_pod
+from tests.bench.contest import Contest, a_contest
+from tests.bench.objects import a_plain_pod
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
-from tests.bench.procstat import cpu_seconds
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
-from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
+from tests.bench.stage import PODS_PATH, Stage
 
 NAME: Final = "steering"
 
@@ -40,9 +38,6 @@ _WAYS: Final[Mapping[str, str]] = {
     "steering": _STEERED,
     "steering, kube-scheduler binds": _STEERED + _UNBOUND,
 }
-_LOOK_EVERY_SECONDS: Final = 0.5
-_START_SECONDS: Final = 60.0
-_LEAST_PODS_PER_SECOND: Final = 10.0
 #: Pods that come over time are for so long; their rate is that of kube-scheduler alone by these factors.
 _ARRIVAL_SECONDS: Final = 10.0
 _RATES: Final = (("below", 0.6), ("above", 1.25))
@@ -62,6 +57,10 @@ class _Contender:
     @property
     def binder(self) -> str:
         return SCHEDULER_USER if self.command is None or _UNBOUND in self.more else EXTENDER_USER
+
+    def entrant(self, stage: Stage) -> Entrant | None:
+        """None: no extender."""
+        return None if self.command is None else contenders.service(stage, self.command, more=self.more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,33 +154,22 @@ def _ratios(runs: Mapping[str, Sequence[_Run]]) -> tuple[Ratio, ...]:
 
 
 async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float | None, quick: bool) -> _Run:
-    async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
-        await stage.create(NODES_PATH, (a_node(number) for number in range(nodes)))
-        await stage.until_nodes_ready()
-        await stage.create(PODS_PATH, (a_plain_pod(number) for number in range(pods)))
-        entrant = None if contender.command is None else contenders.service(stage, contender.command, more=contender.more)
-        pids = {name: stage.control_plane.pid(name) for name in stage.control_plane.running()}
-        extender = None if entrant is None else await stack.enter_async_context(stage.running(entrant.launch))
-        if extender is not None:
-            pids["extender"] = extender.pid
-        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
-        await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
-        pids["kube-scheduler"], before["kube-scheduler"] = stage.control_plane.pid("kube-scheduler"), 0.0
-        log = BindLog(stage.control_plane.audit_log)
-        await _all_bound(log, extender, pods)
-        spent = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
-        speed = (pods - 1) / log.span_seconds()
+    async with a_contest(contender.entrant, nodes=nodes, pods=pods) as contest:
+        log = contest.log
+        await contest.until_bound(pods)
+        spent, speed = contest.spent(), (pods - 1) / log.span_seconds()
         waited: dict[str, Sequence[float]] = {}
         if rate is not None and not quick:
             for part, factor in _RATES:
-                waited[part] = await _arrivals(stage, log, extender, first=len(log.binds) * 2, rate=rate * factor)
+                waited[part] = await _arrivals(contest, first=len(log.binds) * 2, rate=rate * factor)
         _check(contender, log)
-        steered = {} if entrant is None else await _steered(stage, entrant)
+        steered = {} if contest.entrant is None else await _steered(contest.entrant)
         return _Run(pods_per_second=speed, cpu_seconds=spent, steered=steered, bind_seconds=waited)
 
 
-async def _arrivals(stage: Stage, log: BindLog, extender: Component | None, *, first: int, rate: float) -> list[float]:
+async def _arrivals(contest: Contest, *, first: int, rate: float) -> list[float]:
     """Pods created at a fixed rate; how long each waited for its bind, in seconds."""
+    stage, log = contest.stage, contest.log
     made: dict[str, datetime] = {}
     total = int(rate * _ARRIVAL_SECONDS)
     numbers = count()
@@ -203,24 +191,11 @@ async def _arrivals(stage: Stage, log: BindLog, extender: Component | None, *, f
     async with anyio.create_task_group() as group:
         for _ in range(_CREATORS):
             group.start_soon(create)
-    await _all_bound(log, extender, before + total)
+    await contest.until_bound(before + total)
     return [(bind.ended_at - made[bind.pod]).total_seconds() for bind in log.binds if bind.status == 201 and bind.pod in made]
 
 
-async def _all_bound(log: BindLog, extender: Component | None, pods: int) -> None:
-    bound = 0
-    with anyio.move_on_after(_START_SECONDS + pods / _LEAST_PODS_PER_SECOND):
-        while True:
-            bound = log.read_on()
-            if bound >= pods:
-                return
-            if extender is not None:
-                extender.check()
-            await anyio.sleep(_LOOK_EVERY_SECONDS)
-    raise BenchFailed(f"{NAME}: {bound} pods bound in time, want {pods}")
-
-
-async def _steered(stage: Stage, entrant: Entrant) -> dict[str, float]:
+async def _steered(entrant: Entrant) -> dict[str, float]:
     """What the service counts of its nominations, by what became of them."""
     async with aiohttp.ClientSession() as session, session.get(f"{entrant.launch.url}/metrics") as answer:
         text = await answer.text()

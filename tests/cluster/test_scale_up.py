@@ -4,7 +4,6 @@
 """
 
 import os
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -96,10 +95,7 @@ async def test_pods_without_any_node_get_just_the_nodes_they_need_in_batches(
     await ground.make_pods(
         a_pod(f"p-{number}", cpu=f"{_CPU // PER_NODE}m", memory=f"{_MEMORY // PER_NODE // 2}Mi") for number in range(PODS)
     )
-    # The autoscaler finds all of them called unschedulable: else it grows as fast as kube-scheduler tries them, and never
-    # comes to its limit.
     service = await stage.up()
-    await until_refused(service, PODS, within_seconds=within_seconds)
     await service.kill()
     service.write_config(settings)
     async with control_plane.session() as api, watched(own := Ground(api, ground.name), partial(of_kwok, own, group)) as growth:
@@ -171,17 +167,6 @@ async def keep_settling(controller: MachineController) -> None:
     while True:
         await controller.settle()
         await anyio.sleep(0.5)
-
-
-async def until_refused(service: SlackwaterProcess, count: int, *, within_seconds: float) -> None:
-    """Waits until kube-scheduler has said of so many pods that they fit nowhere, and the service has seen it."""
-
-    async def refused() -> int:
-        with suppress(TimeoutError):
-            return sum(pod["message"] is not None for pod in (await service.dumpstate())["pending"])
-        return 0
-
-    await eventually(refused, lambda n: n == count, within_seconds=within_seconds, wanted="all refused", every_seconds=2)
 
 
 async def until_running(ground: Ground, count: int, *, within_seconds: float) -> None:

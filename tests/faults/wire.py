@@ -5,14 +5,15 @@ still runs of it waits in vain.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
+from dataclasses import replace
 from random import Random
 from typing import Final
 
 import anyio
 
-from slackwater.app.embedded import EmbeddedApi
-from slackwater.edge.kube.client import Params, Pool, Response
+from slackwater.app.embedded import EmbeddedApi, answered_by
+from slackwater.edge.kube.client import Call, Params, Response
 from slackwater.edge.kube.errors import NoAnswer, Refused, Unreachable
 from slackwater.edge.sandbox.agenda import Agenda
 from slackwater.edge.sandbox.faults import Fault
@@ -20,7 +21,6 @@ from slackwater.edge.sandbox.server import ApiServer
 from tests.faults.promises import SentBinds
 from tests.faults.weather import Sky
 
-_NO_PARAMS: Final[Params] = {}
 #: A write that was on its way when its connection broke is over by then: what the service relies on for binds (10 s).
 _LATEST_SECONDS: Final = 9.0
 _REFUSALS: Final = ((429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable"), (504, "Timeout"))
@@ -50,30 +50,18 @@ class Wire:
         """The body as it leaves the service."""
         return body
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        timeout_seconds: float | None,
-        params: Params = _NO_PARAMS,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        pool: Pool = "calls",
-    ) -> Response:
+    async def send(self, call: Call) -> Response:
         def carry_out() -> Response:
-            told = self._about(method, path, body)
-            answer = self._server.request(method, path, params=params, body=self.sent(body), content_type=content_type)
+            told = self._about(call.method, call.path, call.body)
+            answer = answered_by(self._server, replace(call, body=self.sent(call.body)))
             told(answer.status)
-            return Response(answer.status, answer.body, answer.headers)
+            return answer
 
-        if timeout_seconds is None:
-            return await self._pass(method, carry_out)
         try:
-            with anyio.fail_after(timeout_seconds):
-                return await self._pass(method, carry_out)
+            with nullcontext() if call.timeout_seconds is None else anyio.fail_after(call.timeout_seconds):
+                return await self._pass(call.method, carry_out)
         except TimeoutError as error:
-            raise NoAnswer(f"{method} {path}: no answer in time", timed_out=True) from error
+            raise NoAnswer(f"{call}: no answer in time", timed_out=True) from error
 
     async def _pass(self, method: str, carry_out: Callable[[], Response]) -> Response:
         weather, chance = self._sky.now, self._rng.random
@@ -116,9 +104,7 @@ class Wire:
         if self.dead:
             await anyio.sleep_forever()
 
-    async def stream(
-        self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float
-    ) -> AsyncGenerator[list[bytes], None]:
+    async def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
         await self._travel()
         if self._dark() or self._rng.random() < self._sky.now.lost_before:
             raise Unreachable(f"watch {path}: connection refused")

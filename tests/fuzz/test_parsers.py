@@ -47,7 +47,6 @@ from slackwater.world.policy import Policy
 from slackwater.world.record.recorded import RecordedWorld
 from slackwater.world.record.replayed import BadRecord, Replay
 from slackwater_protocol import durations, units
-from tests.fuzz.mangled import DEEP, mangled, mangled_bytes, spoiled, with_changes
 from tests.fuzz.objects import (
     AGENT,
     BINDING,
@@ -64,6 +63,7 @@ from tests.fuzz.objects import (
 )
 from tests.fuzz.sizes import tried
 from tests.support.builders import a_node, a_pod
+from tests.support.mangled import DEEP, mangled, mangled_bytes, spoiled, with_changes
 
 PODS = PodDecoder(KindInterner())
 

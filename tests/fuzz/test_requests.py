@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fuzz.mangled import DEEP, mangled_bytes, spoiled
 from tests.fuzz.objects import AGENT, NODE, POD
 from tests.fuzz.running import Target
 from tests.fuzz.sizes import tried
+from tests.support.mangled import DEEP, mangled_bytes, spoiled
 
 RECORDED = sorted(Path("openapi/examples").glob("*-*.request.json"))
 METHODS = ["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "BREW"]

@@ -2,54 +2,23 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from slackwater.ledger.ledger import NodePolicy
-from slackwater.model.effects import Effect, ReadPod
-from slackwater.model.events import NodeSeen, PodGone, PodRead, PodSeen, Synced, Ticked
-from slackwater.model.ids import Instant, NodeName
+from slackwater.model.effects import ReadPod
+from slackwater.model.events import PodGone, PodRead
+from slackwater.model.ids import NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.particulars import ClaimMount, Particulars
 from slackwater.model.reasons import Reason
-from slackwater.world.invariants import violations
 from slackwater.world.policy import Policy
-from slackwater.world.world import World
-from tests.support.builders import a_node, a_pod, a_vertical, amounts
-
-N, M = NodeName("n"), NodeName("m")
+from tests.support.builders import a_pod, a_vertical, amounts
+from tests.support.small_world import M, N, SmallWorld
 
 
-class Cluster:
-    """A world with two nodes of 4 CPUs and 16 GiB, and its clock."""
+class Cluster(SmallWorld):
+    """kube-scheduler binds by itself."""
 
     def __init__(self) -> None:
-        self.world = World(Policy(binds=False, nodes=NodePolicy()))
-        self.now = Instant(1000.0)
-        for name in (N, M):
-            self.apply(NodeSeen(a_node(name)))
-        self.apply(Synced())
-
-    def apply(self, event: object) -> list[Effect]:
-        effects = self.world.apply(event, self.now)  # type: ignore[arg-type]
-        assert violations(self.world) == []
-        return effects
-
-    def comes(self, pod: Pod) -> Pod:
-        self.apply(PodSeen(pod))
-        return pod
-
-    def ask(self, pod: Pod, *nodes: NodeName) -> list[int]:
-        rows = np.array([self.world.nodes.row_of[node] for node in nodes], np.intp)
-        codes: list[int] = self.world.filter(pod, rows, self.now).tolist()
-        assert violations(self.world) == []
-        return codes
-
-    def after(self, seconds: float) -> list[Effect]:
-        self.now = Instant(self.now + seconds)
-        return self.apply(Ticked())
-
-    def held(self, node: NodeName = N) -> int:
-        return int(self.world.ledger.columns.held[0, self.world.nodes.row_of[node]])
+        super().__init__(Policy(binds=False, nodes=NodePolicy()))
 
     def reserved(self, node: NodeName = N) -> int:
         return int(self.world.ledger.columns.reserved[0, self.world.nodes.row_of[node]])

@@ -1,49 +1,29 @@
 """Nominations ahead of kube-scheduler's search: the room is kept, and a miss is counted by its reason and harms nobody."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from slackwater.decide.steering.pace import PacePolicy
 from slackwater.model.effects import Effect, OpenGate, Steer
-from slackwater.model.events import NodeSeen, Pick, PodGone, PodSeen, PodsSteered, SteerEnded, Synced, Ticked
-from slackwater.model.ids import Instant, NodeName
+from slackwater.model.events import NodeSeen, Pick, PodGone, PodsSteered, SteerEnded
+from slackwater.model.ids import NodeName
 from slackwater.model.misses import Miss
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.world.changes import NominatedToo
-from slackwater.world.invariants import violations
 from slackwater.world.policy import Policy, SteeringPolicy
-from slackwater.world.world import World
 from slackwater_protocol.names import GATE
 from tests.support.builders import a_node, a_pod
+from tests.support.small_world import M, N, SmallWorld
 
-N, M = NodeName("n"), NodeName("m")
 
-
-class Cluster:
-    """A world with two nodes of 4 CPUs, and its clock."""
+class Cluster(SmallWorld):
+    """Pods are told where to go."""
 
     def __init__(self, **steering: object) -> None:
         policy = SteeringPolicy(enabled=True, hold_seconds=30.0, pace=PacePolicy(), **steering)  # type: ignore[arg-type]
-        self.world = World(Policy(steering=policy))
-        self.now = Instant(1000.0)
-        self.effects: list[Effect] = []
-        for name in (N, M):
-            self.apply(NodeSeen(a_node(name)))
-        self.apply(Synced())
-
-    def apply(self, event: object) -> list[Effect]:
-        effects = self.world.apply(event, self.now)  # type: ignore[arg-type]
-        self.effects += effects
-        assert violations(self.world) == []
-        return effects
-
-    def comes(self, pod: Pod) -> Pod:
-        self.apply(PodSeen(pod))
-        return pod
+        super().__init__(Policy(steering=policy))
 
     def tell(self, pod: Pod, node: NodeName = N) -> list[Effect]:
         return self.apply(PodsSteered((Pick(pod.uid, node),)))
@@ -52,19 +32,6 @@ class Cluster:
         """The API server has the nomination, and the watch shows it."""
         self.apply(SteerEnded(pod.uid, node, written))
         return self.comes(replace(pod, nominated_node=node, resource_version=pod.resource_version + 1)) if written else pod
-
-    def ask(self, pod: Pod, *nodes: NodeName) -> Sequence[int]:
-        rows = np.array([self.world.nodes.row_of[node] for node in nodes], np.intp)
-        codes: Sequence[int] = self.world.filter(pod, rows, self.now).tolist()
-        assert violations(self.world) == []
-        return codes
-
-    def after(self, seconds: float) -> list[Effect]:
-        self.now = Instant(self.now + seconds)
-        return self.apply(Ticked())
-
-    def held(self, node: NodeName = N) -> int:
-        return int(self.world.ledger.columns.held[0, self.world.nodes.row_of[node]])
 
     @property
     def missed(self) -> dict[Miss, int]:

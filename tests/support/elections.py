@@ -1,6 +1,6 @@
 """Replicas that want to lead, on virtual time: a Lease of the sandbox, and a way to it that can be stopped."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from random import Random
@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 
 from slackwater.app.embedded import EmbeddedApi
-from slackwater.edge.kube.client import Params, Pool, Response
+from slackwater.edge.kube.client import Call, Params, Response
 from slackwater.edge.kube.errors import NoAnswer
 from slackwater.edge.kube.lease import ApiLease
 from slackwater.edge.sandbox.server import ApiServer
@@ -20,7 +20,6 @@ from slackwater.run.leading.leadership import Leadership
 from slackwater.run.leading.lease import Lease
 
 EPOCH: Final = 1.8e9
-_NO_PARAMS: Final[Params] = {}
 CONFIG: Final = HoldingConfig(lease_seconds=15, renew_seconds=10.0, retry_seconds=2.0)
 
 
@@ -33,7 +32,7 @@ class StoppableApi:
         self._delay = delay_seconds
         self._goes = anyio.Event()
         self._goes.set()
-        self._held: list[Callable[[], Awaitable[Response]]] = []
+        self._held: list[Call] = []
         self.late: list[tuple[str, str, int]] = []
 
     @property
@@ -47,47 +46,25 @@ class StoppableApi:
     async def go_on(self) -> None:
         """As SIGCONT: first leaves what was in the middle of it."""
         held, self._held = self._held, []
-        for send in held:
-            await send()
+        for call in held:
+            answer = await self._api.send(call)
+            self.late.append((call.method, call.path, answer.status))
         self._goes.set()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        timeout_seconds: float | None,
-        params: Params = _NO_PARAMS,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        pool: Pool = "calls",
-    ) -> Response:
-        async def send() -> Response:
-            return await self._api.request(
-                method, path, timeout_seconds=timeout_seconds, params=params, body=body, content_type=content_type, pool=pool
-            )
-
-        if self.stopped and method != "GET":
-
-            async def late() -> Response:
-                answer = await send()
-                self.late.append((method, path, answer.status))
-                return answer
-
-            self._held.append(late)
+    async def send(self, call: Call) -> Response:
+        if self.stopped and call.method != "GET":
+            self._held.append(call)
         try:
-            with nullcontext() if timeout_seconds is None else anyio.fail_after(timeout_seconds):
-                if self.stopped and method != "GET":
+            with nullcontext() if call.timeout_seconds is None else anyio.fail_after(call.timeout_seconds):
+                if self.stopped and call.method != "GET":
                     await anyio.sleep_forever()
                 await self._goes.wait()
                 await anyio.sleep(self._delay)
-                return await send()
+                return await self._api.send(call)
         except TimeoutError as error:
-            raise NoAnswer(f"{method} {path}: no answer in time", timed_out=True) from error
+            raise NoAnswer(f"{call}: no answer in time", timed_out=True) from error
 
-    async def stream(
-        self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float
-    ) -> AsyncGenerator[list[bytes], None]:
+    async def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
         async with aclosing(self._api.stream(path, params=params, silence_seconds=silence_seconds)) as arriving:
             async for lines in arriving:
                 await self._goes.wait()

@@ -127,15 +127,19 @@ def fresh_drains(history: History) -> list[str]:
     return [name for name, at in begun.items() if now - at < _FRESH_SECONDS and on.get(name)]
 
 
-def tight_size(history: History, drains: list[str], *, pods: int, per_node: int) -> int:
-    """CPU of each of so many pods that the nodes that stay have no room for all of them, but have with the given drains."""
+def tight_burst(history: History, drains: list[str], *, about: int, per_node: int) -> tuple[int, int]:
+    """How many pods, about so many, and CPU of each: the nodes that stay have no room for all of them, but have with the given
+    drains. Of all sizes the one with which most of them need the drains."""
     slot = CPU // per_node
     on, nodes = standing(history), history.there["node"]
     staying = [CPU - slot * len(on[name]) for name, node in nodes.items() if not node["tainted"] and node["ready"]]
     leaving = [CPU - slot * len(on[name]) for name in drains]
-
-    def margins(cpu: int) -> int:
-        stay = sum(room // cpu for room in staying)
-        return min(pods - stay, stay + sum(room // cpu for room in leaving) - pods)
-
-    return max(range(100, CPU, 50), key=margins)
+    found: list[tuple[int, int, int]] = []
+    for cpu in range(100, CPU, 50):
+        stay, leave = (sum(room // cpu for room in rooms) for rooms in (staying, leaving))
+        pods = stay + leave - leave // 4
+        if leave and abs(pods - about) <= about // 4:
+            found.append((leave, pods, cpu))
+    assert found, f"of no size do about {about} pods need the room of {drains}"
+    _, pods, cpu = max(found)
+    return pods, cpu

@@ -93,9 +93,11 @@ async def watched(ground: Ground, count: Count) -> AsyncIterator[Growth]:
 
 async def of_kwok(ground: Ground, group: str) -> tuple[int, int]:
     """Of a kwok group."""
-    # The record first: a machine that comes up meanwhile is then seen twice, and counts once by its name.
-    waiting = await _on_record(ground, group)
+    # What was on its way both before and after the list of nodes was on its way when that was made; one that failed meanwhile
+    # and the one that takes its place were not, both at once.
+    before = await _on_record(ground, group)
     nodes = [node for node in await ground.nodes() if node["metadata"]["labels"].get(_LABEL) == group]
+    waiting = before & await _on_record(ground, group)
     ready = {node["metadata"]["name"] for node in nodes if is_ready(node)}
     unready = {node["metadata"]["name"] for node in nodes} - ready
     return len(ready), len((waiting - ready) | unready)

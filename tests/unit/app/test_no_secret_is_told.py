@@ -21,7 +21,7 @@ import pytest
 
 from slackwater.app.commands.logs import LogFormat, set_up_logs
 from slackwater.edge.kube.access import load_access
-from slackwater.edge.kube.client import open_client
+from slackwater.edge.kube.client import Call, open_client
 from slackwater.edge.kube.errors import KubeConfigError, Unreachable
 from slackwater.model.ids import PodKey
 from tests.support.agents import a_request
@@ -268,5 +268,5 @@ async def test_an_api_server_that_is_not_there_is_told_of_without_the_token(tmp_
     set_up_logs("json", stream=log, level=logging.DEBUG)
     async with open_client(kubeconfig=str(path)) as client:
         with pytest.raises(Unreachable) as failed:
-            await client.request("GET", "/version", timeout_seconds=5)
+            await client.send(Call("GET", "/version", timeout_seconds=5))
     assert MARK not in str(failed.value) + repr(failed.value) + log.getvalue()

@@ -16,7 +16,7 @@ import yaml
 
 from slackwater.app.commands.asking import fetch
 from slackwater.app.commands.failure import CommandFailed
-from slackwater.edge.kube.client import open_client
+from slackwater.edge.kube.client import Call, open_client
 from slackwater.edge.kube.errors import Unreachable
 from slackwater.edge.web.certificates import Certificates
 from slackwater.edge.web.serving import listen, serve_app
@@ -79,7 +79,7 @@ async def by_kubeconfig(url: str, held: dict[str, str | None], pki: Pki, _client
     path.write_text(yaml.safe_dump(config))
     try:
         async with open_client(kubeconfig=str(path)) as client:
-            return (await client.request("GET", "/version", timeout_seconds=20)).body.decode()
+            return (await client.send(Call("GET", "/version", timeout_seconds=20))).body.decode()
     except Exception as error:
         return f"refused: {error}"
 
@@ -138,4 +138,4 @@ async def test_a_server_that_cannot_be_trusted_counts_as_not_reached(tmp_path: P
         await by_kubeconfig(url, files(pki, pki.client("someone")), pki, None)
         async with open_client(kubeconfig=str(path)) as client:
             with pytest.raises(Unreachable):
-                await client.request("POST", "/", timeout_seconds=20, body=b"{}")
+                await client.send(Call("POST", "/", timeout_seconds=20, body=b"{}"))

@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from slackwater.edge.kube.access import load_access
-from slackwater.edge.kube.client import open_client
+from slackwater.edge.kube.client import Call, open_client
 from slackwater.edge.kube.errors import KubeConfigError, Refused, Unreachable
 from tests.support.fakeapi import FakeApi, fake_api, write_kubeconfig
 
@@ -23,7 +23,7 @@ VERSION = "/version"
 
 async def status_of(kubeconfig: str | None) -> int:
     async with open_client(kubeconfig=kubeconfig) as client:
-        return (await client.request("GET", VERSION, timeout_seconds=5)).status
+        return (await client.send(Call("GET", VERSION, timeout_seconds=5))).status
 
 
 async def refusal(kubeconfig: str | None, context: str | None = None) -> str:
@@ -92,10 +92,10 @@ async def test_a_token_file_that_changed_is_read_again_after_a_401(tmp_path: Pat
     api.token = "Bearer one"
     path = write_kubeconfig(tmp_path / "config", api.url, user={"tokenFile": str(token)})
     async with open_client(kubeconfig=path) as client:
-        assert (await client.request("GET", VERSION, timeout_seconds=5)).status == 404
+        assert (await client.send(Call("GET", VERSION, timeout_seconds=5))).status == 404
         token.write_text("two\n")
         api.token = "Bearer two"
-        assert (await client.request("GET", VERSION, timeout_seconds=5)).status == 404
+        assert (await client.send(Call("GET", VERSION, timeout_seconds=5))).status == 404
         assert [asked.headers["Authorization"] for asked in api.asked] == ["Bearer one", "Bearer one", "Bearer two"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.edge.kube.client import KubeClient, open_client
+from slackwater.edge.kube.client import Call, KubeClient, open_client
 from slackwater.edge.kube.errors import KubeError, NoAnswer, Refused, Unreachable
 from tests.support.fakeapi import FakeApi, Reply, status, write_kubeconfig
 
@@ -19,13 +19,13 @@ WATCH = {"watch": "1", "resourceVersion": "1", "timeoutSeconds": "60"}
 
 async def failure(client: KubeClient, *, seconds: float = 5.0) -> KubeError:
     with pytest.raises(KubeError) as caught:
-        await client.request("POST", "/things", body=b"{}", timeout_seconds=seconds)
+        await client.send(Call("POST", "/things", body=b"{}", timeout_seconds=seconds))
     return caught.value
 
 
 async def test_a_request_goes_out_as_it_was_asked_for(api: FakeApi, client: KubeClient) -> None:
     api.reply("PATCH", "/things/a b", Reply(status=202, body=b"made", headers={"X-Kept": "yes"}))
-    answer = await client.request(
+    call = Call(
         "PATCH",
         "/things/a%20b",
         params={"fieldManager": "us & them"},
@@ -33,6 +33,7 @@ async def test_a_request_goes_out_as_it_was_asked_for(api: FakeApi, client: Kube
         content_type="application/merge-patch+json",
         timeout_seconds=5,
     )
+    answer = await client.send(call)
     assert (answer.status, answer.body, answer.headers["x-kept"]) == (202, b"made", "yes")
     [asked] = api.asked
     assert (asked.path, asked.query, asked.body) == ("/things/a b", {"fieldManager": "us & them"}, b'{"x":1}')
@@ -44,12 +45,12 @@ async def test_a_request_goes_out_as_it_was_asked_for(api: FakeApi, client: Kube
 
 async def test_a_body_that_is_compressed_all_the_same_is_decoded(api: FakeApi, client: KubeClient) -> None:
     api.reply("GET", "/things", Reply(body=gzip.compress(b"plain"), headers={"Content-Encoding": "gzip"}))
-    assert (await client.request("GET", "/things", timeout_seconds=5)).body == b"plain"
+    assert (await client.send(Call("GET", "/things", timeout_seconds=5))).body == b"plain"
 
 
 async def test_a_redirect_is_not_followed_with_our_credentials(api: FakeApi, client: KubeClient) -> None:
     api.reply("GET", "/things", Reply(status=307, headers={"Location": "http://127.0.0.1:1/"}))
-    assert (await client.request("GET", "/things", timeout_seconds=5)).status == 307
+    assert (await client.send(Call("GET", "/things", timeout_seconds=5))).status == 307
 
 
 async def test_without_a_server_nothing_was_sent(api: FakeApi, client: KubeClient) -> None:
@@ -79,7 +80,7 @@ async def test_waiting_in_vain_for_a_connection_of_the_pool_has_sent_nothing(api
     async with open_client(kubeconfig=write_kubeconfig(tmp_path / "config", api.url), max_calls=1) as client:
 
         async def hang() -> None:
-            await client.request("GET", "/slow", timeout_seconds=60)
+            await client.send(Call("GET", "/slow", timeout_seconds=60))
 
         async with anyio.create_task_group() as group:
             group.start_soon(hang)
@@ -102,7 +103,7 @@ async def test_watches_never_take_a_connection_from_a_call(api: FakeApi, tmp_pat
             for _ in range(5):
                 group.start_soon(watch)
             await api.was_asked(3)
-            assert (await client.request("GET", "/things", timeout_seconds=5)).status == 200
+            assert (await client.send(Call("GET", "/things", timeout_seconds=5))).status == 200
             group.cancel_scope.cancel()
 
 

@@ -24,7 +24,7 @@ from slackwater.edge.cloud.configured import ConfiguredProvider, Entry
 from slackwater.edge.cloud.kwok.fates import Weather
 from slackwater.edge.cloud.kwok.nodes import KwokGroup
 from slackwater.edge.cloud.kwok.provider import KwokProvider
-from slackwater.edge.kube.client import ApiPort, open_client
+from slackwater.edge.kube.client import ApiPort, Call, open_client
 from slackwater.edge.kube.decode import NodeDecoder
 from slackwater.edge.kube.errors import KubeConfigError, NoAnswer, NotLeading, Unreachable
 from slackwater.edge.kube.led import LedApi
@@ -66,10 +66,9 @@ class KubeApi:
         content_type: str = "application/json",
     ) -> Answer:
         raw = None if body is None else msgspec.json.encode(body)
+        call = Call(method, path, timeout_seconds=None, params=params, body=raw, content_type=content_type)
         try:
-            answer = await self._client.request(
-                method, path, timeout_seconds=None, params=params, body=raw, content_type=content_type
-            )
+            answer = await self._client.send(call)
         except NoAnswer as error:
             raise Unanswered(str(error)) from error
         except (Unreachable, KubeConfigError, NotLeading) as error:

@@ -9,14 +9,13 @@ from typing import Final
 
 import anyio.lowlevel
 
-from slackwater.edge.kube.client import Params, Pool, Response
+from slackwater.edge.kube.client import Call, Params, Response
 from slackwater.edge.kube.errors import refused
 from slackwater.edge.sandbox.extending import Ask
 from slackwater.edge.sandbox.faults import Fault
 from slackwater.edge.sandbox.server import ApiServer
 from slackwater.edge.web.direct import Answer, Application, Request
 
-_NO_PARAMS: Final[Params] = {}
 _EXTENDER: Final = "/scheduler/"
 
 
@@ -26,24 +25,11 @@ class EmbeddedApi:
     def __init__(self, server: ApiServer) -> None:
         self._server = server
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        timeout_seconds: float | None,
-        params: Params = _NO_PARAMS,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        pool: Pool = "calls",
-    ) -> Response:
+    async def send(self, call: Call) -> Response:
         await anyio.lowlevel.checkpoint()
-        answer = self._server.request(method, path, params=params, body=body, content_type=content_type)
-        return Response(answer.status, answer.body, answer.headers)
+        return answered_by(self._server, call)
 
-    async def stream(
-        self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float
-    ) -> AsyncGenerator[list[bytes], None]:
+    async def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
         try:
             async with aclosing(self._server.watch(path, params=params)) as arriving:
                 async for lines in arriving:
@@ -51,6 +37,12 @@ class EmbeddedApi:
         except Fault as fault:
             answer = fault.answer()
             raise refused(f"watch {path}", answer.status, answer.body, answer.headers) from fault
+
+
+def answered_by(server: ApiServer, call: Call) -> Response:
+    """At once."""
+    answer = server.request(call.method, call.path, params=call.params, body=call.body, content_type=call.content_type)
+    return Response(answer.status, answer.body, answer.headers)
 
 
 async def answered(application: Application, request: Request) -> Answer:

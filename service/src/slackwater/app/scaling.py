@@ -23,7 +23,7 @@ from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPrior
 from slackwater.edge.kube.arrivals import ArrivalsStore
 from slackwater.edge.kube.askers import askers
 from slackwater.edge.kube.buffer_status import BufferStatusWriter
-from slackwater.edge.kube.client import ApiPort
+from slackwater.edge.kube.client import ApiPort, Call
 from slackwater.edge.kube.config_maps import ConfigMapWriter
 from slackwater.edge.kube.errors import KubeError
 from slackwater.edge.kube.priorities import CONFIG_MAP, decode_priorities
@@ -253,7 +253,7 @@ class Scaling:
             return ()
         path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/{CONFIG_MAP}"
         try:
-            answer = await self._client.request("GET", path, timeout_seconds=_READ_SECONDS)
+            answer = await self._client.send(Call("GET", path, timeout_seconds=_READ_SECONDS))
             if answer.status == _NOT_FOUND:
                 self._priorities = NO_PRIORITIES
                 return (f"ConfigMap {CONFIG_MAP} is not there: expander priority leaves the choice to the others",)

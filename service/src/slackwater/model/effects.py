@@ -199,7 +199,8 @@ class Evict:
     force: bool = False
 
 
-PreemptionEffect = WritePreempting | DeleteVictim
+#: What is written to a pod on its way to a node.
+PlacingEffect = Bind | Touch | OpenGate | Nominate | Steer | ReadPod | WritePreempting
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
 DrainEffect = MarkNode | UnmarkNode | Evict
-Effect = Bind | Touch | OpenGate | Nominate | Steer | ReadPod | Announce | VerticalEffect | PreemptionEffect | DrainEffect
+Effect = PlacingEffect | DeleteVictim | Announce | VerticalEffect | DrainEffect

@@ -331,22 +331,11 @@ VerticalEvent = (
     | MigrationDeleteEnded
 )
 
-OtherEvent = (
-    NodeSeen
-    | NodeGone
-    | PodSeen
-    | PodRead
-    | PodGone
-    | BudgetSeen
-    | BudgetGone
-    | BindEnded
-    | TouchLost
-    | Ticked
-    | Watched
-    | TakenOver
-    | Synced
-    | VerticalEvent
-)
+PodEvent = PodSeen | PodRead | PodGone | BindEnded | TouchLost
+GroundEvent = NodeSeen | NodeGone | BudgetSeen | BudgetGone
+#: Something has become true of our own watching or leading.
+MomentEvent = Ticked | Watched | TakenOver | Synced
+OtherEvent = PodEvent | GroundEvent | MomentEvent | VerticalEvent
 Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent | SteeringEvent
 #: What feeds give out; the world takes the first kind.
 FeedEvent = Event | SurroundingEvent

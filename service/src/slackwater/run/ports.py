@@ -11,7 +11,7 @@ from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, 
 from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 
-Listed = TypeVar("Listed", covariant=True)  # noqa: PLC0105  # frozen
+Listed_co = TypeVar("Listed_co", covariant=True)
 
 ProviderErrorKind = InstanceErrorKind | Literal["conflict", "limit", "gone", "unknown"]
 
@@ -196,12 +196,12 @@ class TruthUnknown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Generic[Listed]):
+class Listing(Generic[Listed_co]):
     """A part of a list: `version` is that of the whole list; `unreadable` are UID and name of objects that cannot be
     read."""
 
     version: int
-    objects: Sequence[Listed]
+    objects: Sequence[Listed_co]
     unreadable: Sequence[tuple[str, str]] = ()
 
 

@@ -137,28 +137,29 @@ def _decision(kind: str, note: _Note) -> Decision:
     return Decision(number=number, at=at, kind=kind, about=about, name=name, text=text, verdict=outcome.verdict)
 
 
-def _text(effect: Effect) -> str:  # noqa: PLR0911  # one case for each kind
+def _text(effect: Effect) -> str:
     match effect:
         case Bind() | Nominate() | Steer():
-            return f"to {effect.node}"
+            text = f"to {effect.node}"
         case OpenGate():
-            return effect.why
+            text = effect.why
         case WritePermit():
-            return _permit(effect.text)
+            text = _permit(effect.text)
         case Resize():
-            return f"{effect.container} to {_amounts(effect.to)}"
+            text = f"{effect.container} to {_amounts(effect.to)}"
         case CreateMigration():
-            return f"{effect.machine} to {effect.landing}"
+            text = f"{effect.machine} to {effect.landing}"
         case DeleteVictim():
-            return f"makes way for {effect.preemptor}"
+            text = f"makes way for {effect.preemptor}"
         case Evict():
-            return f"from {effect.node}"
+            text = f"from {effect.node}"
         case MarkNode():
-            return f"taint {effect.taint.key}"
+            text = f"taint {effect.taint.key}"
         case UnmarkNode():
-            return f"no taint {effect.taint_key}"
+            text = f"no taint {effect.taint_key}"
         case _:
-            return ""
+            text = ""
+    return text
 
 
 def _permit(text: str) -> str:

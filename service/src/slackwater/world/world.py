@@ -17,9 +17,12 @@ from slackwater.model.events import (
     BudgetSeen,
     DrainEvent,
     Event,
+    GroundEvent,
+    MomentEvent,
     NodeGone,
     NodeSeen,
     OtherEvent,
+    PodEvent,
     PodGone,
     PodRead,
     PodSeen,
@@ -149,14 +152,21 @@ class World:
             effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
         return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
 
-    def _applied(self, event: OtherEvent, now: Instant) -> list[Effect]:  # noqa: C901, PLR0911, PLR0912  # one case for each event
+    def _applied(self, event: OtherEvent, now: Instant) -> list[Effect]:
+        if isinstance(event, PodEvent):
+            return self._of_pod(event, now)
+        if isinstance(event, GroundEvent):
+            return self._of_ground(event, now)
+        if isinstance(event, MomentEvent):
+            return self._of_moment(event, now)
+        effects = self._vertical_events.apply(event, self.policy, now)
+        # Where no bind of ours waits for records, filter refuses, and somebody has to wake whom it refused.
+        return effects + ([] if self.policy.binds else self.refusals.wake_recent(now))
+
+    def _of_pod(self, event: PodEvent, now: Instant) -> list[Effect]:
         match event:
             case PodSeen(pod):
                 return self._pod_seen(pod, now)
-            case NodeSeen(node):
-                return self._node_seen(node, now)
-            case NodeGone(name):
-                self._node_gone(name)
             case PodRead(pod):
                 return self._pod_read(pod, now)
             case PodGone(uid, key, read):
@@ -166,10 +176,22 @@ class World:
                 return self._bind_ended(event, now)
             case TouchLost(uid, key, why):
                 self._owed.append(Touch(uid, key, why))
+                return []
+
+    def _of_ground(self, event: GroundEvent, now: Instant) -> list[Effect]:
+        match event:
+            case NodeSeen(node):
+                return self._node_seen(node, now)
+            case NodeGone(name):
+                self._node_gone(name)
             case BudgetSeen(budget):
                 self.budgets.put(budget)
             case BudgetGone(namespace, name):
                 self.budgets.drop(namespace, name)
+        return []
+
+    def _of_moment(self, event: MomentEvent, now: Instant) -> list[Effect]:
+        match event:
             case Ticked():
                 return self._ticked(now)
             case Watched():
@@ -182,10 +204,6 @@ class World:
                 self.standings.listed()
                 self._contradictions.settle()
                 self._preemptors.resume(self.policy.preemption, now)
-            case _:
-                effects = self._vertical_events.apply(event, self.policy, now)
-                # Where no bind of ours waits for records, filter refuses, and somebody has to wake whom it refused.
-                return effects + ([] if self.policy.binds else self.refusals.wake_recent(now))
         return []
 
     def _take_over(self, now: Instant) -> None:

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.app.settings import Settings, SettingsError, as_file, loads
+from tests.support.mangled import Path, places, with_changes
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 keys = st.sampled_from(["name", "template", "labels", "cpu", "address", "tls", "certFile", "nodeGroups", "[key]"]) | st.text(
@@ -15,17 +16,6 @@ keys = st.sampled_from(["name", "template", "labels", "cpu", "address", "tls", "
 anything = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3), max_leaves=6
 )
-
-
-def places(tree: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    found = [at] if at else []
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            found += places(value, (*at, key))
-    if isinstance(tree, list):
-        for index, value in enumerate(tree):
-            found += places(value, (*at, index))
-    return found
 
 
 def a_full_file() -> dict[str, Any]:
@@ -66,14 +56,5 @@ def test_any_characters(data: str) -> None:
 @given(changes=st.lists(st.tuples(st.sampled_from(PLACES), anything), min_size=1, max_size=4))
 @example(changes=[(("autoscaler", "nodeGroups", 1, "template", "metadata", "labels"), {"[key]": 1, "-": 2})])
 @example(changes=[(("autoscaler", "nodeGroups", 0), {}), (("listeners",), {"ops": {"tls": {}}})])
-def test_a_file_with_anything_at_some_places(changes: list[tuple[tuple[str | int, ...], object]]) -> None:
-    file: Any = a_full_file()
-    for place, value in changes:
-        holder = file
-        try:
-            for step in place[:-1]:
-                holder = holder[step]
-            holder[place[-1]] = value
-        except (KeyError, IndexError, TypeError):
-            continue  # an earlier change has replaced something above this place
-    read(json.dumps(file))
+def test_a_file_with_anything_at_some_places(changes: list[tuple[Path, object]]) -> None:
+    read(json.dumps(with_changes(a_full_file(), changes)))

@@ -119,7 +119,7 @@ async def _load(source: Source) -> "tuple[Configuration, Any]":
     logging.getLogger("kubernetes_asyncio.config").setLevel(logging.CRITICAL)
     try:
         if source.kubeconfig is None:
-            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            load_incluster_config(client_configuration=configuration)
             return configuration, None
         with anyio.fail_after(PLUGIN_SECONDS):
             loader = await load_kube_config(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.edge.kube.client import ApiPort
+from slackwater.edge.kube.client import ApiPort, Call
 from slackwater.edge.kube.config_maps import ConfigMapWriter
 from slackwater.edge.kube.errors import KubeError
 from slackwater.edge.kube.wire import Wire
@@ -43,7 +43,7 @@ class ArrivalsStore:
 
     async def read(self) -> dict[str, Any] | None:
         """None where there is nothing yet. Raises KubeError, and BadArrivals."""
-        answer = await self._client.request("GET", self._path, timeout_seconds=_READ_SECONDS)
+        answer = await self._client.send(Call("GET", self._path, timeout_seconds=_READ_SECONDS))
         if answer.status == _NOT_FOUND:
             return None
         if answer.status != _OK:

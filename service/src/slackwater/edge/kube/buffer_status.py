@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from slackwater.edge.kube.askers import BUFFERS_PATH
-from slackwater.edge.kube.client import ApiPort
+from slackwater.edge.kube.client import ApiPort, Call
 from slackwater.edge.kube.errors import KubeError
 from slackwater.edge.kube.objectpath import object_path
 from slackwater.model.buffers import BufferStatus, CapacityBuffer, Condition
@@ -47,10 +47,9 @@ class BufferStatusWriter:
     async def _patch(self, buffer: CapacityBuffer, status: BufferStatus) -> bool:
         body = msgspec.json.encode({"metadata": {"uid": buffer.uid}, "status": _wire(status)})
         path = f"{object_path(BUFFERS_PATH, buffer.key)}/status"
+        call = Call("PATCH", path, body=body, content_type="application/merge-patch+json", timeout_seconds=self._timeout)
         try:
-            answer = await self._client.request(
-                "PATCH", path, body=body, content_type="application/merge-patch+json", timeout_seconds=self._timeout
-            )
+            answer = await self._client.send(call)
         except KubeError as error:
             _log.warning("status of a capacity buffer not written", buffer=str(buffer.key), detail=str(error))
             return False

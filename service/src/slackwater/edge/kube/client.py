@@ -9,7 +9,7 @@ credentials, for it has changed nothing.
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Final, Literal, Protocol
@@ -32,7 +32,6 @@ _HEADERS: Final = {
     "Accept-Encoding": "identity",
     "User-Agent": f"slackwater/{__version__}",
 }
-_NO_PARAMS: Final[Params] = {}
 _CONNECT_SECONDS: Final = 10.0
 #: A dead peer shows after 15 + 3 x 15 seconds, also on a watch where nothing happens.
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3))
@@ -49,41 +48,38 @@ class Response:
     headers: Mapping[str, str]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Call:
-    """One request. `sent`: a byte of it may have left; before that, a failure means that nothing happened."""
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request. `timeout_seconds` is None where a scope of the caller bounds it."""
 
-    pool: Pool
     method: str
     path: str
-    params: Params
+    _: KW_ONLY
+    timeout_seconds: float | None
+    params: Params = field(default_factory=dict)
     body: bytes | None = None
-    content_type: str = ""
-    timeout: aiohttp.ClientTimeout | None = None
-    sent: bool = False
+    content_type: str = "application/json"
+    pool: Pool = "calls"
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
 
 
+@dataclass(slots=True)
+class _Attempt:
+    """`sent`: a byte of it may have left; before that, a failure means that nothing happened."""
+
+    call: Call
+    timeout: aiohttp.ClientTimeout | None = None
+    sent: bool = False
+
+
 class ApiPort(Protocol):
     """An API server as this package needs it: `KubeClient`, or whatever stands in for one. See there for what is raised."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        timeout_seconds: float | None,
-        params: Params = _NO_PARAMS,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        pool: Pool = "calls",
-    ) -> Response: ...
+    async def send(self, call: Call) -> Response: ...
 
-    def stream(
-        self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float
-    ) -> AsyncGenerator[list[bytes], None]: ...
+    def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]: ...
 
 
 class KubeClient:
@@ -97,42 +93,27 @@ class KubeClient:
     def url(self) -> str:
         return self._access.endpoint.url
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        timeout_seconds: float | None,
-        params: Params = _NO_PARAMS,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        pool: Pool = "calls",
-    ) -> Response:
-        """One request and its whole answer. Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, never for a status.
-
-        `timeout_seconds` is None where a scope of the caller bounds the call.
-        """
-        call = _Call(pool=pool, method=method, path=path, params=params, body=body, content_type=content_type)
+    async def send(self, call: Call) -> Response:
+        """One request and its whole answer. Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, never for a status."""
+        attempt = _Attempt(call)
         try:
-            with nullcontext() if timeout_seconds is None else anyio.fail_after(timeout_seconds):
-                async with await self._answer(call) as answer:
+            with nullcontext() if call.timeout_seconds is None else anyio.fail_after(call.timeout_seconds):
+                async with await self._answer(attempt) as answer:
                     return Response(answer.status, await answer.read(), answer.headers)
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
-            raise self._failure(call, error) from error
+            raise self._failure(attempt, error) from error
 
-    async def stream(
-        self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float
-    ) -> AsyncGenerator[list[bytes], None]:
+    async def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
         """The lines of a watch, all that one read completed together; first an empty list, once the server has said yes.
 
         Ends when the server ends it. A server that sends nothing for `silence_seconds` counts as lost. Iterate it within
         `contextlib.aclosing`. Raises `Refused`, `Unreachable`, `NoAnswer`, `Garbled`, `KubeConfigError`.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence_seconds)
-        call = _Call(pool="feeds", method="GET", path=path, params=params, timeout=timeout)
+        attempt = _Attempt(Call("GET", path, timeout_seconds=None, params=params, pool="feeds"), timeout)
         splitter = LineSplitter()
         try:
-            async with await self._answer(call) as answer:
+            async with await self._answer(attempt) as answer:
                 if answer.status != HTTPStatus.OK:
                     raise refused(f"watch {path}", answer.status, await answer.read(), answer.headers)
                 yield []
@@ -140,11 +121,11 @@ class KubeClient:
                     if lines := splitter.feed(chunk):
                         yield lines
         except (aiohttp.ClientError, OSError) as error:
-            raise self._failure(call, error) from error
+            raise self._failure(attempt, error) from error
 
-    async def _answer(self, call: _Call) -> aiohttp.ClientResponse:
+    async def _answer(self, attempt: _Attempt) -> aiohttp.ClientResponse:
         """The answer's head. After a 401 once more with other credentials, where there are any."""
-        endpoint = self._access.endpoint
+        endpoint, call = self._access.endpoint, attempt.call
         url = URL(f"{endpoint.url}{call.path}{'?' if call.params else ''}{urlencode(call.params)}", encoded=True)
         while True:
             token = await self._access.authorization()
@@ -156,8 +137,8 @@ class KubeClient:
                 allow_redirects=False,
                 proxy=endpoint.proxy,
                 server_hostname=endpoint.server_name,
-                timeout=call.timeout,
-                trace_request_ctx=call,
+                timeout=attempt.timeout,
+                trace_request_ctx=attempt,
             )
             if answer.status != HTTPStatus.UNAUTHORIZED or not await self._renewed(answer, token):
                 return answer
@@ -172,15 +153,15 @@ class KubeClient:
             answer.release()
         return renewed
 
-    def _failure(self, call: _Call, error: Exception) -> Unreachable | NoAnswer:
+    def _failure(self, attempt: _Attempt, error: Exception) -> Unreachable | NoAnswer:
         timed_out = isinstance(error, TimeoutError)
         seen = "no answer in time" if timed_out else str(error) or type(error).__name__
-        if call.sent:
-            return NoAnswer(f"{call}: {self.url}: {seen}", timed_out=timed_out)
-        return Unreachable(f"{call}: {self.url} cannot be reached: {seen}")
+        if attempt.sent:
+            return NoAnswer(f"{attempt.call}: {self.url}: {seen}", timed_out=timed_out)
+        return Unreachable(f"{attempt.call}: {self.url} cannot be reached: {seen}")
 
 
-def _headers(call: _Call, token: str | None) -> dict[str, str]:
+def _headers(call: Call, token: str | None) -> dict[str, str]:
     headers = {} if token is None else {"Authorization": token}
     if call.body is not None:
         headers["Content-Type"] = call.content_type

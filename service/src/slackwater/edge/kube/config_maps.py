@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from slackwater.edge.kube.client import ApiPort, Response
+from slackwater.edge.kube.client import ApiPort, Call, Response
 from slackwater.edge.kube.errors import KubeError
 
 _log = structlog.get_logger(__name__)
@@ -66,7 +66,8 @@ class ConfigMapWriter:
 
     async def _send(self, method: str, path: str, body: object, content_type: str) -> Response:
         raw = None if body is None else msgspec.json.encode(body)
-        return await self._client.request(method, path, body=raw, content_type=content_type, timeout_seconds=self._timeout)
+        call = Call(method, path, body=raw, content_type=content_type, timeout_seconds=self._timeout)
+        return await self._client.send(call)
 
 
 class _Meta(msgspec.Struct, rename="camel"):

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import anyio.lowlevel
 import msgspec
 
-from slackwater.edge.kube.client import ApiPort, Response
+from slackwater.edge.kube.client import ApiPort, Call, Response
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, read_meta, version_number
 from slackwater.edge.kube.errors import UNREADABLE, Garbled, KubeError, refused
 from slackwater.edge.kube.objectpath import object_path
@@ -89,7 +89,7 @@ class FreshReads:
 
     async def _get(self, path: str, params: dict[str, str], timeout_seconds: float) -> Response:
         try:
-            return await self._client.request("GET", path, params=params, timeout_seconds=timeout_seconds, pool="feeds")
+            return await self._client.send(Call("GET", path, params=params, timeout_seconds=timeout_seconds, pool="feeds"))
         except KubeError as error:
             raise TruthUnknown(str(error)) from error
 

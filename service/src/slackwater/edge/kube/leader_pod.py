@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from slackwater.edge.kube.client import ApiPort
+from slackwater.edge.kube.client import ApiPort, Call
 from slackwater.edge.kube.errors import KubeError
 from slackwater.edge.kube.objectpath import object_path
 from slackwater.edge.kube.resource_type import PODS_PATH
@@ -62,7 +62,7 @@ class LeaderPod:
     async def _address(self, name: str) -> str:
         path = object_path(PODS_PATH, PodKey(self._namespace, name))
         try:
-            answer = await self._client.request("GET", path, timeout_seconds=_READ_SECONDS)
+            answer = await self._client.send(Call("GET", path, timeout_seconds=_READ_SECONDS))
             if answer.status == HTTPStatus.OK:
                 return _POD.decode(answer.body).status.pod_ip
             problem = f"status {answer.status}"

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from slackwater.edge.kube.client import ApiPort, Response
+from slackwater.edge.kube.client import ApiPort, Call, Response
 from slackwater.edge.kube.errors import KubeError, refused
 from slackwater.run.leading.lease import Lease, LeaseUnreachable
 
@@ -83,7 +83,7 @@ class ApiLease:
         raw = None if body is None else msgspec.json.encode(body)
         try:
             # Beside the writes: where all their connections are taken, the Lease is renewed all the same.
-            return await self._client.request(method, path, body=raw, timeout_seconds=seconds, pool="feeds")
+            return await self._client.send(Call(method, path, body=raw, timeout_seconds=seconds, pool="feeds"))
         except KubeError as error:
             raise LeaseUnreachable(f"lease {self}: {error}") from error
 

@@ -7,10 +7,9 @@ already; that is what each write's precondition is for. Reads pass, and so do re
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
-from slackwater.edge.kube.client import ApiPort, Params, Pool, Response
+from slackwater.edge.kube.client import ApiPort, Call, Params, Response
 from slackwater.edge.kube.errors import NotLeading
 
-_NO_PARAMS: Final[Params] = {}
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
@@ -21,22 +20,10 @@ class LedApi:
         self._client = client
         self._leads = leads
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        timeout_seconds: float | None,
-        params: Params = _NO_PARAMS,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        pool: Pool = "calls",
-    ) -> Response:
-        if method != "GET" and path != _REVIEWS and not self._leads():
-            raise NotLeading(f"{method} {path}: not sent: this replica does not lead")
-        return await self._client.request(
-            method, path, timeout_seconds=timeout_seconds, params=params, body=body, content_type=content_type, pool=pool
-        )
+    async def send(self, call: Call) -> Response:
+        if call.method != "GET" and call.path != _REVIEWS and not self._leads():
+            raise NotLeading(f"{call}: not sent: this replica does not lead")
+        return await self._client.send(call)
 
-    def stream(self, path: str, *, params: Params = _NO_PARAMS, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
+    def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
         return self._client.stream(path, params=params, silence_seconds=silence_seconds)

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from slackwater.edge.kube.answers import outcome_of
-from slackwater.edge.kube.client import ApiPort, Response
+from slackwater.edge.kube.client import ApiPort, Call
 from slackwater.edge.kube.errors import KubeError
 from slackwater.model.effects import Announce
 from slackwater.model.ids import PodUid
@@ -136,9 +136,10 @@ class Recorder:
 
     async def _write(self, method: str, path: str, body: object, timeout_seconds: float) -> Outcome:
         content_type = "application/json" if method == "POST" else "application/merge-patch+json"
+        raw = msgspec.json.encode(body)
         try:
-            answer: Response = await self._client.request(
-                method, path, body=msgspec.json.encode(body), content_type=content_type, timeout_seconds=timeout_seconds
+            answer = await self._client.send(
+                Call(method, path, body=raw, content_type=content_type, timeout_seconds=timeout_seconds)
             )
         except KubeError as error:
             return Outcome("refused", detail=str(error))

@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from slackwater.edge.kube.backoff import Backoff
-from slackwater.edge.kube.client import ApiPort
+from slackwater.edge.kube.client import ApiPort, Call
 from slackwater.edge.kube.errors import UNREADABLE, Garbled, KubeError, Refused, refused
 from slackwater.edge.kube.feedstats import Cause, Counts, ReflectorStats, cause_of
 from slackwater.edge.kube.given import Given
@@ -159,7 +159,8 @@ class Reflector(Generic[K]):
         if token:
             params["continue"] = token
         path = self._resource.path
-        answer = await self._client.request("GET", path, params=params, timeout_seconds=self._config.page_seconds, pool="feeds")
+        call = Call("GET", path, params=params, timeout_seconds=self._config.page_seconds, pool="feeds")
+        answer = await self._client.send(call)
         if answer.status != HTTPStatus.OK:
             raise refused(f"list {path}", answer.status, answer.body, answer.headers)
         try:

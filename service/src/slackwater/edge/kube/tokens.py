@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from slackwater.edge.kube.client import ApiPort
+from slackwater.edge.kube.client import ApiPort, Call
 from slackwater.edge.kube.errors import UNREADABLE, KubeError, refused
 from slackwater.run.ports import Reviewed
 
@@ -46,7 +46,8 @@ class KubeTokenReviewer:
         spec = {"token": token, "audiences": self._audiences} if self._audiences else {"token": token}
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         try:
-            answer = await self._client.request("POST", _PATH, timeout_seconds=timeout_seconds, body=msgspec.json.encode(asked))
+            call = Call("POST", _PATH, timeout_seconds=timeout_seconds, body=msgspec.json.encode(asked))
+            answer = await self._client.send(call)
             if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
                 raise refused("TokenReview", answer.status, answer.body, answer.headers)
             return self._read(_decoder.decode(answer.body).status)

@@ -6,7 +6,7 @@ certificate goes into the request's state, as `peer`: nothing that a caller writ
 """
 
 import asyncio
-from typing import Final
+from typing import Final, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -37,9 +37,9 @@ class BoundedProtocol(HttpToolsProtocol):
     _peer: str | None = None
     _unread: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         crowded = len(self.connections) >= MAX_CONNECTIONS
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", transport))
         if crowded:
             self._end(503, f"{MAX_CONNECTIONS} connections are open, and no more are taken")
             return

@@ -105,6 +105,7 @@ class DirectProtocol(asyncio.Protocol):
         self._peer: str | None = None
         self._idle_seconds = config.timeout_keep_alive
         self._state = server_state
+        self._connections: set[Any] = server_state.connections  # whatever can be shut down
         self._loop = _loop or asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
@@ -129,15 +130,15 @@ class DirectProtocol(asyncio.Protocol):
         if (why := self._crowd.enter(self._host)) is not None:
             self._refuse(503, why)
             return
-        self._state.connections.add(self)  # type: ignore[arg-type]
+        self._connections.add(self)
         self._peer = peer_name(transport)
         self._check = self._loop.call_later(_LOOK_SECONDS, self._check_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._done = True
         self._waiting.clear()
-        if self in self._state.connections:
-            self._state.connections.discard(self)
+        if self in self._connections:
+            self._connections.discard(self)
             self._crowd.leave(self._host)
         self._give_back(self._held)
         for timer in (self._check, self._late, self._unread):

@@ -68,12 +68,8 @@ class _Server(uvicorn.Server):
             server.close()
 
     async def _acceptor(self, context: ssl.SSLContext | None) -> asyncio.base_events.Server:
-        make = partial(
-            self.config.http_protocol_class,
-            config=self.config,  # type: ignore[call-arg]
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
-        )
+        protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        make = partial(protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
         seconds = None if context is None else _HANDSHAKE_SECONDS
         loop = asyncio.get_running_loop()
         return await loop.create_server(

@@ -41,14 +41,6 @@ class Arrived:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class _Later:
-    """Stands for a collection whose pieces were sent ahead."""
-
-    number: int
-    shape: _Shape
-
-
 class Encoder:
     """One for the life of one pipe. `theirs`: whether the other side knows this very pod by its uid."""
 
@@ -57,8 +49,8 @@ class Encoder:
         self._shared = _Numbers()
         self._reducers = _Reducers()
         self._reducers[Kind] = self._reducers[Ties] = self._shared.reduced
+        self._reducers[Later] = lambda later: (Later, (later.number, later.shape))
         self._reducers[Pod] = partial(_reduced_pod, theirs)
-        self._reducers[_Later] = lambda later: (later_one, (later.number, later.shape))
 
     def parcels(self, value: object) -> Iterator[bytes]:
         """The value, piece by piece; they have to arrive in this order."""
@@ -86,16 +78,17 @@ class Encoder:
     def _each(self, values: Iterable[Any], numbers: "count[int]") -> Generator[bytes, None, list[Any]]:
         found = []
         for value in values:
-            found.append((yield from self._apart(value, numbers)))  # noqa: PERF401  # a comprehension cannot yield
+            apart = yield from self._apart(value, numbers)
+            found.append(apart)
         return found
 
-    def _ahead(self, entries: Iterator[Any], shape: _Shape, number: int) -> Generator[bytes, None, _Later]:
+    def _ahead(self, entries: Iterator[Any], shape: _Shape, number: int) -> Generator[bytes, None, "Later"]:
         size = _LONG
         while some := list(islice(entries, size)):
             parcel = self._pickled(number, some)
             yield parcel
             size = max(1, min(4 * size, len(some) * _AIM // len(parcel)))
-        return _Later(number, shape)
+        return Later(number, shape)
 
     def _pickled(self, number: int | None, content: object) -> bytes:
         forgotten = self._shared.take_forgotten()
@@ -117,13 +110,13 @@ class Decoder:
         self._labels: Shared[Labels] = Shared()
         self._words: dict[str, Callable[..., Any]] = {
             rebuilt.__name__: rebuilt,
-            new_one.__name__: self._new_one,
-            known_one.__name__: self._known.__getitem__,
-            later_one.__name__: self._later_one,
-            pod_from.__name__: self._pod_from,
+            New.__name__: self._new,
+            Known.__name__: self._known.__getitem__,
+            Later.__name__: self._later,
+            Told.__name__: self._told,
         }
         if pod_of is not None:
-            self._words[your_pod.__name__] = pod_of
+            self._words[Yours.__name__] = pod_of
 
     def take(self, parcel: bytes) -> Arrived | None:
         """The value whose last piece this is."""
@@ -135,18 +128,18 @@ class Decoder:
         self._pieces.setdefault(number, []).extend(content)
         return None
 
-    def _new_one(self, number: int, kind: type, *values: Any) -> Any:
+    def _new(self, number: int, kind: type, *values: Any) -> Any:
         found = rebuilt(kind, *values)
         if isinstance(found, Kind):
             found = self._kinds.intern(found)
         self._known[number] = found
         return found
 
-    def _later_one(self, number: int, shape: _Shape) -> Any:
+    def _later(self, number: int, shape: _Shape) -> Any:
         entries = self._pieces.pop(number)
         return dict(entries) if shape == "mapping" else tuple(entries)
 
-    def _pod_from(self, namespace: str, name: str, *values: Any) -> Pod:
+    def _told(self, namespace: str, name: str, *values: Any) -> Pod:
         """Pods share what they repeat, as where they were decoded first."""
         share, pod = self._texts.share, object.__new__(Pod)
         for put, value in zip(_put_in_pod, (PodKey(share(namespace), name), *values), strict=True):
@@ -180,29 +173,28 @@ def rebuilt(kind: type, *values: Any) -> Any:
     return made
 
 
-def new_one(number: int, kind: type, *values: Any) -> Any:
-    """A shared value, told for the first time."""
-    raise NotImplementedError(number, kind, values)
-
-
-def known_one(number: int) -> Any:
-    """A shared value that was told before."""
-    raise NotImplementedError(number)
-
-
-def later_one(number: int, shape: _Shape) -> Any:
+@dataclass(frozen=True, slots=True)
+class Later:
     """A collection whose pieces came ahead."""
-    raise NotImplementedError(number, shape)
+
+    number: int
+    shape: _Shape
 
 
-def pod_from(*values: Any) -> Any:
-    """A pod."""
-    raise NotImplementedError(values)
+class New:
+    """A shared value, told for the first time: its number, its type, the values of its fields."""
 
 
-def your_pod(uid: PodUid) -> Any:
-    """A pod that the reader knows."""
-    raise NotImplementedError(uid)
+class Known:
+    """A shared value that was told before: its number."""
+
+
+class Told:
+    """A pod: the values of its fields."""
+
+
+class Yours:
+    """A pod that the reader knows: its uid."""
 
 
 # --- reducers -------------------------------------------------------------------------------------------------------------
@@ -236,7 +228,7 @@ _put_labels, _put_created, _put_node = (getattr(Pod, name).__set__ for name in (
 
 
 def _reduced_pod(theirs: Callable[[Pod], bool], pod: Pod) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    return (your_pod, (pod.uid,)) if theirs(pod) else (pod_from, _read_pod(pod))
+    return (Yours, (pod.uid,)) if theirs(pod) else (Told, _read_pod(pod))
 
 
 class _Numbers:
@@ -250,11 +242,11 @@ class _Numbers:
     def reduced(self, value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         known = self._numbers.get(id(value))
         if known is not None:
-            return known_one, (known[0],)
+            return Known, (known[0],)
         number, address = next(self._next), id(value)
         kind: type = type(value)
         self._numbers[address] = number, ref(value, lambda _: self._forget(address))
-        return new_one, (number, kind, *_reader_of(kind)(value))
+        return New, (number, kind, *_reader_of(kind)(value))
 
     def _forget(self, address: int) -> None:
         """The value is gone, and its address may be given to another one."""

@@ -79,8 +79,8 @@ read_start: Final = msgspec.msgpack.Decoder(Start).decode
 _EVENTS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {}
 
 
-def _leaves(union: object) -> list[type]:
-    return [leaf for part in get_args(union) for leaf in _leaves(part)] if get_args(union) else [union]  # type: ignore[list-item]
+def _leaves(union: Any) -> list[type]:
+    return [leaf for part in get_args(union) for leaf in _leaves(part)] if get_args(union) else [union]
 
 
 for _event in _leaves(Event):

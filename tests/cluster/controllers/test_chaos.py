@@ -7,18 +7,13 @@ for longer.
 import os
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import anyio
 import pytest
 
-from slackwater.app.controlplane.build import Binaries
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.stack import ControlPlane
 from slackwater_protocol.durations import parse_duration, seconds
 from slackwater_protocol.names import GATE, TO_BE_DELETED_TAINT
 from tests.cluster.support.bodies import Json, a_pod
@@ -41,30 +36,6 @@ REPLICAS: Final = 12
 #: kube-scheduler tries a pod again after at most 10 s, a node needs some seconds, and preemptions five minutes at worst.
 CALM_WITHIN_SECONDS: Final = 240.0
 _DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/{}/deployments"
-
-
-@pytest.fixture
-async def control_plane(
-    anyio_backend: str, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[ControlPlane]:
-    """One of its own, with the real controllers: it is killed piece by piece."""
-    folder = tmp_path_factory.mktemp("chaos")
-    async with ControlPlane(binaries, directory=folder / "control-plane", controllers=True) as cp:
-        yield cp
-
-
-@pytest.fixture
-async def ground(control_plane: ControlPlane) -> AsyncIterator[Ground]:
-    async with control_plane.session() as api:
-        ground = Ground(api, "chaos")
-        await ground.open()
-        yield ground
-
-
-@pytest.fixture
-async def stage(control_plane: ControlPlane, ground: Ground, tmp_path: Path) -> AsyncIterator[Stage]:
-    async with Stage(control_plane, ground, folder=tmp_path, ports=FreePorts(random.Random())) as stage:
-        yield stage
 
 
 def settings_of(ground: Ground) -> dict[str, Any]:

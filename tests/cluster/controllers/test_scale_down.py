@@ -5,18 +5,12 @@ more undisturbed, one drain at a time. `make scale-down NODES=300 PODS=6000` run
 """
 
 import os
-import random
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import pytest
 
-from slackwater.app.controlplane.build import Binaries
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.stack import ControlPlane
-from tests.cluster.support.fallen import CPU, WORKLOADS, Fallen, fresh_drains, standing, tight_size
+from tests.cluster.support.fallen import CPU, WORKLOADS, Fallen, fresh_drains, standing, tight_burst
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.judgement import Judgement, judged
 from tests.cluster.support.removals import History, followed
@@ -30,30 +24,6 @@ NODES, PODS, *DRAINS = (int(text) for text in os.environ.get("SLACKWATER_TEST_SC
 REMOVALS: Final = 10
 BURST: Final = 200
 _LONGEST: Final = 480 + 5 * NODES + PODS // 2
-
-
-@pytest.fixture
-async def control_plane(
-    anyio_backend: str, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[ControlPlane]:
-    """With the real controller manager: Deployments make their pods anew, budgets are counted."""
-    folder = tmp_path_factory.mktemp("scale-down")
-    async with ControlPlane(binaries, directory=folder / "control-plane", controllers=True) as cp:
-        yield cp
-
-
-@pytest.fixture
-async def ground(control_plane: ControlPlane) -> AsyncIterator[Ground]:
-    async with control_plane.session() as api:
-        ground = Ground(api, "shrinking")
-        await ground.open()
-        yield ground
-
-
-@pytest.fixture
-async def stage(control_plane: ControlPlane, ground: Ground, tmp_path: Path) -> AsyncIterator[Stage]:
-    async with Stage(control_plane, ground, folder=tmp_path, ports=FreePorts(random.Random())) as stage:
-        yield stage
 
 
 def settings_of(ground: Ground, drains: int) -> dict[str, Any]:
@@ -189,13 +159,13 @@ async def a_budget_holds_one_node_up(fallen: Fallen, history: History) -> None:
 async def a_burst_needs_the_room_of_drains(fallen: Fallen, history: History) -> None:
     """Pods that fit only with the room of nodes that are being drained: these drains end, before any node is bought."""
     drains = await some_fresh_drains(history)
-    cpu = tight_size(history, drains, pods=BURST, per_node=fallen.per_node)
+    pods, cpu = tight_burst(history, drains, about=BURST, per_node=fallen.per_node)
     since = history.version
-    await fallen.burst(BURST, cpu=cpu)
-    await fallen.until_running(history, WORKLOADS * fallen.left + 2 + BURST, within_seconds=120)
+    await fallen.burst(pods, cpu=cpu)
+    await fallen.until_running(history, WORKLOADS * fallen.left + 2 + pods, within_seconds=120)
     found = judged(history, since=since + 1)
     print(
-        f"\n{BURST} pods of {cpu} m in the middle of {len(drains)} drains: {len(found.given_up)} given up, {found.added} added"
+        f"\n{pods} pods of {cpu} m in the middle of {len(drains)} drains: {len(found.given_up)} given up, {found.added} added"
     )
     assert found.below == []
     assert found.given_up

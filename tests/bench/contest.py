@@ -1,0 +1,72 @@
+"""One contender's run: a fresh control plane, a backlog, the extender, and the scheduler last; who bound, and at whose cost.
+
+Only KWOK runs beside it, since the status that kubelets write is what an extender's watch has to digest.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from slackwater.app.controlplane.component import Component
+from tests.bench import contenders
+from tests.bench.bindlog import BindLog
+from tests.bench.contenders import Entrant
+from tests.bench.objects import a_node, a_plain_pod
+from tests.bench.options import BenchFailed
+from tests.bench.procstat import cpu_seconds
+from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
+
+_LOOK_EVERY_SECONDS: Final = 0.5
+#: Ten times slower than anything seen.
+_LEAST_PODS_PER_SECOND: Final = 10.0
+_START_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """A run that has begun. `entrant` and `extender` are None for kube-scheduler alone."""
+
+    stage: Stage
+    entrant: Entrant | None
+    extender: Component | None
+    log: BindLog
+    before: Mapping[int, tuple[str, float]]  #: by process, its name and the CPU seconds it had spent
+
+    def spent(self) -> dict[str, float]:
+        """CPU seconds of each process since the scheduler's start."""
+        return {name: cpu_seconds(pid) - seconds for pid, (name, seconds) in self.before.items()}
+
+    async def until_bound(self, pods: int) -> None:
+        """Raises BenchFailed if it takes too long."""
+        bound = 0
+        with anyio.move_on_after(_START_SECONDS + pods / _LEAST_PODS_PER_SECOND):
+            while True:
+                bound = self.log.read_on()
+                if bound >= pods:
+                    return
+                if self.extender is not None:
+                    self.extender.check()
+                await anyio.sleep(_LOOK_EVERY_SECONDS)
+        raise BenchFailed(f"{bound} pods bound in time, want {pods}")
+
+
+@asynccontextmanager
+async def a_contest(choose: Callable[[Stage], Entrant | None], *, nodes: int, pods: int) -> AsyncIterator[Contest]:
+    """The pods wait, and the scheduler has just started."""
+    async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
+        await stage.create(NODES_PATH, (a_node(number) for number in range(nodes)))
+        await stage.until_nodes_ready()
+        await stage.create(PODS_PATH, (a_plain_pod(number) for number in range(pods)))
+        entrant = choose(stage)
+        pids = {stage.control_plane.pid(name): name for name in stage.control_plane.running()}
+        extender = None if entrant is None else await stack.enter_async_context(stage.running(entrant.launch))
+        if extender is not None:
+            pids[extender.pid] = "extender"
+        before = {pid: (name, cpu_seconds(pid)) for pid, name in pids.items()}
+        await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
+        before[stage.control_plane.pid("kube-scheduler")] = "kube-scheduler", 0.0
+        log = BindLog(stage.control_plane.audit_log)
+        yield Contest(stage=stage, entrant=entrant, extender=extender, log=log, before=before)

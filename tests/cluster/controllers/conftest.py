@@ -1,0 +1,27 @@
+"""A control plane for each test, with the real controllers: Deployments make their pods anew, budgets are counted."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from slackwater.app.controlplane.build import Binaries
+from slackwater.app.controlplane.stack import ControlPlane
+from tests.cluster.support.ground import Ground
+
+
+@pytest.fixture
+async def control_plane(
+    anyio_backend: str, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ControlPlane]:
+    folder = tmp_path_factory.mktemp("controllers")
+    async with ControlPlane(binaries, directory=folder / "control-plane", controllers=True) as cp:
+        yield cp
+
+
+@pytest.fixture
+async def ground(control_plane: ControlPlane) -> AsyncIterator[Ground]:
+    """It ends with its control plane, and is not cleared."""
+    async with control_plane.session() as api:
+        ground = Ground(api, "own")
+        await ground.open()
+        yield ground

@@ -1,0 +1,50 @@
+"""A world of two nodes, and its clock: for scenarios of single pods. The world's laws are looked at after each step."""
+
+import numpy as np
+
+from slackwater.model.effects import Effect
+from slackwater.model.events import NodeSeen, PodSeen, Synced, Ticked
+from slackwater.model.ids import Instant, NodeName
+from slackwater.model.objects import Pod
+from slackwater.world.invariants import violations
+from slackwater.world.policy import Policy
+from slackwater.world.world import World
+from tests.support.builders import a_node
+
+N, M = NodeName("n"), NodeName("m")
+
+
+class SmallWorld:
+    """Two nodes of 4 CPUs and 16 GiB."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.world = World(policy)
+        self.now = Instant(1000.0)
+        self.effects: list[Effect] = []
+        for name in (N, M):
+            self.apply(NodeSeen(a_node(name)))
+        self.apply(Synced())
+
+    def apply(self, event: object) -> list[Effect]:
+        effects = self.world.apply(event, self.now)  # type: ignore[arg-type]
+        self.effects += effects
+        assert violations(self.world) == []
+        return effects
+
+    def comes(self, pod: Pod) -> Pod:
+        self.apply(PodSeen(pod))
+        return pod
+
+    def ask(self, pod: Pod, *nodes: NodeName) -> list[int]:
+        """What filter answers: a code for each node, 0 where it fits."""
+        rows = np.array([self.world.nodes.row_of[node] for node in nodes], np.intp)
+        codes: list[int] = self.world.filter(pod, rows, self.now).tolist()
+        assert violations(self.world) == []
+        return codes
+
+    def after(self, seconds: float) -> list[Effect]:
+        self.now = Instant(self.now + seconds)
+        return self.apply(Ticked())
+
+    def held(self, node: NodeName = N) -> int:
+        return int(self.world.ledger.columns.held[0, self.world.nodes.row_of[node]])
