@@ -31,6 +31,7 @@ def test_a_build_makes_five_binaries_and_the_stages(tmp_path: Path) -> None:
         "pod-complete",
         "pod-delete",
         "pod-ready",
+        "pod-ready-again",
         "pod-resize",
     ]
     assert find(environ) == binaries

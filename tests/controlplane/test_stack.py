@@ -172,6 +172,25 @@ def given(pod: dict[str, Any]) -> dict[str, tuple[object, object]]:
     return {status["name"]: (status["resources"]["requests"], status["allocatedResources"]) for status in statuses}
 
 
+async def test_a_pod_that_the_node_controller_called_unready_is_ready_again(api: aiohttp.ClientSession) -> None:
+    await create(api, "/api/v1/nodes", a_node("unheard"))
+    await create(api, PODS, a_pod("marked", on="unheard"))
+    await until(api, f"{PODS}/marked", is_running)
+    unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    headers = {"Content-Type": "application/strategic-merge-patch+json"}
+    async with api.patch(f"{PODS}/marked/status", json=unready, headers=headers) as answer:
+        assert answer.status == 200, await answer.text()
+        assert not says_ready(await answer.json())
+
+    await until(api, f"{PODS}/marked", says_ready)
+    await remove(api, f"{PODS}/marked")
+    await remove(api, "/api/v1/nodes/unheard")
+
+
+def says_ready(pod: dict[str, Any]) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"]["conditions"])
+
+
 async def test_a_deleted_pod_is_gone_once_kwok_has_seen_it(api: aiohttp.ClientSession) -> None:
     await create(api, "/api/v1/nodes", a_node("graceful"))
     await create(api, PODS, a_pod("leaving", on="graceful"))
