@@ -221,15 +221,15 @@ def test_what_was_on_its_way_when_it_was_halved_does_not_halve_it_again() -> Non
 
 def how_many_are_near(turns: Turns, now: Instant, told: list[Turn]) -> int:
     """Of pods that were not told, with turns 0, 10, 20 and so on."""
-    queue = turns.queue(told, now)
+    queue = turns.queue(told, 100, now)
     return next(number for number in range(1000) if queue.is_far((0, 10 * number)))
 
 
 def taking(turns: Turns, *, apart: float, told: bool = False, count: int = 100, since: Instant = T0) -> Instant:
     now = since
-    for _ in range(count):
+    for number in range(count):
         now = Instant(now + apart)
-        turns.taken(now, told=told)
+        turns.taken((0, number - 1000), now, told=told)
         turns.shown(0.05)
     return now
 
@@ -256,7 +256,9 @@ def test_nominations_that_came_too_late_are_made_further_ahead_until_they_are_me
     now = taking(turns, apart=0.005)
     before = how_many_are_near(turns, now, [])
     for _ in range(3):
-        turns.late()
+        turns.late(now, made_at=T0)
+    assert 1.2 * before < how_many_are_near(turns, now, []) < 1.3 * before, "they were on their way together"
+    turns.late(now, made_at=now)
     assert how_many_are_near(turns, now, []) > 1.5 * before
     for _ in range(200):
         turns.met()
@@ -269,3 +271,16 @@ def test_a_pause_of_kube_scheduler_is_not_how_fast_it_is() -> None:
     before = how_many_are_near(turns, now, [])
     now = taking(turns, apart=0.5, count=1, since=now)
     assert how_many_are_near(turns, now, []) > 0.75 * before
+
+
+def test_where_it_takes_pods_in_no_order_none_is_near_until_few_are_left() -> None:
+    turns, now = Turns(), T0
+    for number in range(100):
+        now = Instant(now + 0.005)
+        turns.taken((0, number * 37 % 101), now, told=False)
+        turns.shown(0.05)
+    assert turns.queue([], 40, now).is_far((0, 1))
+    assert not turns.queue([], 20, now).is_far((0, 1))
+    assert turns.queue([(0, number) for number in range(100)], 20, now).is_far((0, 1)), "they take it time too"
+    taking(turns, apart=0.005, since=now)
+    assert turns.in_order

@@ -109,9 +109,10 @@ class Steering:
         """Pods that were told, are not bound, and ask for more than room."""
         return [pod for told in self._told.values() if (pod := told.picky) is not None]
 
-    def queue(self, now: Instant) -> Queue:
-        """kube-scheduler's queue: at its head are pods that it takes before a nomination could be there."""
-        return self._turns.queue(self._ahead.values(), now)
+    def queue(self, waiting: int, now: Instant) -> Queue:
+        """kube-scheduler's queue: at its head are pods that it takes before a nomination could be there. `waiting`: those not
+        told."""
+        return self._turns.queue(self._ahead.values(), waiting, now)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -154,7 +155,7 @@ class Steering:
             return
         told = self._told.get(pod.uid)
         if told is None:
-            self._search(pod.uid, now)
+            self._search(pod, now)
             return
         if len(rows) == 1 and int(rows[0]) == self._nodes.row_of.get(told.node):
             if codes[0] != Reason.OK:
@@ -162,22 +163,22 @@ class Steering:
             elif not told.asked:
                 self._ahead.pop(pod.uid, None)
                 told.asked = True
-                self._turns.taken(now, told=True)
+                self._turns.taken((-pod.priority, self.turn_of(pod.uid)), now, told=True)
             return
         knew = told.shown_at is not None and told.shown_at + _KNOWN_AFTER_SECONDS <= now
         if not knew:
-            self._turns.late()
+            self._turns.late(now, made_at=told.at)
         self._miss(pod.uid, Miss.REFUSED_IN_TREE if knew else Miss.LATE, policy, now)
-        self._search(pod.uid, now)
+        self._search(pod, now)
 
-    def _search(self, uid: PodUid, now: Instant) -> None:
+    def _search(self, pod: Pod, now: Instant) -> None:
         """kube-scheduler searches by itself. Where that is in vain the pod comes to the end of its queue."""
-        self.searched.add(uid)
-        self._untold[uid] = None
-        self._turns.taken(now, told=False)
-        came = self._came.get(uid)
+        self.searched.add(pod.uid)
+        self._untold[pod.uid] = None
+        self._turns.taken((-pod.priority, self.turn_of(pod.uid)), now, told=False)
+        came = self._came.get(pod.uid)
         if came is not None:
-            self._came[uid] = came[0], self._next_turn()
+            self._came[pod.uid] = came[0], self._next_turn()
 
     def _next_turn(self) -> int:
         self._turns_given += 1

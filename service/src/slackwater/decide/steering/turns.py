@@ -2,10 +2,13 @@
 
 A pod that was told takes it a fraction of the time of one for which it searches, so the two are timed apart. A nomination is in
 time where the pods before it take longer than it takes until a nomination is shown, with a margin: some take longer than most.
-The margin grows with each that came too late, and shrinks again while they are met. Deliberately absent: how many there are.
+The margin grows where one came too late, and shrinks again while they are met.
+
+All this holds where it takes pods in their order. What it listed at its start it takes in none: then any pod may be the next,
+and nominations are worth making as long as all of the queue together takes it that long.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from slackwater.model.ids import Instant
@@ -18,13 +21,15 @@ _OF_LATE_SECONDS: Final = 1.0
 #: It takes this long at least until kube-scheduler's watch has shown a nomination.
 _LEAST_SECONDS: Final = 0.04
 _LEAST_MARGIN: Final = 3.0
-_MOST_MARGIN: Final = 12.0
+_MOST_MARGIN: Final = 6.0
 _WIDER: Final = 1.25
 _NARROWER: Final = 0.99
 _NEWEST: Final = 0.1
 #: A pause, in which it had nothing to do, says little of how fast it is.
 _PAUSE: Final = 3.0
 _LEAST_APART_SECONDS: Final = 0.0005
+#: The share of pods taken before which one was taken that came later. Without any order it is a half.
+_NO_ORDER: Final = 0.2
 
 
 class Turns:
@@ -33,18 +38,23 @@ class Turns:
     def __init__(self) -> None:
         self._last: Instant | None = None
         self._last_told = False
+        self._last_turn: Turn = (0, 0)
+        self._back_share = 0.0
         #: From one pod to the next, in the mean of late; by whether the first of the two was told.
         self._apart = {False: 0.01, True: 0.005}
         #: From the choice until the watch has shown it, in the mean of late.
         self._shown_seconds = _LEAST_SECONDS
         self._margin = _LEAST_MARGIN
+        self._widened_at = Instant(0.0)
 
-    def taken(self, now: Instant, *, told: bool) -> None:
+    def taken(self, turn: Turn, now: Instant, *, told: bool) -> None:
         if self._last is not None and now - self._last < _OF_LATE_SECONDS:
             mean = self._apart[self._last_told]
             seconds = min(max(now - self._last, _LEAST_APART_SECONDS), _PAUSE * mean)
             self._apart[self._last_told] = mean + (seconds - mean) * _NEWEST
-        self._last, self._last_told = now, told
+        if turn[0] == self._last_turn[0]:
+            self._back_share += ((turn < self._last_turn) - self._back_share) * _NEWEST
+        self._last, self._last_told, self._last_turn = now, told, turn
 
     def shown(self, seconds: float) -> None:
         """The watch has shown a nomination."""
@@ -53,14 +63,23 @@ class Turns:
     def met(self) -> None:
         self._margin = max(self._margin * _NARROWER, _LEAST_MARGIN)
 
-    def late(self) -> None:
-        """kube-scheduler was there before the nomination."""
-        self._margin = min(self._margin * _WIDER, _MOST_MARGIN)
+    def late(self, now: Instant, *, made_at: Instant) -> None:
+        """kube-scheduler was there before the nomination. Those on their way together widen the margin once."""
+        if self.in_order and made_at >= self._widened_at:
+            self._margin = min(self._margin * _WIDER, _MOST_MARGIN)
+            self._widened_at = now
 
-    def queue(self, told: Iterable[Turn], now: Instant) -> "Queue":
-        """`told` are the turns of pods that were told and that it has not come to."""
+    @property
+    def in_order(self) -> bool:
+        """Does it take pods in the order in which they came?"""
+        return self._back_share < _NO_ORDER
+
+    def queue(self, told: Collection[Turn], waiting: int, now: Instant) -> "Queue":
+        """`told` are the turns of pods that were told and that it has not come to, `waiting` how many others there are."""
         idle = self._last is None or now - self._last > _OF_LATE_SECONDS
         seconds = 0.0 if idle else self._margin * max(self._shown_seconds, _LEAST_SECONDS)
+        if not self.in_order and len(told) * self._apart[True] + waiting * self._apart[False] >= seconds:
+            seconds = 0.0
         return Queue(seconds, told if seconds else (), self._apart)
 
 

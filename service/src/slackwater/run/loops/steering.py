@@ -58,7 +58,7 @@ _MANY: Final = 2_000
 #: As long as it works, the serving loop waits for its turn at most so long, instead of 5 ms.
 _SWITCH_SECONDS: Final = 1e-4
 #: Images on nodes are in no journal: every so often all is scored anew.
-_SCORE_ANEW_SECONDS: Final = 5.0
+_SCORE_ANEW_SECONDS: Final = 30.0
 
 
 @dataclass(slots=True)
@@ -177,7 +177,7 @@ class SteeringLoop:
         if now >= following.score_anew_at:
             following.score_anew_at = Instant(now + _SCORE_ANEW_SECONDS)
             following.chooser.forget()
-        left, pods = backlog.far(world.steering.queue(now).is_far, most, now)
+        left, pods = backlog.far(world.steering.queue(backlog.ready, now).is_far, most, now)
         picture = following.mirror.picture
         choice = following.chooser.choose(picture, pods, [*left, *world.steering.elsewhere()], world.steering.waiting())
         backlog.park(choice.unfit, now)
