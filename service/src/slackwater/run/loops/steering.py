@@ -95,7 +95,8 @@ class SteeringLoop:
         """How many may be told now; 0 where more of them together would cost less."""
         steering, policy = self._world.steering, self._world.policy.steering
         most = steering.may_tell(policy, self._clock())
-        return most if most >= min(_TOGETHER, steering.pace.width // 2) else 0
+        width = min(steering.pace.width, policy.pace.most, policy.max_ahead)
+        return most if most >= min(_TOGETHER, width // 2) else 0
 
     async def run(self) -> None:
         """Until cancelled. The world has listed everything before."""
