@@ -54,6 +54,10 @@ pictures: browser ## Renews the pictures of docs/dashboard.md
 controlplane: $(STAMP) ## Builds the real control plane into the cache
 	$(BIN)/python -m slackwater.app.controlplane
 
+.PHONY: alerts
+alerts: $(STAMP) ## Checks the alert rules, and when each fires, with promtool (built from Go modules: two minutes, once)
+	$(BIN)/python -m pytest tests/alerts
+
 .PHONY: cluster
 cluster: controlplane ## Tests on the real control plane
 	$(BIN)/python -m pytest tests/controlplane tests/helm tests/cluster

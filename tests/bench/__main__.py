@@ -19,6 +19,7 @@ from slackwater.app.controlplane.progress import shown_on
 from tests.bench import (
     agents,
     autoscaler_loop,
+    dashboard,
     explaining,
     filter_latency,
     first_sync,
@@ -40,6 +41,7 @@ BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     simulation.NAME: simulation.measure,
     autoscaler_loop.NAME: autoscaler_loop.measure,
     explaining.NAME: explaining.measure,
+    dashboard.NAME: dashboard.measure,
     filter_latency.NAME: filter_latency.measure,
     agents.NAME: agents.measure,
     first_sync.NAME: first_sync.measure,

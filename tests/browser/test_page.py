@@ -18,12 +18,12 @@ from playwright.async_api import Page, async_playwright
 
 from slackwater.edge.web.dashboard import Frames
 from slackwater.model.events import PodSeen
-from slackwater.model.ids import Instant
+from slackwater.model.ids import Instant, NodeName
 from slackwater.run.clock import unix_time
 from slackwater.run.timeline import Timeline
 from slackwater.world.board_nodes import take_nodes
 from tests.support.builders import a_pod
-from tests.support.dashboards import a_large_world, a_loop, served, some_decisions, ten_nodes
+from tests.support.dashboards import IN_DOUBT, a_large_world, a_loop, served, some_decisions, ten_nodes
 
 pytestmark = pytest.mark.anyio
 
@@ -136,6 +136,55 @@ async def test_arrows_move_among_rows_and_enter_asks_why() -> None:
         seen.complaints.clear()
 
 
+async def test_a_node_in_quarantine_is_marked_until_it_is_cleared() -> None:
+    world, now = ten_nodes()
+    async with served(world, now, loop=a_loop(), timeline=some_decisions()) as url, a_page(url) as seen:
+        page = seen.page
+        await page.goto(f"{url}/#nodes")
+        await page.wait_for_selector(f"tr[data-key='{IN_DOUBT}'] .tag:text-is('quarantined')")
+        assert await page.locator("#view-nodes .tag:text-is('quarantined')").count() == 1
+        await page.locator("#view-nodes label:has-text('Show') select").select_option("quarantined")
+        await page.wait_for_selector("#nodes-shown:text-is('1 of 10 nodes')")
+        assert await page.locator("#view-nodes tbody th a").all_inner_texts() == [IN_DOUBT]
+        world.quarantine.lift(NodeName(IN_DOUBT))
+        await page.wait_for_selector("#nodes-shown:text-is('0 of 10 nodes')")
+        await page.locator("#view-nodes label:has-text('Show') select").select_option("")
+        await page.wait_for_selector(f"tr[data-key='{IN_DOUBT}']")
+        assert await page.locator("#view-nodes .tag:text-is('quarantined')").count() == 0
+
+
+async def test_the_slack_view_tells_room_by_group_sources_promises_and_placeholders() -> None:
+    world, now = ten_nodes()
+    columns, rows = world.ledger.columns, world.nodes.row_of
+    free = columns.total - columns.reserved - columns.held
+    takes = {"general": ("general-0", "general-1", "general-2", "general-3"), "memory": ("memory-6", "memory-7", "memory-9")}
+    async with served(world, now, loop=a_loop(), timeline=some_decisions()) as url, a_page(url) as seen:
+        page = seen.page
+        await page.goto(f"{url}/#slack")
+        await page.wait_for_selector(_DRAWN, state="attached")
+
+        async def told(label: str) -> list[list[str]]:
+            lines = page.locator(f"#view-slack table[aria-label='{label}'] tbody tr:not(.space)")
+            return [await lines.nth(at).locator("th, td").all_inner_texts() for at in range(await lines.count())]
+
+        found = await told("Free room by node group")
+        assert [line[:2] for line in found] == [[name, str(len(nodes))] for name, nodes in takes.items()], "no node in doubt"
+        for line, nodes in zip(found, takes.values(), strict=True):
+            cpu = [max(0, int(free[0, rows[NodeName(node)]])) for node in nodes]
+            assert (line[2], line[6]) == (f"{sum(cpu) / 1000:g}", f"{max(cpu) / 1000:g}")
+        assert await told("Why room is kept") == [["extraCapacity", "3", "6 GiB", "3", "2", "1", "0"]]
+        [promise] = await told("Promises about start times")
+        assert promise[:5] == ["checkout", "99 % within 60 s", "97.5 %", "39", "1"]
+        placeholders = await told("Placeholders")
+        assert sorted(line[0] for line in placeholders) == ["general-0", "general-2", "nowhere yet"]
+        links = page.locator("#view-slack table[aria-label='Placeholders'] a[href]")
+        assert {await links.nth(at).get_attribute("href") for at in range(await links.count())} == {
+            "/explain/nodes/general-0",
+            "/explain/nodes/general-2",
+        }
+        assert "1 node stood for slack alone" in await page.inner_text("#view-slack")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_view_has_its_picture(scheme: str) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
@@ -147,7 +196,7 @@ async def test_every_view_has_its_picture(scheme: str) -> None:
             text = await seen.page.inner_text(f"#view-{view}")
             assert not any(wrong in text for wrong in ("undefined", "NaN", "[object")), text
             assert await seen.page.locator(f"#view-{view} .empty:visible").count() <= (view in {"preemptions", "migrations"})
-            await seen.page.screenshot(path=PICTURES / f"{view}-{scheme}.png")
+            await seen.page.screenshot(path=PICTURES / f"{view}-{scheme}.png", full_page=True)
 
 
 async def test_an_update_of_five_thousand_nodes_takes_the_loop_less_than_20_ms_at_a_time() -> None:

@@ -4,8 +4,9 @@ Enough: nothing that the service asked in the session was forbidden. No wider: e
 feature of the session, and without it, all others in place, the API server forbids what used it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ import aiohttp
 import pytest
 
 from slackwater.app import rbac
-from slackwater.app.settings import loads
+from slackwater.app.settings import Settings, loads
 from tests.cluster.support.audit_tail import AuditTail, Request
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
@@ -28,7 +29,12 @@ _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _USES_ALL: Final = """
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
-autoscaler: {enabled: true, nodeGroups: [{name: a}, {name: b, provider: clusterapi}]}
+featureGates: {ResourceSlack: true}
+leaderElection: {mode: own}
+autoscaler:
+  enabled: true
+  nodeGroups: [{name: a}, {name: b, provider: clusterapi}]
+  slack: {promises: [{name: web, percent: 95, within: 10s}]}
 """
 #: The version of each API group that the service asks; the core's is v1.
 _VERSIONS: Final = {
@@ -150,6 +156,51 @@ async def test_without_any_one_right_what_needs_it_is_forbidden(ground: Ground) 
         method, path = right.request(ground.name)
         assert await until_settled(ground, user, method, path) == 403, right
         assert await until_settled(ground, whole, method, path) != 403, right
+
+
+@pytest.mark.parametrize("make", [rbac.record_role, rbac.status_role, rbac.lease_role])
+async def test_without_any_one_right_in_its_namespace_what_needs_it_is_forbidden(
+    ground: Ground, make: Callable[[Settings], Json | None]
+) -> None:
+    role = make(loads(_USES_ALL))
+    assert role is not None
+    uses = [(at, verb) for at, rule in enumerate(role["rules"]) for verb in rule["verbs"]]
+    for at, verb in uses:
+        user = await an_account_here(ground, [*_less(role["rules"], at, verb)], f"{role['metadata']['name']}-{at}-{verb}")
+        for other in uses:
+            if other != (at, verb):
+                ask = partial(status_of, ground.api, user, *_in_namespace(role["rules"][other[0]], other[1], ground.name))
+                wanted = f"{other} granted to {user}"
+                await eventually(ask, lambda status: status != 403, within_seconds=20, wanted=wanted, every_seconds=0.02)
+        assert await status_of(ground.api, user, *_in_namespace(role["rules"][at], verb, ground.name)) == 403, (at, verb)
+
+
+def _less(rules: list[Json], at: int, verb: str) -> Iterator[Json]:
+    for number, rule in enumerate(rules):
+        verbs = [each for each in rule["verbs"] if (number, each) != (at, verb)]
+        if verbs:
+            yield {**rule, "verbs": verbs}
+
+
+def _in_namespace(rule: Json, verb: str, namespace: str) -> tuple[str, str]:
+    """Method and path of a request that needs this right; one that names an object names one of the rule's."""
+    (group,), (resource,) = rule["apiGroups"], rule["resources"]
+    method, path = Right(group, resource, verb).request(namespace)
+    names = rule.get("resourceNames")
+    if names is None:
+        return method, path
+    return method, f"{path}&fieldSelector=metadata.name%3D{names[0]}" if verb == "watch" else path.replace("nobody", names[0])
+
+
+async def an_account_here(ground: Ground, rules: list[Json], name: str) -> str:
+    """A user with these rules in the namespace of the test."""
+    user = f"{ground.name}-{name}"
+    metadata = {"name": user, "namespace": ground.name}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": rules}
+    path = f"{_RBAC}/namespaces/{ground.name}"
+    await create(ground.api, f"{path}/roles", role)
+    await create(ground.api, f"{path}/rolebindings", rbac.role_binding(role, rbac.user(user)))
+    return user
 
 
 async def an_account(ground: Ground, role: Json, name: str) -> str:

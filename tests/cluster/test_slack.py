@@ -156,7 +156,7 @@ async def test_marked_workloads_and_capacity_buffers_get_placeholders_like_their
         return status.get("replicas"), {c["type"]: f"{c['status']}/{c['reason']}" for c in status.get("conditions", ())}
 
     good = {"ReadyForProvisioning": "True/AttributesSetSuccessfully", "Provisioning": "True/FakePodsInjected"}
-    bad = {"ReadyForProvisioning": "False/FailedToGetPodTemplate", "Provisioning": "False/NotReadyForProvisioning"}
+    bad = {"ReadyForProvisioning": "False/error", "Provisioning": "False/NotReadyForProvisioning"}
     want = {"fixed": (2, good), "share": (1, good), "lost": (None, bad)}
     await eventually(told, lambda seen: seen == want, within_seconds=60, wanted=f"conditions {want}")
     room = {**marked, f"buffer {ground.name}/fixed": (2, 1000), f"buffer {ground.name}/share": (1, 1000)}

@@ -20,6 +20,8 @@ from tests.faults.weather import FAULTS
 
 #: Of one mechanism that is broken on purpose: after so many seeds nobody has noticed.
 _MOST_SEEDS_BROKEN = 1000
+#: A line on stderr, so that long campaigns show how far they are.
+_TELL_EVERY_SECONDS = 30.0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,6 +62,7 @@ class _Campaign:
         self._steps = self._seeds = self._violations = 0
         self._ends_at = None if args.duration is None else time.monotonic() + args.duration
         self._first = args.seed if args.seed is not None else SystemRandom().randrange(1, 10**9)
+        self._tell_at = time.monotonic() + _TELL_EVERY_SECONDS
 
     def run(self) -> int:
         print(f"from seed {self._first}", flush=True)
@@ -67,8 +70,11 @@ class _Campaign:
             self._take(self._script(self._first), _played(self._script(self._first), self._args.mechanism, self._args.trace))
         else:
             self._play_many()
-        print(f"steps={self._steps} seeds={self._seeds} violations={self._violations}")
+        print(self._so_far())
         return 1 if self._violations else 0
+
+    def _so_far(self) -> str:
+        return f"steps={self._steps} seeds={self._seeds} violations={self._violations}"
 
     def _script(self, seed: int) -> Script:
         return Script(seed=seed, seconds=self._args.storm, without=self._without)
@@ -102,6 +108,9 @@ class _Campaign:
     def _take(self, script: Script, result: Result) -> None:
         self._steps += result.steps
         self._seeds += 1
+        if time.monotonic() >= self._tell_at:
+            self._tell_at = time.monotonic() + _TELL_EVERY_SECONDS
+            print(f"... {self._so_far()}", file=sys.stderr, flush=True)
         if self._args.trace:
             print("\n".join(result.trace))
         if result.broken is None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.decide.slack.promise import Promise, Traffic, kept_ppm, plan_room, smallest_flat
+from slackwater.decide.slack.promise import Promise, Traffic, kept_ppm
 from slackwater.decide.slack.rule import PPM
+from slackwater.decide.slack.ways import plan_room
 from slackwater.model.columns import Int64
 from tests.support.arrivals import DAY, TRACES
 
@@ -26,6 +27,18 @@ def lived_through(arrivals: Int64) -> Int64:
         ahead = plan_room(arrivals[: start - PROMISE.lead], PROMISE, ahead=60 + PROMISE.lead)
         room[start : start + 60] = ahead[PROMISE.lead :][: len(arrivals) - start]
     return room
+
+
+def smallest_flat(seen: Traffic, promise: Promise, *, start: int = 0) -> int:
+    """The least room that, kept at all times, keeps the promise on these arrivals."""
+    low, high = 0, int(seen.came.sum())
+    while low < high:
+        middle = (low + high) // 2
+        if kept_ppm(seen, np.full(len(seen), middle, np.int64), promise, start=start) >= promise.share_ppm:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @pytest.mark.parametrize("trace", MOST)

@@ -36,6 +36,8 @@ from tests.support.growing import Growing
 
 #: The wall's clock of every cluster here: pictures are the same each time.
 AT = UnixTime(1790000000.0)
+#: The node of the ten whose books are in doubt.
+IN_DOUBT = "memory-8"
 _TWO = amounts("2", "4Gi")
 
 
@@ -53,7 +55,23 @@ _SLACK: dict[str, Any] = {
         }
     ],
     "asked": {},
-    "nodesForSlackAlone": 0,
+    "promises": [
+        {
+            "name": "checkout",
+            "share": 0.99,
+            "withinSeconds": 60,
+            "keptShare": 0.975,
+            "inTime": 39,
+            "late": 1,
+            "waiting": 2,
+            "room": 4,
+            "leadSeconds": 45,
+            "way": "the same at all times",
+            "trimPercent": 100,
+            "problem": None,
+        }
+    ],
+    "nodesForSlackAlone": 1,
     "pushedOff": [],
     "placeholders": [
         {"name": f"slack/{number}", "source": "extraCapacity", "node": node, "group": group, "cpu": 1000, "memory": 2 << 30}
@@ -106,6 +124,7 @@ def ten_nodes() -> tuple[World, Instant]:
     _move(cluster, "memory-9")
     _preempt(cluster)
     _drain(cluster)
+    cluster.world.quarantine.put(NodeName(IN_DOUBT), "the sum of its pods is not what is Reserved", Instant(cluster.now))
     return cluster.world, Instant(cluster.now + 7)
 
 

@@ -8,7 +8,7 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slackwater.app.controlplane import toolchain as toolchains
@@ -17,13 +17,18 @@ from slackwater.app.controlplane.gocommand import GoCommands
 from slackwater.app.controlplane.recipe import BUILD_FLAGS, ldflags
 
 
-def build(name: str, sources: Path, *, package: str = ".", environ: Mapping[str, str] = os.environ) -> Path:
+def build(
+    name: str, sources: Path, *, package: str = ".", tags: Sequence[str] = (), environ: Mapping[str, str] = os.environ
+) -> Path:
     """Path of the program `name`, made now from the module in `sources` unless it is in the cache.
+
+    `tags` are build tags beside those of the control plane.
 
     ToolchainError without Go; BuildFailed with the end of the output and the log's path.
     """
     toolchain = toolchains.locate(environ)
-    entry = cache_root(environ) / name / _key(toolchain.version, sources)
+    flags = _flags(tags)
+    entry = cache_root(environ) / name / _key(toolchain.version, sources, flags)
     log = entry.with_name(entry.name + ".log")
 
     def make(folder: Path) -> None:
@@ -32,14 +37,18 @@ def build(name: str, sources: Path, *, package: str = ".", environ: Mapping[str,
         note = f"building the program {name} (seconds where the control plane is built, else minutes) ..."
         print(note, file=sys.stderr, flush=True)
         go = GoCommands(go=toolchain.go, log=log, environ=environ)
-        go.run(name, sources, ["build", *BUILD_FLAGS, f"-ldflags={ldflags()}", "-o", str(folder / name), package])
+        go.run(name, sources, ["build", *flags, f"-ldflags={ldflags()}", "-o", str(folder / name), package])
 
     fill(entry, make)
     return entry / name
 
 
-def _key(go_version: tuple[int, int], sources: Path) -> str:
-    digest = hashlib.sha256(repr((go_version, sys.platform, platform.machine(), BUILD_FLAGS, ldflags())).encode())
+def _flags(tags: Sequence[str]) -> tuple[str, ...]:
+    return tuple(",".join((flag, *tags)) if flag.startswith("-tags=") else flag for flag in BUILD_FLAGS)
+
+
+def _key(go_version: tuple[int, int], sources: Path, flags: tuple[str, ...]) -> str:
+    digest = hashlib.sha256(repr((go_version, sys.platform, platform.machine(), flags, ldflags())).encode())
     for path in sorted(path for path in sources.rglob("*") if path.is_file()):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(sources).as_posix()} {len(content)}\n".encode() + content)

@@ -58,7 +58,6 @@ class Book:
         self._book = ArrivalBook([WEB], UnixTime(BEGAN))
         self._like = a_pod("web", cpu="500m", memory="1Gi")
         self._promised = NO_PROMISES
-        self._minute = -1
         self._made = 0
 
     def come(self, count: int, at_once: int, now: int) -> list[Pod]:
@@ -79,21 +78,23 @@ class Book:
         self._book.seen(replace(pod, node=NodeName("n")), UnixTime(BEGAN + now))
 
     def __call__(self, now: int) -> int:
-        if now // 60 != self._minute:
-            self._minute = now // 60
-            lead = NODE_SECONDS + STEP
-            seen = self._book.observed(UnixTime(BEGAN + now))
-            self._promised = promised(seen, {WEB.name: lead}, self._promised, unneeded_seconds=UNNEEDED_SECONDS)
+        lead = NODE_SECONDS + STEP
+        seen = self._book.observed(UnixTime(BEGAN + now))
+        self._promised = promised(seen, {WEB.name: lead}, self._promised, unneeded_seconds=UNNEEDED_SECONDS)
         return sum(each.count for each in self._promised.mirrored)
 
 
-def lived(arrivals: Int64, wanted: int | Book, *, judged: int, seed: int) -> Lived:
-    """Lives through the arrivals, of which the last `judged` minutes count."""
-    rng = np.random.default_rng(seed)
+def by_steps(arrivals: Int64, seed: int) -> Int64:
+    """In which step of its minute each pod comes; shape (minutes, steps of a minute)."""
+    return np.asarray(np.random.default_rng(seed).multinomial(arrivals, [1 / STEPS] * STEPS), np.int64)
+
+
+def lived(arrivals: Int64, wanted: int | Book, *, judged: int) -> Lived:
+    """Lives through the arrivals of `by_steps`, of which the last `judged` minutes count."""
     cluster = _Cluster(wanted)
     came = at_once = node_steps = 0
-    for minute, count in enumerate(arrivals.tolist()):
-        for step, arriving in enumerate(rng.multinomial(count, [1 / STEPS] * STEPS).tolist()):
+    for minute, steps in enumerate(arrivals.tolist()):
+        for step, arriving in enumerate(steps):
             found = cluster.step(minute * 60 + step * STEP, arriving)
             if minute >= len(arrivals) - judged:
                 came, at_once, node_steps = came + arriving, at_once + found, node_steps + len(cluster.machines)
@@ -159,14 +160,14 @@ class _Cluster:
         self.machines += [_Machine(now + NODE_SECONDS) for _ in range(-(-max(lacking, 0) // PODS_OF_A_NODE))]
 
 
-def smallest_static(arrivals: Int64, *, judged: int, seed: int, most: int) -> tuple[int, Lived]:
+def smallest_static(arrivals: Int64, *, judged: int, most: int) -> tuple[int, Lived]:
     """The least room, the same at all times, that keeps the promise; and what came of it."""
     low, high, best = 0, most, None
     while low < high:
         middle = (low + high) // 2
-        found = lived(arrivals, middle, judged=judged, seed=seed)
+        found = lived(arrivals, middle, judged=judged)
         if found.kept:
             high, best = middle, found
         else:
             low = middle + 1
-    return low, best if best is not None else lived(arrivals, low, judged=judged, seed=seed)
+    return low, best if best is not None else lived(arrivals, low, judged=judged)

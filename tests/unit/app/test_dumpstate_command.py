@@ -60,7 +60,7 @@ def answering(body: bytes, *, status: int = 200, tls: ssl.SSLContext | None = No
 
 def test_the_table_shows_what_each_node_has_promised(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(json.dumps(STATE).encode()) as url:
-        assert main(["dumpstate", "--url", url]) == 0
+        assert main(["dumpstate", "--url", url, "-o", "table"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "NODE    CPU RESERVED  CPU TOTAL  CPU %  MEM RESERVED  MEM TOTAL  MEM %",
         "node-a         1500m          4     38           2Gi        8Gi     25",

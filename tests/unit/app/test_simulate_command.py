@@ -100,7 +100,7 @@ def test_one_after_another_each_pod_takes_its_room(file: Path, capsys: pytest.Ca
 
 def test_the_table_counts_reasons(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(json.dumps(CLUSTER))
-    assert main(["simulate", "placement", "--cluster", str(file)]) == 0
+    assert main(["simulate", "placement", "--cluster", str(file), "-o", "table"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "POD         NODES  WHY NOT THE OTHERS",
         "shop/fits   1/2    1 node(s) had untolerated taint(s)",
@@ -111,7 +111,7 @@ def test_the_table_counts_reasons(file: Path, capsys: pytest.CaptureFixture[str]
 
 def test_the_sequential_table_says_where(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(json.dumps(CLUSTER))
-    assert main(["simulate", "placement", "--cluster", str(file), "--sequential"]) == 0
+    assert main(["simulate", "placement", "--cluster", str(file), "--sequential", "-o", "table"]) == 0
     want = ["POD         NODE", "shop/fits   small", "shop/large  -", "1 of 2 pods placed"]
     assert capsys.readouterr().out.splitlines() == want
 
@@ -127,7 +127,7 @@ def test_a_kind_that_the_file_lacks_is_unknown_and_the_answer_says_so(
     (line,) = placed(capsys, file, *option)
     assert line.get("feasible", [line.get("node")]) == ["small"]
     assert "VolumeBinding, VolumeZone: no PersistentVolume in the file" in line["skipped"]
-    assert main(["simulate", "placement", "--cluster", str(file), *option]) == 0
+    assert main(["simulate", "placement", "--cluster", str(file), "-o", "table", *option]) == 0
     assert "\nnot judged: VolumeBinding, VolumeZone: no PersistentVolume in the file\n" in capsys.readouterr().out
 
 

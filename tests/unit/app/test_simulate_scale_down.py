@@ -152,7 +152,7 @@ def test_timers_cool_downs_and_parallelism_are_not_applied(run: Any) -> None:
 
 
 def test_the_table_counts_the_reasons(run: Any) -> None:
-    text = run(a_node("n1"), a_node("n2"), a_pod("alone", "n1", owner=None), options=())
+    text = run(a_node("n1"), a_node("n2"), a_pod("alone", "n1", owner=None), options=("-o", "table"))
     assert "1 of 2 nodes can go together" in text
     assert "1     NotReplicated  n1: shop/alone: the pod has no controller: nothing would make it anew" in text
 

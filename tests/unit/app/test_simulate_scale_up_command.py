@@ -204,7 +204,7 @@ def test_our_own_rules_are_added_on_request(files: Files) -> None:
 
 def test_the_table_is_for_people(files: Files) -> None:
     files.write(a_pod("p", "4"), a_pod("large", "9"), a_pod("cheap", priority=-100), groups=[a_group("pool-a")])
-    out, _ = files.run()
+    out, _ = files.run("-o", "table")
     assert out.splitlines() == [
         "GROUP   NEW NODES  PODS",
         "pool-a  1          1",

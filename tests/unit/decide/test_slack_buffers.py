@@ -55,13 +55,13 @@ def test_chunks_are_what_the_spec_comes_to(buffer: CapacityBuffer, want: int) ->
 
 
 BAD = {
-    "both references": (a_buffer(template="t", scalable=WEB, replicas=1), "InvalidSpec"),
-    "no reference": (a_buffer(replicas=1), "InvalidSpec"),
-    "nothing asked for": (a_buffer(template="t"), "InvalidSpec"),
-    "a percentage of a template": (a_buffer(template="t", percentage=10), "InvalidSpec"),
-    "no such template": (a_buffer(template="other", replicas=1), "FailedToGetPodTemplate"),
-    "no such workload": (a_buffer(scalable=Owner("apps", "Deployment", "x"), replicas=1), "FailedToGetPodTemplate"),
-    "too many": (a_buffer(template="t", replicas=1_000_000), "InvalidSpec"),
+    "both references": (a_buffer(template="t", scalable=WEB, replicas=1), "want exactly one of podTemplateRef and scalableRef"),
+    "no reference": (a_buffer(replicas=1), "want exactly one of podTemplateRef and scalableRef"),
+    "nothing asked for": (a_buffer(template="t"), "want at least one of replicas"),
+    "a percentage of a template": (a_buffer(template="t", percentage=10), "want at least one of replicas"),
+    "no such template": (a_buffer(template="other", replicas=1), "PodTemplate default/other: not found"),
+    "no such workload": (a_buffer(scalable=Owner("apps", "Deployment", "x"), replicas=1), "Deployment default/x: not found"),
+    "too many": (a_buffer(template="t", replicas=1_000_000), "asks for 1000000 pods, want at most 50000"),
 }
 
 
@@ -70,7 +70,8 @@ def test_a_buffer_that_cannot_be_provided_for_says_why(buffer: CapacityBuffer, w
     one = found(buffer)
     ready, provisioning = one.status.conditions
     assert one.mirrored is None
-    assert (ready.type, ready.status, ready.reason) == (READY, "False", want)
+    assert (ready.type, ready.status, ready.reason) == (READY, "False", "error")  # Cluster Autoscaler's word for all of them
+    assert ready.message.startswith(f"Buffer not ready for provisioning: {want}")
     assert (provisioning.type, provisioning.reason) == (PROVISIONING, "NotReadyForProvisioning")
 
 

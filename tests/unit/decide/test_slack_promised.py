@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from slackwater.decide.slack.pace import pace_now
 from slackwater.decide.slack.promised import MOST_PLACEHOLDERS, NO_PROMISES, Promised, promised
-from slackwater.decide.slack.trim import trim_percent
 from slackwater.model.promises import KindShare, Observed, PodClass
 from tests.support.builders import a_pod
 
@@ -31,7 +32,7 @@ def counts(found: Promised) -> list[int]:
 
 def test_room_is_what_comes_within_a_lead_shared_among_the_kinds() -> None:
     found = promised([observed()], {"web": 130}, NO_PROMISES)
-    assert found.rooms["web"].foresight.way.flat == 12  # three minutes of four pods each
+    assert found.rooms["web"].foresight.room == 12  # three minutes of four pods each
     assert [(each.source, each.kind, each.count) for each in found.mirrored] == [
         ("promise web", SMALL, 9),
         ("promise web", LARGE, 3),
@@ -47,12 +48,20 @@ def test_what_goes_makes_room_for_what_comes() -> None:
     assert sum(counts(promised([flows], {"web": 130}, NO_PROMISES, unneeded_seconds=600.0))) <= 4
 
 
-def test_a_choice_holds_for_an_hour_and_not_for_another_lead() -> None:
+def test_room_is_drawn_anew_in_ten_minutes_and_for_another_lead() -> None:
     first = promised([observed()], {"web": 130}, NO_PROMISES)
-    more = observed(each=8, minute=10_030)
+    more = observed(each=8, minute=10_009)
     assert sum(counts(promised([more], {"web": 130}, first))) == 12
-    assert sum(counts(promised([replace(more, minute=10_060)], {"web": 130}, first))) == 24
+    assert sum(counts(promised([replace(more, minute=10_010)], {"web": 130}, first))) == 24
     assert sum(counts(promised([more], {"web": 190}, first))) == 32
+
+
+def test_a_way_is_chosen_anew_after_an_hour() -> None:
+    first = promised([observed()], {"web": 130}, NO_PROMISES)
+    chosen = [
+        promised([observed(minute=minute)], {"web": 130}, first).rooms["web"].foresight.chosen for minute in (10_059, 10_060)
+    ]
+    assert chosen == [10_000, 10_060]
 
 
 def test_who_was_never_seen_and_who_are_too_many_is_told() -> None:
@@ -62,19 +71,43 @@ def test_who_was_never_seen_and_who_are_too_many_is_told() -> None:
     assert (sum(counts(many)), "want at most" in many.problems[0]) == (MOST_PLACEHOLDERS, True)
 
 
-def trim(in_time: list[int], late: list[int]) -> int:
-    """By the hour."""
-    return trim_percent(np.repeat(in_time, 60), np.repeat(late, 60), 950_000)
+def test_where_more_run_than_usual_less_is_kept_in_the_same_loop() -> None:
+    """Each ten minutes twenty pods come, and go two minutes later: those that are there now leave their room in time."""
+    came = np.zeros(600, np.int64)
+    came[::10] = 20
+    seen = replace(observed(), arrivals=came, departures=np.roll(came, 2))
+    quiet = promised([seen], {"web": 130}, NO_PROMISES)
+    assert quiet.rooms["web"].foresight.gone_percent == 100
+    busy = promised([replace(seen, moved=20)], {"web": 130}, quiet)
+    above = 20 + quiet.rooms["web"].foresight.above
+    assert sum(counts(busy)) == sum(counts(quiet)) - above
+    assert sum(counts(promised([replace(seen, moved=900)], {"web": 130}, busy))) == 0
 
 
-def test_the_correction_follows_what_was_kept() -> None:
-    assert trim([], []) == 100
-    assert trim([96] * 9, [4] * 9) == 100  # four of five that may be late are
-    assert trim([100] * 9, [0] * 9) < 70
-    assert trim([80] * 9, [20] * 9) > 200
-    assert trim([0] * 900, [100] * 900) == 400
-    assert trim([100] * 900, [0] * 900) == 0
+def pace(in_time: list[int], late: list[int], *, minute: int = 0) -> float:
+    """By the hour, up to this minute of a day."""
+    return pace_now(np.repeat(in_time, 60), np.repeat(late, 60), 950_000, minute=1440 * 100 + minute)
 
 
-def test_hours_without_pods_change_nothing() -> None:
-    assert trim([100] * 5 + [0] * 50, [0] * 55) == trim([100] * 5, [0] * 5)
+#: Four fifths of what may be late, half of what is exceeded.
+EVENLY = 0.08
+
+
+def test_the_pace_spreads_what_may_be_late_over_the_day() -> None:
+    assert pace([], []) == pytest.approx(EVENLY)
+    assert pace([100] * 24, [0] * 24) > EVENLY  # a new day, and less was late than was thought
+    assert pace([80] * 24, [20] * 24) < EVENLY
+    good, bad = ([96] * 24 + [share] * 6 for share in (100, 80))
+    late = [[4] * 24 + [100 - share] * 6 for share in (100, 80)]
+    assert pace(good, late[0], minute=360) > pace([96] * 30, [4] * 30, minute=360) > pace(bad, late[1], minute=360)
+
+
+def test_the_pace_is_never_none_and_never_all() -> None:
+    assert 0 < pace([0] * 48, [100] * 48) < EVENLY / 10
+    assert EVENLY < pace([100] * 190, [0] * 190) <= 0.9
+
+
+def test_yesterdays_debt_is_not_todays() -> None:
+    came, late = [100] * 24, [0] * 22 + [100, 0]
+    evening, midnight = pace(came[:23], late[:23], minute=23 * 60), pace(came, late)
+    assert midnight > 1.5 * evening

@@ -43,8 +43,8 @@ def lives(recording: Recording, pods: int) -> RecordedWorld:
     return world
 
 
-async def recorded(path: Path, *, pods: int = 20, max_bytes: int = 1 << 20) -> Recording:
-    recording = Recording(str(path), max_bytes=max_bytes)
+async def recorded(path: Path, *, pods: int = 20, max_bytes: int = 1 << 20, keep: int = 0) -> Recording:
+    recording = Recording(str(path), max_bytes=max_bytes, keep=keep)
     async with anyio.create_task_group() as group:
         group.start_soon(recording.run)
         lives(recording, pods)
@@ -146,6 +146,25 @@ async def test_events_that_are_none_are_refused_and_nothing_of_them_is_run(
             file.write(len(each).to_bytes(4, "big") + each)
     assert main(["replay", str(path)]) == 2
     assert "frame 1: KeyError: 'os.system'" in capsys.readouterr().err
+
+
+async def test_records_of_earlier_starts_stay_and_the_oldest_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "r.rec"
+    for pods in (1, 2, 3, 4):
+        await recorded(path, pods=pods, keep=2)
+    assert sorted(os.listdir(tmp_path)) == ["r.rec", "r.rec.1", "r.rec.2"]
+    for name, pods in (("r.rec", 4), ("r.rec.1", 3), ("r.rec.2", 2)):
+        replay = Replay(frames_of(str(tmp_path / name)))
+        assert list(replay.differences()) == []
+        assert replay.decisions == 3 * pods
+
+
+async def test_without_a_number_to_keep_a_start_makes_the_file_anew_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "r.rec"
+    for _ in range(2):
+        await recorded(path, pods=1, keep=0)
+    assert os.listdir(tmp_path) == ["r.rec"]
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:

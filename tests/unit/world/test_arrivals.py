@@ -52,7 +52,9 @@ def test_pods_are_counted_in_the_minute_of_their_creation_and_once() -> None:
     assert (seen.arrivals.tolist(), seen.departures.tolist()) == ([2, 1], [0, 0])
     book.gone(web("a", 5).uid, at(126))
     book.gone(web("a", 5).uid, at(127))
+    assert of_web(book, 127).moved == -1
     assert of_web(book, 180).departures.tolist() == [0, 0, 1]
+    assert of_web(book, 180).moved == 0
 
 
 def test_a_pod_is_in_time_late_or_waits() -> None:

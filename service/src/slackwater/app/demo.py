@@ -11,7 +11,8 @@ import anyio.to_thread
 from rich.console import Console
 
 from slackwater.app import rbac
-from slackwater.app.controlplane.build import build
+from slackwater.app.commands.progress import Progress, shown
+from slackwater.app.controlplane.build import Binaries, build
 from slackwater.app.controlplane.ports import FreePorts
 from slackwater.app.controlplane.progress import shown_on
 from slackwater.app.controlplane.stack import ControlPlane
@@ -27,19 +28,35 @@ async def run_real_demo(*, nodes: int, pods: int, duration_seconds: float | None
     """Until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up. `record`: a file for decisions."""
     console = Console(file=sys.stderr)
     console.print("Building the control plane (some minutes the first time, then cached)")
-    with shown_on(sys.stderr) as progress:
-        binaries = await anyio.to_thread.run_sync(partial(build, progress), abandon_on_cancel=True)
-    console.print("Starting etcd, kube-apiserver and KWOK")
+    with shown_on(sys.stderr) as building:
+        binaries = await anyio.to_thread.run_sync(partial(build, building), abandon_on_cancel=True)
+    with shown() as progress:
+        tell_step(console, progress, "Starting etcd, kube-apiserver and KWOK")
+        await _run(console, progress, binaries, nodes=nodes, pods=pods, duration_seconds=duration_seconds, record=record)
+    console.print("Everything stopped.")
+
+
+async def _run(
+    console: Console,
+    progress: Progress,
+    binaries: Binaries,
+    *,
+    nodes: int,
+    pods: int,
+    duration_seconds: float | None,
+    record: str | None,
+) -> None:
     async with ControlPlane(binaries) as cp, cp.session() as api, anyio.create_task_group() as group:
         settings = demo_settings(FreePorts(Random()).take, record)
         await _grant(api, settings)
 
         async def present(running: Running) -> None:
-            console.print("Starting kube-scheduler with the generated configuration, and the workload")
+            tell_step(console, progress, "Starting kube-scheduler with the generated configuration, and the workload")
             await cp.start_scheduler(generate(settings, kubeconfig=str(cp.kubeconfig("scheduler")), extender_url=None))
             workload = Workload(partial(_send, api), nodes, pods)
             await workload.create()
             group.start_soon(workload.churn, name="workload")
+            progress.clear()
             _explain(console, settings, cp, running)
             if duration_seconds is not None:
                 await anyio.sleep(duration_seconds)
@@ -48,7 +65,13 @@ async def run_real_demo(*, nodes: int, pods: int, duration_seconds: float | None
 
         await serve(settings, config_path=None, kubeconfig=str(cp.kubeconfig("slackwater")), on_ready=present)
         group.cancel_scope.cancel()
-    console.print("Everything stopped.")
+
+
+def tell_step(console: Console, progress: Progress, what: str) -> None:
+    """On a terminal as a line that shows for how long already; elsewhere for good."""
+    if not console.is_terminal:
+        console.print(what)
+    progress.step(what)
 
 
 async def _grant(api: aiohttp.ClientSession, settings: Settings) -> None:

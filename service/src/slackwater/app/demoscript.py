@@ -46,7 +46,7 @@ autoscaler:
     kwok: {{appearAfter: 5s, appearSpread: 5s, bootAfter: 3s}}
   scaleDown: {{unneededTime: 1m, delayAfterAdd: 1m}}
 """)
-    return settings if record is None else settings.model_copy(update={"recording": Recording(file=record)})
+    return settings if record is None else settings.model_copy(update={"recording": Recording(file=record, keep=0)})
 
 
 class Workload:

@@ -14,6 +14,7 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 from rich.console import Console
 
+from slackwater.app.commands.progress import Progress, shown
 from slackwater.app.controlplane.ports import FreePorts
 from slackwater.app.demo import report
 from slackwater.app.demoscript import NAMESPACE, POOL, Workload, demo_settings
@@ -38,8 +39,17 @@ _LOW, _HIGH, _PERIOD_SECONDS = 1, 16, 60.0
 
 async def run_sandbox_demo(*, nodes: int, pods: int, duration_seconds: float | None, record: str | None = None) -> None:
     """Until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up. `record`: a file for decisions."""
-    started_at = time.monotonic()
     console = Console(file=sys.stderr)
+    with shown() as progress:
+        progress.step("starting the sandbox cluster and the service")
+        await _run(console, progress, nodes=nodes, pods=pods, duration_seconds=duration_seconds, record=record)
+    console.print("Everything stopped.")
+
+
+async def _run(
+    console: Console, progress: Progress, *, nodes: int, pods: int, duration_seconds: float | None, record: str | None
+) -> None:
+    started_at = time.monotonic()
     # Security: UIDs and paces of a cluster that is not there.
     rng = Random()
     sandbox = Sandbox(rng=rng, wall=unix_time)
@@ -52,6 +62,7 @@ async def run_sandbox_demo(*, nodes: int, pods: int, duration_seconds: float | N
             scheduler = Scheduler(sandbox.api, sandbox.agenda, asking(lambda: running.extender), rng=rng)
             scheduler.attach()
             actors.start_soon(scheduler.run, name="scheduler")
+            progress.step(f"creating {nodes} nodes, {pods} pods and {_N_MACHINES} machines")
             workload = Workload(partial(_send, sandbox.api), nodes, pods)
             await workload.create()
             for number in range(_N_MACHINES):
@@ -60,6 +71,7 @@ async def run_sandbox_demo(*, nodes: int, pods: int, duration_seconds: float | N
             agents = Agents(sandbox.api, _permits(running), rng, Habits(wants=_wanted))
             actors.start_soon(agents.run, name="agents")
             actors.start_soon(workload.churn, name="workload")
+            progress.clear()
             _explain(console, settings, running, time.monotonic() - started_at)
             if duration_seconds is not None:
                 await anyio.sleep(duration_seconds)
@@ -70,7 +82,6 @@ async def run_sandbox_demo(*, nodes: int, pods: int, duration_seconds: float | N
 
         await serve(settings, config_path=None, kubeconfig=None, api=_open(sandbox.api), on_ready=present)
         group.cancel_scope.cancel()
-    console.print("Everything stopped.")
 
 
 async def _hold(*, task_status: TaskStatus[TaskGroup]) -> None:

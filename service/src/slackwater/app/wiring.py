@@ -99,8 +99,8 @@ class Service:
         self._view = SettingsView(as_file(settings))
         kinds = KindInterner()
         self._reflectors = self._kube_feeds(client, kinds, rng)
-        file = settings.recording.file
-        self.recording = None if file is None else Recording(file, max_bytes=settings.recording.max_bytes)
+        record = settings.recording
+        self.recording = None if record.file is None else Recording(record.file, max_bytes=record.max_bytes, keep=record.keep)
         self.world = _world(policy_of(settings), rng.getrandbits(63), self.recording)
         self.intake = Intake(self.world, times.monotonic, self._reflectors, standby=self.reign is not None)
         decoder = PodDecoder(kinds)

@@ -68,7 +68,8 @@ def _nothing() -> Int64:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Observed:
     """What is known of a class: how many pods came and went, were in time and late in each whole minute, the newest last, up
-    to `minute` (of Unix time), shapes (n,); which kinds of pods they are; and how the promise was kept."""
+    to `minute` (of Unix time), shapes (n,); how many more came than went since (`moved`); which kinds of pods they are; and how
+    the promise was kept."""
 
     of: PodClass
     minute: int
@@ -76,5 +77,6 @@ class Observed:
     departures: Int64 = field(default_factory=_nothing)
     in_time: Int64 = field(default_factory=_nothing)
     late: Int64 = field(default_factory=_nothing)
+    moved: int = 0
     mix: tuple[KindShare, ...] = ()
     kept: Kept = Kept()

@@ -3,12 +3,15 @@
 Frames are collected on the loop and appended by a worker thread twice a second. The file is a gzip stream of frames, each with
 its length before it; after every append it is flushed, so that what a killed process leaves can be read up to then. A record
 with a hole could not be repeated: where the file reaches its bound, or the thread falls behind, the record ends, and says why.
+Records of earlier starts are kept beside it, `FILE.1` the latest: what a restart makes anew is not lost with what led to it.
 """
 
 import gzip
+import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Final
 
@@ -39,8 +42,11 @@ class RecordError(Exception):
 class Recording:
     """One file, from its making to the end of the process, or of what it may hold."""
 
-    def __init__(self, path: str, *, max_bytes: int) -> None:
-        """:raises RecordError: the file cannot be made."""
+    def __init__(self, path: str, *, max_bytes: int, keep: int = 0) -> None:
+        """`keep`: so many earlier records stay, as `path.1`, `path.2` ...
+
+        :raises RecordError: the file cannot be made.
+        """
         self.path = path
         self.frames = 0
         #: Why nothing more is recorded; empty while it is.
@@ -50,7 +56,9 @@ class Recording:
         self._waiting_bytes = 0
         self._unflushed = 0
         try:
-            self._raw: IO[bytes] = Path(path).open("wb")  # noqa: SIM115  # closed at the end of `run`
+            _make_way(Path(path), keep)
+            # It names every pod of the cluster: for its owner alone.
+            self._raw: IO[bytes] = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
         except OSError as error:
             raise RecordError(f"{path}: cannot be written: {error.strerror}") from error
         self._zipped = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=_LEVEL, mtime=0)
@@ -122,11 +130,24 @@ class Recording:
             self._finish()
 
 
-def frames_of(path: str) -> Iterator[bytes]:
-    """The frames of a record; one that a killed process left ends with the last whole frame. Raises `RecordError`."""
+def _make_way(path: Path, keep: int) -> None:
+    """Each record gets the next number; what would get one above `keep` is dropped. Without `keep` nothing is moved."""
+    names = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, keep + 1))]
+    for newer, older in reversed([*pairwise(names)]):
+        if newer.is_file():
+            newer.replace(older)
+
+
+def frames_of(path: str, tell_read: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
+    """The frames of a record; one that a killed process left ends with the last whole frame. Raises `RecordError`.
+
+    `tell_read` is told before each frame how many bytes of the file have been read.
+    """
     try:
-        with gzip.open(path, "rb") as file:
-            yield from _frames(file, path)
+        with Path(path).open("rb") as raw, gzip.GzipFile(fileobj=raw) as file:
+            for body in _frames(file, path):
+                tell_read(raw.tell())
+                yield body
     except FileNotFoundError as error:
         raise RecordError(f"{path}: is not there") from error
     except (OSError, zlib.error) as error:

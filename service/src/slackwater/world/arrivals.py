@@ -190,18 +190,19 @@ def _observed(each: _Class, minute: int) -> Observed:
     newest = {id(kind): (kind, labels) for kind, labels in each.mix}  # equal kinds are one object: see `KindInterner`
     shares = Counter(id(kind) for kind, _ in each.mix)
     arrivals = each.arrivals.until(minute)
-    in_time, late = each.in_time.until(minute + 1), each.late.until(minute + 1)
+    in_time, late = each.in_time.until(minute), each.late.until(minute)
     return Observed(
         of=each.of,
         minute=minute,
         arrivals=arrivals,
         departures=_as_long_as(arrivals, each.departures.until(minute)),
-        in_time=_as_long_as(arrivals, each.in_time.until(minute)),
-        late=_as_long_as(arrivals, each.late.until(minute)),
+        in_time=_as_long_as(arrivals, in_time),
+        late=_as_long_as(arrivals, late),
+        moved=each.arrivals.at(minute) - each.departures.at(minute),
         mix=tuple(KindShare(*newest[kind], count) for kind, count in shares.most_common()),
         kept=Kept(
-            in_time=int(in_time[-_DAY:].sum()),
-            late=int(late[-_DAY:].sum()),
+            in_time=int(in_time[1 - _DAY :].sum()) + each.in_time.at(minute),
+            late=int(late[1 - _DAY :].sum()) + each.late.at(minute),
             waiting=each.waiting,
             all_in_time=each.all_in_time,
             all_late=each.all_late,

@@ -15,6 +15,8 @@ class Minutes:
         self.begin = begin
         #: The newest minute that has its place.
         self._newest = begin
+        #: What was told last, until which minute.
+        self._told: tuple[int, Int64] | None = None
 
     def add(self, minute: int, count: int = 1) -> bool:
         """False where the minute is too old, or before the beginning."""
@@ -22,16 +24,25 @@ class Minutes:
         if minute < self._oldest():
             return False
         self._counts[minute % len(self._counts)] += count
+        if self._told is not None and minute < self._told[0]:
+            self._told = None
         return True
 
-    def until(self, minute: int) -> Int64:
-        """The counts of all minutes before this one, the newest last. Shape: as many as are known."""
+    def at(self, minute: int) -> int:
         self._reach(minute)
-        return self._counts[np.arange(self._oldest(), minute) % len(self._counts)]
+        return int(self._counts[minute % len(self._counts)]) if minute >= self._oldest() else 0
+
+    def until(self, minute: int) -> Int64:
+        """The counts of all minutes before this one, the newest last, not to be written to. Shape: as many as are known."""
+        self._reach(minute)
+        if self._told is None or self._told[0] != minute:
+            self._told = minute, self._counts[np.arange(self._oldest(), minute) % len(self._counts)]
+        return self._told[1]
 
     def restore(self, begin: int, counts: Sequence[int]) -> None:
         """As `until` gave it, beginning at `begin`, in place of what was counted."""
         self._counts[:] = 0
+        self._told = None
         self.begin = self._newest = begin
         for minute, count in enumerate(counts, start=begin):
             self.add(minute, count)

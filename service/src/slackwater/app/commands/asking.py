@@ -1,11 +1,17 @@
-"""Asking the ops listener of a running service: the options that name it, and one GET."""
+"""Asking the ops listener of a running service: the options that name it, and one request."""
 
 import argparse
 import json
 import ssl
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from slackwater.app.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.app.commands.progress import Progress, shown
+
+if TYPE_CHECKING:
+    import httpx
 
 DEFAULT_URL: Final = "http://127.0.0.1:10298"
 #: The state of 150,000 pods is about 100 MB.
@@ -23,30 +29,42 @@ def add_listener(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key-file", metavar="F", help="private key of --cert-file")
 
 
-def fetch(path: str, args: argparse.Namespace) -> bytes:
-    """The body of a 200. Raises `CommandFailed` for everything else, with what the listener says."""
+def fetch(path: str, args: argparse.Namespace, body: bytes | None = None) -> bytes:
+    """What a GET, or a POST with this body, is answered with 200; `CommandFailed` for all else, with what the listener says."""
     import httpx
 
     url = f"{args.url.rstrip('/')}{path}"
-    body = bytearray()
+    told = bytearray()
     try:
         # Proxies of the environment are for the world outside, not for a listener on loopback.
         with (
+            shown() as progress,
             httpx.Client(verify=_trust(args), timeout=SILENCE_SECONDS, trust_env=False) as client,
-            client.stream("GET", url) as answer,
+            _asked(client, url, body, progress) as answer,
         ):
             if answer.status_code != httpx.codes.OK:
                 reason = _said(answer.read())
                 raise CommandFailed([f"{url}: got status {answer.status_code}, want 200: {reason}"], code=ANSWERED_NO)
             for part in answer.iter_bytes():
-                body += part
-                if len(body) > LARGEST_BODY:
+                told += part
+                progress.at(answer.num_bytes_downloaded)
+                if len(told) > LARGEST_BODY:
                     raise CommandFailed([f"{url}: got more than {LARGEST_BODY} bytes"], code=ANSWERED_NO)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as err:
         raise CommandFailed([f"--url: got {args.url}, want http://HOST:PORT ({err})"]) from err
     except httpx.HTTPError as err:
         raise CommandFailed([f"{url}: {str(err) or type(err).__name__}; does the service run?"], code=ANSWERED_NO) from err
-    return bytes(body)
+    return bytes(told)
+
+
+@contextmanager
+def _asked(client: "httpx.Client", url: str, body: bytes | None, progress: Progress) -> Iterator["httpx.Response"]:
+    """The answer, before its body is read; the first question to `explain` takes seconds in a large cluster."""
+    progress.step(f"asking {url}")
+    with client.stream("GET" if body is None else "POST", url, content=body) as answer:
+        length = answer.headers.get("content-length", "")
+        progress.step(f"reading what {url} answers", total=int(length) if length.isdigit() else None)
+        yield answer
 
 
 def _said(body: bytes) -> str:

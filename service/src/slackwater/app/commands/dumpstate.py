@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from slackwater.app.commands.asking import add_listener, fetch
 from slackwater.app.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.app.commands.output import add_output, as_json, columns
 
 _LISTS: Final = ("pods", "migrationQueue", "holds", "nominations", "gates", "migrations")
 _HEADINGS: Final = ("NODE", "CPU RESERVED", "CPU TOTAL", "CPU %", "MEM RESERVED", "MEM TOTAL", "MEM %")
@@ -21,7 +22,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "table shows what each node has promised; -o json prints everything, milliCPU and bytes.",
     )
     add_listener(parser)
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")
+    add_output(parser)
     parser.set_defaults(run=run)
 
 
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     url = f"{args.url.rstrip('/')}/dumpstate"
     body = fetch("/dumpstate", args)
     state = _decoded(url, body)
-    if args.output == "json":
+    if as_json(args):
         sys.stdout.write(body.decode().rstrip("\n") + "\n")
         return 0
     print("\n".join(_table(state)))
@@ -47,16 +48,8 @@ def _decoded(url: str, body: bytes) -> dict[str, Any]:
 
 
 def _table(state: dict[str, Any]) -> Iterator[str]:
-    rows = [_HEADINGS, *(_row(node) for node in state["nodes"])]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    for row in rows:
-        cells = (text.ljust(width) if not column else text.rjust(width) for column, (text, width) in _cells(row, widths))
-        yield "  ".join(cells).rstrip()
+    yield from columns([_HEADINGS, *map(_row, state["nodes"])], right=range(1, len(_HEADINGS)))
     yield ", ".join(f"{name}: {len(state[name])}" for name in _LISTS if isinstance(state.get(name), list | dict))
-
-
-def _cells(row: tuple[str, ...], widths: list[int]) -> Iterator[tuple[int, tuple[str, int]]]:
-    return iter(enumerate(zip(row, widths, strict=True)))
 
 
 def _row(node: dict[str, Any]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from slackwater.app.commands.asking import add_listener, fetch
 from slackwater.app.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.app.commands.output import add_output, as_json, columns
 
 _DESCRIPTION: Final = """\
 Asks a running service why an object is as it is. Every remedy was tried in the simulator: it is told only where it helps.
@@ -43,14 +44,14 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("kind", metavar="KIND", choices=_KINDS, help=", ".join(_KINDS))
     parser.add_argument("name", metavar="NAME", help="NS/NAME of what has a namespace, else NAME")
     add_listener(parser)
-    parser.add_argument("-o", dest="output", choices=("table", "json"), help="default: table on a terminal, else json")
+    add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     body = fetch(_path(args.kind, args.name), args)
     answer = _decoded(args.url, body)
-    if args.output == "json" or (args.output is None and not sys.stdout.isatty()):
+    if as_json(args):
         sys.stdout.write(body.decode().rstrip("\n") + "\n")
     else:
         _show(answer)
@@ -85,11 +86,11 @@ def _show(answer: Mapping[str, Any]) -> None:
 
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     console.print(f"[bold]{escape(answer['object'])}[/bold]: {escape(answer['state'])}")
-    _table(console, ("WHY", "NODES", "SHORT", "OBJECTS"), [_reason(reason) for reason in answer["reasons"]])
+    _table(("WHY", "NODES", "SHORT", "OBJECTS"), [_reason(reason) for reason in answer["reasons"]])
     for line in _slack(answer.get("facts", {}).get("slack")):
         console.print(escape(line))
     if answer.get("groups"):
-        _table(console, ("GROUP", "WHY NOT"), [_group(word) for word in answer["groups"]])
+        _table(("GROUP", "WHY NOT"), [_group(word) for word in answer["groups"]])
     if answer["remedies"]:
         console.print("\n[bold]what would help[/bold] (each was tried in the simulator)")
         for remedy in answer["remedies"]:
@@ -97,7 +98,7 @@ def _show(answer: Mapping[str, Any]) -> None:
     for found in answer["minimal"]:
         if len(found["blockers"]) > 1:
             console.print(f"\n[bold]{escape(found['where'])}[/bold]: all of these have to go")
-            _table(console, ("WHY", "NODES", "SHORT", "OBJECTS"), [_reason(blocker) for blocker in found["blockers"]])
+            _table(("WHY", "NODES", "SHORT", "OBJECTS"), [_reason(blocker) for blocker in found["blockers"]])
     for note in answer.get("notes", ()):
         console.print(f"not judged: {escape(note)}")
 
@@ -114,16 +115,9 @@ def _slack(slack: Mapping[str, Any] | None) -> Iterator[str]:
     yield f"  nodes that stand for this alone: {slack['nodesForSlackAlone']}"
 
 
-def _table(console: Any, headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    if not rows:
-        return
-    table = Table(*headings, box=None, pad_edge=False, header_style="dim")
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    console.print(table)
+def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    if rows:
+        print("\n".join(columns([headings, *rows])))
 
 
 def _reason(reason: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,12 +3,11 @@
 import argparse
 import json
 import os
-import sys
 import time
-from collections.abc import Iterator
 from typing import Any, Final
 
 from slackwater.app.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.app.commands.progress import shown
 
 _DESCRIPTION: Final = """\
 Tells a new world everything that the record's was told and asked, and compares every answer: verdicts, scores, binds,
@@ -20,8 +19,6 @@ examples:
   slackwater replay /var/log/slackwater/decisions.rec
   slackwater replay decisions.rec -o json
 """
-#: Between two looks at the clock for the progress bar.
-_STEP: Final = 500
 _MOST_SHOWN: Final = 2_000
 
 
@@ -43,11 +40,13 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.world.record.replayed import BadRecord, Replay
 
     began = time.perf_counter()
-    replay = Replay(_shown(frames_of(args.file), args.file))
     first, count = None, 0
     try:
-        for difference in replay.differences():
-            first, count = first or difference, count + 1
+        with shown() as progress:
+            progress.step(f"repeating {os.path.basename(args.file)}", total=_size(args.file))
+            replay = Replay(frames_of(args.file, progress.at))
+            for difference in replay.differences():
+                first, count = first or difference, count + 1
     except (RecordError, BadRecord) as error:
         text = str(error)
         raise CommandFailed([text if text.startswith(args.file) else f"{args.file}: {text}"]) from error
@@ -64,6 +63,11 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(told)
     return ANSWERED_NO if count else 0
+
+
+def _size(path: str) -> int | None:
+    """None where there is no such file; reading it says so."""
+    return os.path.getsize(path) if os.path.isfile(path) else None
 
 
 def _told(difference: Any) -> dict[str, str | int | float]:
@@ -85,21 +89,3 @@ def _print(told: dict[str, Any]) -> None:
     why = told["ended"] or "cut off: the process was killed, or still runs"
     print(f"{told['frames']} calls in {told['seconds']:.1f} s; the record ends: {why}")
     print(f"decisions={told['decisions']} differences={told['differences']}")
-
-
-def _shown(frames: Iterator[bytes], path: str) -> Iterator[bytes]:
-    """With a bar on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield from frames
-        return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
-
-    size = os.path.getsize(path) if os.path.exists(path) else None
-    with Progress(TextColumn("replay"), BarColumn(), DownloadColumn(), TimeElapsedColumn(), transient=True) as progress:
-        task = progress.add_task("replay", total=None)
-        done = 0
-        for number, frame in enumerate(frames):
-            done += len(frame)
-            if number % _STEP == 0:
-                progress.update(task, completed=done, description=f"{size}")
-            yield frame

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from slackwater.app.commands.columns import columns
+from slackwater.app.commands.output import columns
 from slackwater.app.commands.simulating import Answers, add_options, not_judged, tell
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run_scale_down(args: argparse.Namespace) -> int:
     def plan(cluster: "Cluster", settings: "Settings") -> Answers:
         return [scale_down_answer(cluster, settings, accounting=args.accounting)]
 
-    return tell(args, plan, lambda found: _table(*found))
+    return tell(args, plan, lambda found: _table(*found), "scale-down")
 
 
 def _table(answer: Mapping[str, Any]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from slackwater.app.commands.columns import columns
+from slackwater.app.commands.output import columns
 from slackwater.app.commands.scaledown import add_scale_down
 from slackwater.app.commands.scaleup import add_scale_up
 from slackwater.app.commands.simulating import Answers, add_options, not_judged, tell
@@ -26,6 +26,8 @@ examples:
   slackwater simulate placement --cluster cluster.json                  why does my pod not fit?
   slackwater simulate placement --cluster cluster.json --sequential     where would all of them go, one after another?
   slackwater simulate placement --cluster cluster.json -o json          one line of JSON for each pod
+  slackwater simulate placement --cluster cluster.json --suppose more.yaml    and with these changes?
+  slackwater simulate placement --live                                        where could the pods go that wait now?
 """
 #: How many reasons a line of the table names.
 _MOST_REASONS: Final = 3
@@ -35,7 +37,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "simulate",
         help="say from a file where pods could go, which nodes they need, and which nodes could go",
-        description="What-if on a file as `kubectl get nodes,pods,... -A -o json` (or yaml) writes it.",
+        description="What-if on a file as `kubectl get nodes,pods,... -A -o json` (or yaml) writes it, or with --live on a "
+        "running service. --suppose says how either is to differ: other nodes, pods, groups or settings.",
     )
     what = parser.add_subparsers(prog="slackwater simulate", metavar="WHAT", required=True)
     placement = what.add_parser(
@@ -70,7 +73,7 @@ def run_placement(args: argparse.Namespace) -> int:
             missing_requests=policy.missing_requests,
         )
 
-    return tell(args, lines, _sequential_table if args.sequential else _table)
+    return tell(args, lines, _sequential_table if args.sequential else _table, "placement")
 
 
 def _sequential_table(lines: Answers) -> Iterator[str]:

@@ -26,7 +26,7 @@ _Loader.yaml_implicit_resolvers = {
 
 def load_cluster(path: str) -> Cluster:
     """The cluster of a file, or of stdin for `-`. Raises `ClusterError`."""
-    return read_cluster(*documents(_read(path)))
+    return read_cluster(*documents(file_bytes(path)))
 
 
 def documents(data: bytes) -> list[object]:
@@ -48,7 +48,8 @@ def documents(data: bytes) -> list[object]:
     return found
 
 
-def _read(path: str) -> bytes:
+def file_bytes(path: str) -> bytes:
+    """What is in a file, or comes from stdin for `-`. Raises `ClusterError`."""
     try:
         if path == "-":
             data = sys.stdin.buffer.read(LARGEST_FILE + 1)

@@ -34,11 +34,7 @@ class Resolved:
 
 
 class _NotReady(Exception):
-    """Why a buffer cannot be provided for: a word and a sentence."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(reason, message)
-        self.reason, self.message = reason, message
+    """Why a buffer cannot be provided for, as a sentence."""
 
 
 def source_of(buffer: CapacityBuffer) -> str:
@@ -59,15 +55,15 @@ def _resolve(buffer: CapacityBuffer, askers: Askers, newest: Mapping[tuple[str, 
         chunks = _chunks(buffer, workload, pod.kind)
     except _NotReady as why:
         conditions = (
-            Condition(READY, "False", why.reason, why.message),
-            Condition(PROVISIONING, "False", "NotReadyForProvisioning", "the buffer is not ready for provisioning"),
+            Condition(READY, "False", "error", f"Buffer not ready for provisioning: {why}"),
+            Condition(PROVISIONING, "False", "NotReadyForProvisioning", "CapacityBuffer is not ready for provisioning"),
         )
         return Resolved(buffer=buffer, mirrored=None, status=BufferStatus(strategy=ACTIVE_CAPACITY, conditions=conditions))
     ready = Condition(READY, "True", "AttributesSetSuccessfully", "ready")
     provisioning = (
         Condition(PROVISIONING, "True", "FakePodsInjected", f"room is kept for {chunks} pods")
         if chunks
-        else Condition(PROVISIONING, "False", "BufferIsEmpty", "the buffer asks for no pods")
+        else Condition(PROVISIONING, "False", "BufferIsEmpty", "CapacityBuffer has zero replicas")
     )
     status = BufferStatus(
         template=buffer.template,
@@ -83,7 +79,7 @@ def _resolve(buffer: CapacityBuffer, askers: Askers, newest: Mapping[tuple[str, 
 def _workload(buffer: CapacityBuffer, askers: Askers) -> Workload:
     namespace = buffer.key.namespace
     if (buffer.template is None) == (buffer.scalable is None):
-        raise _NotReady("InvalidSpec", "want exactly one of podTemplateRef and scalableRef")
+        raise _NotReady("want exactly one of podTemplateRef and scalableRef")
     if buffer.template is not None:
         found = askers.templates.get((namespace, buffer.template))
         what = f"PodTemplate {namespace}/{buffer.template}"
@@ -92,7 +88,7 @@ def _workload(buffer: CapacityBuffer, askers: Askers) -> Workload:
         found = askers.workloads.get((namespace, buffer.scalable))
         what = f"{buffer.scalable.kind} {namespace}/{buffer.scalable.name}"
     if found is None:
-        raise _NotReady("FailedToGetPodTemplate", f"{what}: not found")
+        raise _NotReady(f"{what}: not found")
     return found
 
 
@@ -102,10 +98,10 @@ def _chunks(buffer: CapacityBuffer, workload: Workload, kind: Kind) -> int:
         asked.append(-(-buffer.percentage * workload.replicas // 100))
     within = None if buffer.limits is None else _within(buffer.limits, kind)
     if not asked and within is None:
-        raise _NotReady("InvalidSpec", "want at least one of replicas, percentage (with scalableRef) and limits")
+        raise _NotReady("want at least one of replicas, percentage (with scalableRef) and limits")
     chunks = max(asked) if asked else within
     if chunks is None or chunks > MOST_CHUNKS:
-        raise _NotReady("InvalidSpec", f"asks for {chunks} pods, want at most {MOST_CHUNKS}")
+        raise _NotReady(f"asks for {chunks} pods, want at most {MOST_CHUNKS}")
     return chunks if within is None else min(chunks, within)
 
 
@@ -115,5 +111,5 @@ def _within(limits: Sequence[tuple[str, int]], kind: Kind) -> int:
     asks.update(cpu=kind.requests.cpu, memory=kind.requests.memory)
     counts = [limit // asks[name] for name, limit in limits if asks.get(name)]
     if not counts:
-        raise _NotReady("InvalidSpec", "limits name no resource that the pod asks for")
+        raise _NotReady("limits name no resource that the pod asks for")
     return min(counts)

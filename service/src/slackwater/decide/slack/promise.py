@@ -1,17 +1,20 @@
-"""How much room a promise needs: "so many of a class's new pods start within T seconds", from the arrivals that were observed.
+"""How much room a promise needs: "so many of a class's new pods start within T seconds", from the pods that came and went.
 
-    room = plan_room(arrivals, promise)       # pods that should find room, for each of the next buckets
+    room = plan_room(arrivals, promise, ahead=60)   # pods that should find room, for each of the next buckets
 
 A pod starts at once where there is room kept for it, else it waits for a node. Room that was taken is there again a lead
 later: what a node takes to start, and a loop. So room for what arrives within one lead, less what goes in that time, is
 enough; and since nodes stay a while when they are not needed any more, less what there was more of a short while ago. None is
-needed where T is a lead or longer. How much will be needed is taken from the past in several ways: the same at all times; as
-at this time of the hour, or of the day, in the last cycles. Each way is tried on the past, with a factor; of those that would
-have kept the promise there, the one that would have needed the least room is used. Deliberately absent: from where arrivals
-are known, how what is found is corrected (`trim`), and turning pods into placeholders.
+needed where T is a lead or longer.
+
+What goes can be told in part: where more pods run than did on average in the last hour, some of the difference will be gone a
+lead later. How much of it is read from the past by least squares; so much less room is kept, as they leave theirs.
+
+Deliberately absent: how what will be needed is told from the past (`ways`), how rarely it may be exceeded (`pace`), from where
+arrivals are known, and turning pods into placeholders.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,20 +23,8 @@ import numpy as np
 from slackwater.decide.slack.rule import PPM
 from slackwater.model.columns import Int64
 
-_HOUR, _DAY = 3600, 86_400
-#: Cycles that are looked back on.
-_CYCLES: Final = 3
-#: How much more than was seen is kept, in percent.
-_FACTORS: Final = (50, 60, 70, 80, 90, 100, 110, 120, 135, 150, 175, 200, 250)
-#: Or what was exceeded in so many percent of the time, an hour or so around it.
-_EXCEEDED: Final = (60, 50, 40, 33, 27, 22, 18, 15, 12, 10, 8, 6, 5, 4, 3, 2)
-_AROUND, _BLOCK = 1500, 600
-#: The past is tried with a little more than was promised, since it will not be the same again: a part of what may be missed.
-_FLAT_MARGIN: Final = 8
-_CYCLE_MARGIN: Final = 3
-_TIME_MARGIN: Final = 5
-#: The most of a few cycles may be chance: it has to need this much less than the same at all times, in percent of that.
-_CLEARLY: Final = 40
+#: What runs is compared with what ran on average in so many seconds.
+USUAL_SECONDS: Final = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,60 +70,46 @@ class Traffic:
         return np.cumsum(self.came - self.went)
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A way of telling what comes: `period` in buckets, and `percent` of the most that was needed then; or what was exceeded in
-    so many percent (`exceeded`) of the time around it; or, where `period` is 0, `flat`, the same at all times."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Past:
+    """What was seen, as it is reckoned with; shapes (n,).
 
-    period: int = 0
-    percent: int = 100
-    exceeded: int = 0
-    flat: int = 0
+    `above`: how many more pods there were after each bucket than on average in the last hour. Of them `gone_percent` are gone a
+    lead later. `needed`: the room that, kept at all times less that share of `above`, would have been enough for each bucket.
+    """
 
+    seen: Traffic
+    promise: Promise
+    above: Int64
+    gone_percent: int
+    needed: Int64
 
-def plan_room(arrivals: Sequence[int] | Int64, promise: Promise, *, ahead: int) -> Int64:
-    """Room in pods for each of the next `ahead` buckets. `arrivals` by bucket, the newest last; shape (ahead,)."""
-    seen = Traffic.of(arrivals)
-    return room_ahead(seen, promise, choose_way(seen, promise), ahead=ahead)
+    @classmethod
+    def of(cls, seen: Traffic, promise: Promise) -> "Past":
+        above = np.maximum(above_usual(seen, promise.bucket_seconds), 0)
+        gone = _gone_percent(above, promise.lead)
+        needed = _needed(seen, promise, above * gone // 100)
+        return cls(seen=seen, promise=promise, above=above, gone_percent=gone, needed=needed)
 
-
-def room_ahead(seen: Traffic, promise: Promise, way: Way, *, ahead: int) -> Int64:
-    """As `plan_room`, told in this way."""
-    if promise.within_seconds >= promise.lead_seconds or not len(seen):
-        return np.zeros(ahead, np.int64)
-    if way.period == 0:
-        return np.full(ahead, way.flat, np.int64)
-    needed = np.concatenate([_needed(seen, promise), np.zeros(ahead, np.int64)])
-    if way.exceeded:
-        return _exceeded(needed, promise, way.period, (way.exceeded,))[0][len(seen) :]
-    return _foreseen(needed, promise, way.period, way.percent)[len(seen) :]
+    def room(self, wanted: Int64) -> Int64:
+        """What is kept of what is wanted."""
+        return np.asarray(np.maximum(wanted - self.above * self.gone_percent // 100, 0), np.int64)
 
 
-def choose_way(seen: Traffic, promise: Promise) -> Way:
-    """The way that would have kept the promise on the past with the least room; the same at all times where none would."""
-    smallest = _flat(seen, promise)
-    found, needed = [(PPM, Way(flat=smallest))], _needed(seen, promise)
-    for period in (_HOUR // promise.bucket_seconds, _DAY // promise.bucket_seconds):
-        start = period * _CYCLES
-        if len(seen) < start + period:  # the past has to have one whole cycle after those that are looked back on
-            continue
-        for ways in _ways(needed, promise, period):  # of each kind the one with the least room comes first
-            for way, room in ways:
-                margin = _TIME_MARGIN if way.exceeded else _CYCLE_MARGIN
-                if kept_ppm(seen, room, promise, start=start) < promise.share_ppm + (PPM - promise.share_ppm) // margin:
-                    continue
-                cost = int(room[start:].sum()) * PPM // max(smallest * (len(seen) - start), 1)
-                if way.exceeded or cost * 100 <= _CLEARLY * PPM:
-                    found.append((cost, way))
-                break
-    return min(found, key=lambda each: each[0])[1]
+def above_usual(seen: Traffic, bucket_seconds: int) -> Int64:
+    """How many more pods there are after each bucket than on average in the hour up to it; less than nothing where fewer."""
+    level, hour = seen.level(), max(USUAL_SECONDS // bucket_seconds, 1)
+    ends = np.arange(1, len(level) + 1)
+    begins = np.maximum(ends - hour, 0)
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(level)])
+    return np.asarray(level - (sums[ends] - sums[begins]) // (ends - begins), np.int64)
 
 
-def _ways(needed: Int64, promise: Promise, period: int) -> Iterator[Iterator[tuple[Way, Int64]]]:
-    yield ((Way(period, percent), _foreseen(needed, promise, period, percent)) for percent in _FACTORS)
-    if period * promise.bucket_seconds == _DAY:
-        rooms = _exceeded(needed, promise, period, _EXCEEDED)
-        yield ((Way(period, exceeded=percent), room) for percent, room in zip(_EXCEEDED, rooms, strict=True))
+def _gone_percent(above: Int64, lead: int) -> int:
+    """Whole percent, 0 to 100: one less the slope of `above` on itself a lead before, by least squares through nothing."""
+    before, after = above[:-lead].astype(float), above[lead:].astype(float)
+    square = float(before @ before)
+    return 0 if not square else round(100 * min(max(1 - float(before @ after) / square, 0.0), 1.0))
 
 
 def kept_ppm(seen: Traffic, room: Int64, promise: Promise, *, start: int = 0) -> int:
@@ -148,28 +125,14 @@ def kept_ppm(seen: Traffic, room: Int64, promise: Promise, *, start: int = 0) ->
     return PPM if not came else int(served.sum()) * PPM // came
 
 
-def smallest_flat(seen: Traffic, promise: Promise, *, start: int = 0, share_ppm: int | None = None) -> int:
-    """The least room that, kept at all times, keeps the promise on these arrivals."""
-    wanted = promise.share_ppm if share_ppm is None else share_ppm
-    low, high = 0, int(_needed(seen, promise).max(initial=0))
-    while low < high:
-        middle = (low + high) // 2
-        if kept_ppm(seen, np.full(len(seen), middle, np.int64), promise, start=start) >= wanted:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _flat(seen: Traffic, promise: Promise) -> int:
-    return smallest_flat(seen, promise, share_ppm=promise.share_ppm + (PPM - promise.share_ppm) // _FLAT_MARGIN)
-
-
-def _needed(seen: Traffic, promise: Promise) -> Int64:
-    """The room with which, kept at all times, all pods of each bucket would have found some."""
+def _needed(seen: Traffic, promise: Promise, less: Int64) -> Int64:
+    """The room with which, kept at all times less `less`, all pods of each bucket would have found some. Nobody knows of the
+    first buckets: nothing."""
     level = seen.level()
-    there = _highest(_earlier(level, promise.lead), promise.keep)
-    return np.asarray(np.maximum(level + seen.went - there, 0), np.int64)
+    there = _highest(_earlier(level - less, promise.lead), promise.keep)
+    found = np.asarray(np.maximum(level + seen.went - there, 0), np.int64)
+    found[: promise.lead] = np.minimum(found[: promise.lead], seen.came[: promise.lead])
+    return found
 
 
 def _earlier(values: Int64, by: int) -> Int64:
@@ -185,35 +148,3 @@ def _highest(values: Int64, back: int) -> Int64:
     for shift in range(1, min(back, len(values) - 1) + 1):
         found[shift:] = np.maximum(found[shift:], values[:-shift])
     return found
-
-
-def _foreseen(needed: Int64, promise: Promise, period: int, percent: int) -> Int64:
-    """For each bucket the most that was needed at its time in the last cycles, or a lead around it, times the factor.
-
-    Of a bucket only what is at least a lead older is read, since a node has to be asked for so much earlier.
-    """
-    around = needed.copy()
-    for shift in range(1, promise.lead + 1):
-        around[shift:] = np.maximum(around[shift:], needed[:-shift])
-        around[:-shift] = np.maximum(around[:-shift], needed[shift:])
-    most = np.zeros(len(needed), np.int64)
-    for cycle in range(1, _CYCLES + 1):
-        back = cycle * period
-        if back < len(needed):
-            most[back:] = np.maximum(most[back:], around[: len(needed) - back])
-    return -(-most * percent // 100)
-
-
-def _exceeded(needed: Int64, promise: Promise, period: int, percents: Sequence[int]) -> list[Int64]:
-    """For each bucket, and each of the percentages: what was exceeded in so much of the time, half an hour around it in the
-    last cycles. The same for ten minutes, as more would be learnt from chance."""
-    around, block = _AROUND // promise.bucket_seconds, max(_BLOCK // promise.bucket_seconds, 1)
-    blocks = -(-len(needed) // block)
-    before = np.zeros(_CYCLES * period + around, np.int64)
-    padded = np.concatenate([before, needed, np.zeros(around + block, np.int64)])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * around + block)
-    starts = _CYCLES * period + block * np.arange(blocks)
-    samples = np.concatenate([windows[starts - cycle * period] for cycle in range(1, _CYCLES + 1)], axis=1)
-    samples.sort(axis=1)
-    size = samples.shape[1]
-    return [np.repeat(samples[:, -(size * percent // 100) - 1], block)[: len(needed)] for percent in percents]

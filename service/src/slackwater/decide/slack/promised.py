@@ -4,37 +4,44 @@
     found.mirrored                                               # placeholders like the class's pods
 
 A node that is asked for now is there one lead later, so the most that is needed from now until then is kept. The way of
-telling what comes, and its correction, are chosen anew each hour, and when the lead has changed; the number changes by the
-minute. Of several kinds of pods each gets its share of the newest pods. Deliberately absent: the arithmetic (`promise`,
-`trim`).
+telling what comes is chosen anew each hour, and when the lead has changed; how rarely it may be exceeded, every ten minutes;
+what will go is told by what runs in this loop. Of several kinds of pods each gets its share of the newest pods. Deliberately
+absent: the arithmetic (`promise`, `ways`, `pace`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from slackwater.decide.slack.mirrored import Mirrored, like
-from slackwater.decide.slack.promise import Promise, Traffic, Way, choose_way, room_ahead
-from slackwater.decide.slack.trim import trim_percent
+from slackwater.decide.slack.pace import STEP, pace_now
+from slackwater.decide.slack.promise import Past, Promise, Traffic, above_usual
+from slackwater.decide.slack.ways import Way, choose_way, room_ahead
 from slackwater.model.promises import KindShare, Observed
 
 #: For so many minutes a way is used.
 _CHOICE_MINUTES: Final = 60
+_HOUR: Final = 60
 #: More placeholders for one class are taken for a mistake.
 MOST_PLACEHOLDERS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foresight:
-    """What is remembered of a class: the way that is used, since when, and what it said for `minute`. `trim` is
-    the percentage of it that is kept."""
+    """What is remembered of a class: the way that is used, chosen in the minute `chosen`; and the room `ahead` of the minute
+    `drawn` and those after it, which may be `exceeded` in such a share of the time. When `minute` began so many more pods ran
+    than usual (`above`), of which `gone_percent` leave their room: `room` is less by that."""
 
     promise: Promise
     way: Way
-    trim: int
+    exceeded: float
+    gone_percent: int
     chosen: int
+    drawn: int
+    ahead: tuple[int, ...]
     minute: int
-    room: int
+    above: int = 0
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +102,45 @@ def promised(
 def _foresee(seen: Observed, promise: Promise, before: Foresight | None) -> Foresight:
     if before is not None and before.promise != promise:
         before = None
-    if before is not None and before.minute == seen.minute:
-        return before
-    traffic = Traffic.of(seen.arrivals, seen.departures)
+    now = before if before is not None and before.minute == seen.minute else _of_this_minute(seen, promise, before)
+    # What came and went since the minute began is known, and need not be waited for.
+    gone = max(now.above + seen.moved, 0) * now.gone_percent // 100
+    return replace(now, room=max(now.ahead[seen.minute - now.drawn] - gone, 0))
+
+
+def _of_this_minute(seen: Observed, promise: Promise, before: Foresight | None) -> Foresight:
     if before is None or seen.minute - before.chosen >= _CHOICE_MINUTES:
-        way, chosen = choose_way(traffic, promise), seen.minute
-        trim = trim_percent(seen.in_time, seen.late, promise.share_ppm)
+        past = _past(seen, promise)
+        drawn = _drawn(seen, past, choose_way(past), chosen=seen.minute)
+    elif seen.minute // STEP != before.drawn // STEP:
+        drawn = _drawn(seen, _past(seen, promise), before.way, chosen=before.chosen)
     else:
-        way, chosen, trim = before.way, before.chosen, before.trim
-    # The most that is needed from this minute until one lead after it.
-    most = int(room_ahead(traffic, promise, way, ahead=promise.lead + 1).max(initial=0))
-    return Foresight(promise=promise, way=way, trim=trim, chosen=chosen, minute=seen.minute, room=-(-most * trim // 100))
+        drawn = before
+    hour = Traffic.of(seen.arrivals[-_HOUR:], seen.departures[-_HOUR:])
+    above = int(above_usual(hour, promise.bucket_seconds)[-1]) if len(hour) else 0
+    return replace(drawn, minute=seen.minute, above=above)
+
+
+def _past(seen: Observed, promise: Promise) -> Past:
+    return Past.of(Traffic.of(seen.arrivals, seen.departures), promise)
+
+
+def _drawn(seen: Observed, past: Past, way: Way, *, chosen: int) -> Foresight:
+    exceeded = min(pace_now(seen.in_time, seen.late, past.promise.share_ppm, minute=seen.minute) * way.odds, 1.0)
+    lead = past.promise.lead
+    room = room_ahead(past, way, exceeded, ahead=STEP + lead)
+    # The most that is needed from a minute until one lead after it.
+    ahead = tuple(int(room[minute : minute + lead + 1].max()) for minute in range(STEP))
+    return Foresight(
+        promise=past.promise,
+        way=way,
+        exceeded=exceeded,
+        gone_percent=past.gone_percent,
+        chosen=chosen,
+        drawn=seen.minute,
+        ahead=ahead,
+        minute=seen.minute,
+    )
 
 
 def _room(seen: Observed, foresight: Foresight) -> PromisedRoom:

@@ -83,10 +83,11 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
         if not reading.value:
             raise HTTPException(_NOT_NOW, f"{_MOST_BODIES} bodies are being read already")
         async with reading:
-            supposed = _read(await _body_of(request))
-        if supposed.sequential and question != "placement":
-            raise HTTPException(_BAD, f"sequential: got it for {question}, want it for placement alone")
+            body = await _body_of(request)
         try:
+            supposed = supposed_of(body)
+            if supposed.sequential and question != "placement":
+                raise WhatIfRefused(f"sequential: got it for {question}, want it for placement alone")
             return Response(await ask(question, supposed), media_type=_LINES if question == "placement" else _JSON)
         except WhatIfRefused as refused:
             raise HTTPException(_NOT_NOW if refused.busy else _BAD, str(refused)) from refused
@@ -139,13 +140,14 @@ async def _body_of(request: Request) -> bytes:
     return bytes(body)
 
 
-def _read(body: bytes) -> Supposed:
+def supposed_of(body: bytes) -> Supposed:
+    """What a body says; an empty one supposes nothing. Raises `WhatIfRefused` with the place of what is wrong."""
     try:
         said = WhatIfBody.model_validate_json(body) if body.strip() else WhatIfBody()
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)[:_MOST_PROBLEMS]
         problems = (f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found)
-        raise HTTPException(_BAD, "; ".join(problems)) from error
+        raise WhatIfRefused("; ".join(problems)) from error
     return Supposed(
         objects=said.objects,
         remove=tuple(named.model_dump() for named in said.remove),

@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.decide.slack.promise import Way
 from slackwater.decide.slack.promised import PromisedRoom
 from slackwater.decide.slack.sizing import MOST_PIECES
+from slackwater.decide.slack.ways import Way
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.resources import NOTHING, Amounts
@@ -109,7 +109,7 @@ def _promise(name: str, room: PromisedRoom) -> dict[str, Any]:
         "leadSeconds": room.lead_seconds,
         "room": room.foresight.room,
         "way": _way(way),
-        "trimPercent": room.foresight.trim,
+        "exceededPercent": round(100 * room.foresight.exceeded, 1),
         "observedMinutes": len(room.observed.arrivals),
         "keptShare": kept.share,
         "inTime": kept.in_time,
@@ -123,9 +123,7 @@ def _way(way: Way) -> str:
     cycle = {60: "hour", 1440: "day"}.get(way.period)
     if cycle is None:
         return "the same at all times"
-    if way.exceeded:
-        return f"by the time of the {cycle}: what is exceeded in {way.exceeded} % of it"
-    return f"by the time of the {cycle}: {way.percent} % of the most"
+    return f"by the minute of the {cycle}" if way.most else f"by the time of the {cycle}"
 
 
 def _source(name: str, share: SlackShare, plan: SlackPlan) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 // How much room is left: Total less Reserved and held, by node group; and the placeholders that keep room for pods to come.
 import { el, setText } from "./dom.js";
 import { SectionTable } from "./sectiontable.js";
-import { CORDONED, NOT_READY } from "./state.js";
+import { CORDONED, NOT_READY, QUARANTINED } from "./state.js";
 import { cpu, many, memory, number, percent } from "./units.js";
 
 const MOST = 2000;
@@ -44,14 +44,14 @@ class SlackView {
       nothing: "Nothing is promised about how soon pods start.",
       columns: [
         { title: "Promise", text: (each) => each.name },
-        { title: "Promised", text: (each) => `${Number((100 * each.share).toFixed(3))} % within ${each.withinSeconds} s` },
+        { title: "Promised", width: "16%", text: (each) => `${Number((100 * each.share).toFixed(3))} % within ${each.withinSeconds} s` },
         { title: "Kept, last day", class: "number", text: (each) => (each.keptShare === null ? "no pods came" : `${(100 * each.keptShare).toFixed(1)} %`) },
         { title: "in time", class: "number", text: (each) => number(each.inTime) },
         { title: "late", class: "number", text: (each) => number(each.late) },
         { title: "waiting", class: "number", text: (each) => number(each.waiting) },
         { title: "Room for", class: "number", text: (each) => many(each.room, "pod") },
         { title: "A node takes", class: "number", text: (each) => `${number(each.leadSeconds)} s` },
-        { title: "Told by", width: "24%", text: (each) => each.problem ?? `${each.way}, times ${each.trimPercent} %` },
+        { title: "Told by", width: "22%", text: (each) => each.problem ?? `${each.way}; more is needed in ${each.exceededPercent} % of it` },
       ],
     });
     this.places = table({
@@ -79,7 +79,7 @@ class SlackView {
     this.places.draw(state);
     const sums = new Map();
     state.nodes.names.forEach((_, row) => {
-      if (state.line.flags[row] & (NOT_READY | CORDONED)) return;
+      if (state.line.flags[row] & (NOT_READY | CORDONED | QUARANTINED)) return;
       const name = state.groupOf(row) || "no group";
       const sum = sums.get(name) ?? { nodes: 0, cpu: 0, memory: 0, cpuTotal: 0, memoryTotal: 0, cpuMost: 0, memoryMost: 0 };
       sum.nodes += 1;
@@ -100,7 +100,7 @@ class SlackView {
       told.forEach((text, cell) => setText(row.cells[cell], text));
     });
     const unneeded = Object.values(state.sections.autoscaler?.scaleDown?.unneeded ?? {}).reduce((sum, count) => sum + count, 0);
-    setText(this.note, `Cordoned and unready nodes are left out. By the autoscaler's last loop ${many(unneeded, "node")} could go together now, and ${many(state.sections.autoscaler?.slack?.nodesForSlackAlone ?? 0, "node")} stood for slack alone.`);
+    setText(this.note, `Cordoned, unready and quarantined nodes are left out. By the autoscaler's last loop ${many(unneeded, "node")} could go together now, and ${many(state.sections.autoscaler?.slack?.nodesForSlackAlone ?? 0, "node")} stood for slack alone.`);
   }
 }
 

@@ -1,0 +1,54 @@
+"""`-o table|json`: tables for people at a terminal, JSON for everything else, unless it is said.
+
+On a terminal `rich` draws tables: headings stand back, and long cells are folded inside their column. Elsewhere a table is
+plain text with columns as wide as their widest cell.
+"""
+
+import argparse
+import shutil
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+#: Beyond so many rows nobody reads how they are folded, and drawing them takes seconds.
+_MOST_DRAWN: Final = 2_000
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", dest="output", choices=("table", "json"), help="default: table on a terminal, else json")
+
+
+def as_json(args: argparse.Namespace) -> bool:
+    """What was asked for, else what stdout is for."""
+    return bool(args.output == "json" or (args.output is None and not sys.stdout.isatty()))
+
+
+def columns(rows: Sequence[tuple[str, ...]], *, right: Collection[int] = ()) -> Iterator[str]:
+    """The lines of a table whose first row are the headings; the columns `right` are flush right."""
+    if sys.stdout.isatty() and len(rows) <= _MOST_DRAWN:
+        yield from _drawn(rows, right)
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def _drawn(rows: Sequence[tuple[str, ...]], right: Collection[int]) -> Iterator[str]:
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column, heading in enumerate(rows[0]):
+        table.add_column(heading, justify="right" if column in right else "left", overflow="fold")
+    for row in rows[1:]:
+        table.add_row(*(Text(cell) for cell in row))
+    text = StringIO()
+    Console(file=text, force_terminal=True, width=shutil.get_terminal_size().columns, highlight=False).print(table)
+    yield from (line.rstrip() for line in text.getvalue().splitlines())

@@ -1,0 +1,1 @@
+"""deploy/monitoring, checked by the real promtool."""

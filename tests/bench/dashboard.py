@@ -1,0 +1,125 @@
+"""What open dashboards cost whoever waits for filter: at 5,000 nodes, 150,000 running and 20,000 pending pods.
+
+The service's own parts in this process: world, extender and ops listener on real sockets. Pods come, and are seen bound, at all
+times. A client in a process of its own asks filter over 5,000 names again and again: with nobody looking, with one dashboard
+open, and with sixteen, which is as many as there may be.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from itertools import chain, count
+from typing import Final
+
+import anyio
+import httpx
+
+from slackwater.edge.web.dashboard.stream import MOST_LISTENERS
+from slackwater.model.events import PodGone, PodSeen
+from slackwater.run.clock import unix_time
+from slackwater.run.timeline import Timeline
+from tests.bench.autoscaler_loop import asking, fill, latencies, spare_the_collector
+from tests.bench.options import BenchFailed, Options, Tell
+from tests.bench.report import Goal, Report, ratio_of
+from tests.support.builders import a_pod
+from tests.support.dashboards import served
+from tests.support.service import Service, a_service
+
+NAME: Final = "dashboard"
+
+_EACH: Final = 30
+_SECONDS: Final = 10.0
+_P99: Final = Goal(at_most=10.0)
+#: Pods that come and go each time, and how often.
+_CHURN, _CHURN_SECONDS = 10, 0.05
+
+
+async def measure(options: Options, tell: Tell) -> Report:
+    """Rounds: of nobody, one, and as many as there may be."""
+    nodes = options.nodes or (1000 if options.quick else 5000)
+    pending = options.pods or (2000 if options.quick else 20_000)
+    rounds = options.rounds or (1 if options.quick else 3)
+    seconds = 2.0 if options.quick else _SECONDS
+    found: dict[int, list[list[float]]] = {0: [], 1: [], MOST_LISTENERS: []}
+    async with a_service() as service:
+        await fill(service, nodes, pending)
+        spare_the_collector()
+        async with served(service.world, service.clock(), loop=None, timeline=Timeline(unix_time)) as url:
+            for number in range(rounds):
+                for lookers, rounds_of in found.items():
+                    rounds_of.append(await _round(service, url, nodes, lookers, seconds))
+                tell(f"{NAME}: round {number + 1} of {rounds}")
+    return Report(
+        bench=NAME,
+        quick=options.quick,
+        parameters={"nodes": nodes, "running pods": nodes * _EACH, "pending pods": pending, "rounds": rounds},
+        measurements=tuple(
+            measurement
+            for lookers, rounds_of in found.items()
+            for measurement in latencies(_subject(lookers), [*chain(*rounds_of)], _P99 if lookers else None)
+        ),
+        ratios=tuple(
+            ratio_of(f"p99 of {_subject(lookers)} / nobody looks", _p99s(found[lookers]), _p99s(found[0]))
+            for lookers in found
+            if lookers
+        ),
+        notes=(
+            f"{int(_CHURN / _CHURN_SECONDS)} pods a second come and go all the time; every dashboard is told so each second.",
+        ),
+    )
+
+
+def _subject(lookers: int) -> str:
+    return "filter, nobody looks" if not lookers else f"filter, {lookers} open"
+
+
+def _p99s(rounds: list[list[float]]) -> list[float]:
+    return [sorted(calls)[int(0.99 * (len(calls) - 1))] for calls in rounds]
+
+
+async def _round(service: Service, url: str, nodes: int, lookers: int, seconds: float) -> list[float]:
+    async with anyio.create_task_group() as group, _looking(url, lookers) as told:
+        group.start_soon(_churn, service)
+        async with asking(service, nodes) as calls:
+            await anyio.sleep(seconds)
+        group.cancel_scope.cancel()
+    if told.get("board", 0) < lookers or told.get("change", 0) < lookers:
+        raise BenchFailed(f"{lookers} dashboards were told {dict(told)}, want a board and changes for each")
+    return calls
+
+
+@asynccontextmanager
+async def _looking(url: str, lookers: int) -> AsyncIterator[Mapping[str, int]]:
+    """Dashboards that are open until the block ends; what they were told is filled in then."""
+    told: dict[str, int] = {}
+    if not lookers:
+        yield told
+        return
+    command = [sys.executable, "-m", "tests.bench.looking", str(httpx.URL(url).port), str(lookers)]
+    async with await anyio.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield told
+        with anyio.CancelScope(shield=True), anyio.fail_after(_SECONDS):
+            await process.stdin.aclose()
+            said = b"".join([chunk async for chunk in process.stdout])
+            if await process.wait():
+                raise BenchFailed("the dashboards failed")
+    told.update(json.loads(said))
+
+
+async def _churn(service: Service) -> None:
+    names = list(service.world.nodes.row_of)
+    stamp = time.monotonic_ns()
+    for number in count():
+        pods = [
+            a_pod(f"churn-{stamp}-{number}-{each}", on=names[(number * _CHURN + each) % len(names)]) for each in range(_CHURN)
+        ]
+        for pod in pods:
+            service.world.apply(PodSeen(pod), service.clock())
+        await anyio.sleep(_CHURN_SECONDS)
+        for pod in pods:
+            service.world.apply(PodGone(pod.uid, pod.key), service.clock())
