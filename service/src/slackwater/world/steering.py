@@ -195,6 +195,7 @@ class Steering:
             self._turns.met()
             self.pace.met(policy.steering.pace, now)
         self._tries.pop(uid, None)
+        self._untold.pop(uid, None)
         if came is not None:
             self.counts.until_bound.observe(now - came[0])
 
@@ -202,6 +203,7 @@ class Steering:
         """The pod is gone, or has ended."""
         self._came.pop(uid, None)
         self._tries.pop(uid, None)
+        self._untold.pop(uid, None)
         told = self._told.get(uid)
         if told is not None:
             self._forget(uid, told)
