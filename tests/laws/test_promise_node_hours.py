@@ -25,6 +25,7 @@ MOST_PODS = 300
 MOST = {"steady": 1.05, "daily": 0.8, "spikes": 0.8}
 
 
+@pytest.mark.timeout(1200)  # eight days by ten seconds, and three of them some ten times over
 @pytest.mark.parametrize("trace", JOBS)
 def test_the_promise_is_kept_at_few_node_hours(trace: str) -> None:
     seed = int(os.environ.get("SLACKWATER_PROMISE_SEED") or secrets.randbits(32))

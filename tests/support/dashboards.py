@@ -67,7 +67,7 @@ _SLACK: dict[str, Any] = {
             "room": 4,
             "leadSeconds": 45,
             "way": "the same at all times",
-            "trimPercent": 100,
+            "exceededPercent": 8.0,
             "problem": None,
         }
     ],
