@@ -165,6 +165,24 @@ def test_a_pod_that_kube_scheduler_searches_for_already_is_not_told() -> None:
     assert cluster.tell(pod) == []
 
 
+def test_a_pod_that_was_searched_for_in_vain_comes_to_the_end_of_the_queue() -> None:
+    cluster = Cluster()
+    first, second = (cluster.comes(a_pod(name)) for name in ("first", "second"))
+    steering = cluster.world.steering
+    assert steering.turn_of(first.uid) < steering.turn_of(second.uid)
+    cluster.ask(first, N, M)
+    assert steering.turn_of(first.uid) > steering.turn_of(second.uid)
+
+
+def test_kube_scheduler_puts_pods_nobody_knows_where_as_long_as_their_room_is_held() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="1"))
+    cluster.ask(pod, N, M)
+    assert cluster.world.steering.elsewhere() == [pod]
+    cluster.comes(bound(pod))
+    assert cluster.world.steering.elsewhere() == []
+
+
 def test_a_pod_that_goes_takes_its_nomination_along() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))

@@ -1,5 +1,6 @@
 """Who waits to be told where to go, in which order, and how fast they are told."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from slackwater.decide.steering.backlog import Backlog
 from slackwater.decide.steering.eligible import Eligibility
 from slackwater.decide.steering.pace import Pace, PacePolicy
-from slackwater.decide.steering.turns import Turns
+from slackwater.decide.steering.turns import Turn, Turns
 from slackwater.model.changes import PodChange
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
@@ -29,6 +30,11 @@ def a_backlog() -> Backlog:
 
 def seen(*pods: Pod) -> list[PodChange]:
     return [PodChange(pod.uid, pod) for pod in pods]
+
+
+def beyond(first: int) -> Callable[[Turn], bool]:
+    """So many turns are not far."""
+    return lambda turn: turn[1] >= first
 
 
 def names(pods: list[Pod]) -> list[str]:
@@ -98,7 +104,7 @@ def test_new_pods_do_not_wait_for_those_that_rest() -> None:
 def test_the_first_pods_are_left_to_kube_scheduler_and_stay_the_first() -> None:
     backlog = a_backlog()
     backlog.take(seen(*(a_pod(name) for name in "abcde")))
-    left, found = backlog.after(2, 2, T0)
+    left, found = backlog.far(beyond(2), 2, T0)
     assert (names(left), names(found)) == (["a", "b"], ["c", "d"])
     assert names(backlog.some(10, T0)) == ["a", "b", "e"]
 
@@ -106,7 +112,7 @@ def test_the_first_pods_are_left_to_kube_scheduler_and_stay_the_first() -> None:
 def test_a_pod_behind_our_gate_is_not_left_to_kube_scheduler_which_does_not_see_it() -> None:
     backlog = a_backlog()
     backlog.take(seen(a_pod("a"), replace(a_pod("gated"), gates=(GATE,)), a_pod("b")))
-    left, found = backlog.after(2, 2, T0)
+    left, found = backlog.far(beyond(3), 2, T0)
     assert (names(left), names(found)) == (["a", "b"], ["gated"])
 
 
@@ -153,7 +159,7 @@ def test_the_pace_grows_while_nominations_are_met_up_to_the_most() -> None:
     widths = []
     for _ in range(200):
         pace.met(POLICY, T0)
-        widths.append(pace.allowed(T0))
+        widths.append(pace.allowed(POLICY, T0))
     assert widths == sorted(widths)
     assert widths[-1] == POLICY.most
 
@@ -161,9 +167,9 @@ def test_the_pace_grows_while_nominations_are_met_up_to_the_most() -> None:
 def test_the_pace_is_halved_where_many_are_missed_and_stops_for_longer_each_time() -> None:
     pace, now, pauses = Pace(), T0, []
     for _ in range(300):
-        pace.missed(POLICY, now)
+        pace.missed(POLICY, now, made_at=now)
         began = now
-        while pace.allowed(now) == 0:
+        while pace.allowed(POLICY, now) == 0:
             now = Instant(now + 0.5)
         if now > began:
             pauses.append(now - began)
@@ -175,18 +181,21 @@ def test_the_pace_is_halved_where_many_are_missed_and_stops_for_longer_each_time
 def test_a_few_misses_among_many_hits_do_not_slow_it_down() -> None:
     pace = Pace()
     for number in range(200):
-        (pace.missed if number % 10 == 0 else pace.met)(POLICY, T0)
+        if number % 10:
+            pace.met(POLICY, T0)
+        else:
+            pace.missed(POLICY, T0, made_at=T0)
     assert pace.width == POLICY.most
 
 
 def test_it_recovers_from_one_on_by_what_is_met() -> None:
     pace, now = Pace(), T0
     for _ in range(100):
-        pace.missed(POLICY, now)
+        pace.missed(POLICY, now, made_at=now)
     now = Instant(now + 60)
-    assert pace.allowed(now) == 1
+    assert pace.allowed(POLICY, now) == 1
     pace.met(POLICY, now)
-    assert pace.allowed(now) > 1
+    assert pace.allowed(POLICY, now) > 1
 
 
 def test_slow_writes_slow_it_down() -> None:
@@ -198,12 +207,80 @@ def test_slow_writes_slow_it_down() -> None:
     assert pace.width < before
 
 
-def test_until_a_nomination_is_there_to_be_seen_kube_scheduler_goes_on_as_fast_as_of_late() -> None:
-    turns, now = Turns(), T0
-    assert turns.meanwhile(now) == 0
-    for _ in range(100):
-        now = Instant(now + 0.005)
-        turns.taken(now)
+def test_what_was_on_its_way_when_it_was_halved_does_not_halve_it_again() -> None:
+    pace, later = Pace(), Instant(T0 + 1)
+    widths = set()
+    for _ in range(200):
+        pace.missed(POLICY, later, made_at=T0)
+        widths.add(pace.width)
+    assert widths == {32, 16}
+    for _ in range(20):
+        pace.missed(POLICY, later, made_at=later)
+    assert pace.width == 8
+
+
+def how_many_are_near(turns: Turns, now: Instant, told: list[Turn]) -> int:
+    """Of pods that were not told, with turns 0, 10, 20 and so on."""
+    queue = turns.queue(told, 100, now)
+    return next(number for number in range(1000) if queue.is_far((0, 10 * number)))
+
+
+def taking(turns: Turns, *, apart: float, told: bool = False, count: int = 100, since: Instant = T0) -> Instant:
+    now = since
+    for number in range(count):
+        now = Instant(now + apart)
+        turns.taken((0, number - 1000), now, told=told)
         turns.shown(0.05)
-    assert 30 <= turns.meanwhile(now) <= 33, "three times 10: some writes take longer than most"
-    assert turns.meanwhile(Instant(now + 2.0)) == 0, "it has nothing to do"
+    return now
+
+
+def test_a_pod_is_left_to_kube_scheduler_that_it_comes_to_before_a_nomination_would_be_there() -> None:
+    turns = Turns()
+    assert how_many_are_near(turns, T0, []) == 0
+    now = taking(turns, apart=0.005)
+    assert 29 <= how_many_are_near(turns, now, []) <= 33, "three times 10: some writes take longer than most"
+    assert how_many_are_near(turns, Instant(now + 2.0), []) == 0, "it has nothing to do"
+
+
+def test_those_that_were_told_and_come_before_keep_kube_scheduler_busy_for_less_time() -> None:
+    turns = Turns()
+    now = taking(turns, apart=0.001, told=True)
+    now = taking(turns, apart=0.005, since=now)
+    assert 27 <= how_many_are_near(turns, now, [(0, -number) for number in range(1, 15)]) <= 29
+    assert how_many_are_near(turns, now, [(0, -number) for number in range(1, 200)]) == 0
+    assert how_many_are_near(turns, now, [(0, 10_000 + number) for number in range(200)]) >= 29, "they come behind"
+
+
+def test_nominations_that_came_too_late_are_made_further_ahead_until_they_are_met_again() -> None:
+    turns = Turns()
+    now = taking(turns, apart=0.005)
+    before = how_many_are_near(turns, now, [])
+    for _ in range(3):
+        turns.late(now, made_at=T0)
+    assert 1.2 * before < how_many_are_near(turns, now, []) < 1.3 * before, "they were on their way together"
+    turns.late(now, made_at=now)
+    assert how_many_are_near(turns, now, []) > 1.5 * before
+    for _ in range(200):
+        turns.met()
+    assert how_many_are_near(turns, now, []) == before
+
+
+def test_a_pause_of_kube_scheduler_is_not_how_fast_it_is() -> None:
+    turns = Turns()
+    now = taking(turns, apart=0.005)
+    before = how_many_are_near(turns, now, [])
+    now = taking(turns, apart=0.5, count=1, since=now)
+    assert how_many_are_near(turns, now, []) > 0.75 * before
+
+
+def test_where_it_takes_pods_in_no_order_none_is_near_until_few_are_left() -> None:
+    turns, now = Turns(), T0
+    for number in range(100):
+        now = Instant(now + 0.005)
+        turns.taken((0, number * 37 % 101), now, told=False)
+        turns.shown(0.05)
+    assert turns.queue([], 40, now).is_far((0, 1))
+    assert not turns.queue([], 20, now).is_far((0, 1))
+    assert turns.queue([(0, number) for number in range(100)], 20, now).is_far((0, 1)), "they take it time too"
+    taking(turns, apart=0.005, since=now)
+    assert turns.in_order

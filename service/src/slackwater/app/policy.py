@@ -32,7 +32,7 @@ _WHOLE_CLUSTER = "cluster-wide"
 #: A whole plan may take so many times what one group's estimate may.
 _PLANS = 6
 #: Nominations under way for each that is being written: the next ones are there when a write ends.
-_TOLD_AT_ONCE = 4
+_TOLD_AT_ONCE = 3
 
 
 def policy_of(settings: Settings) -> Policy:

@@ -47,7 +47,7 @@ class SteeringPolicy:
 
     enabled: bool = False
     min_nodes: int = 0
-    max_ahead: int = 256
+    max_ahead: int = 5000
     hold_seconds: float = 60.0
     gated: bool = True
     gate_seconds: float = 2.0

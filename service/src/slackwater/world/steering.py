@@ -9,12 +9,13 @@ when it was told. Deliberately absent: which node (`decide.steering`), and when 
 """
 
 from dataclasses import dataclass
+from sys import maxsize
 from typing import Final
 
 import numpy as np
 
 from slackwater.decide.steering.pace import Pace
-from slackwater.decide.steering.turns import Turns
+from slackwater.decide.steering.turns import Queue, Turn, Turns
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import Effect, Steer
 from slackwater.model.events import Pick, PodsSteered, SteerEnded, SteeringEvent
@@ -37,10 +38,12 @@ _MOST_TRIES: Final = 3
 
 @dataclass(slots=True)
 class _Told:
-    """One nomination. `asked`: filter was asked about that node alone. `shown_at`: when the watch has shown it."""
+    """One nomination. `asked`: filter was asked about that node alone. `shown_at`: when the watch has shown it. `picky` is the
+    pod where it asks for more than room."""
 
     node: NodeName
     at: Instant
+    picky: Pod | None
     written: bool = False
     asked: bool = False
     shown_at: Instant | None = None
@@ -63,14 +66,18 @@ class Steering:
         self._preemptions = preemptions
         self._told: dict[PodUid, _Told] = {}
         self._unwritten = 0
-        self._ahead = 0
-        #: When the pods of our scheduler that wait were first seen, and as the how-manieth.
+        #: The turns of those told that kube-scheduler has not come to.
+        self._ahead: dict[PodUid, Turn] = {}
+        #: Pods that kube-scheduler was asked about and that nobody told; kept as long as there is a hold.
+        self._untold: dict[PodUid, None] = {}
+        #: When the pods of our scheduler that wait were first seen, and their turn: a search in vain gives a new one.
         self._came: dict[PodUid, tuple[Instant, int]] = {}
+        self._turns_given = 0
         self._tries: dict[PodUid, int] = {}
         self.counts = SteeringCounts()
         self.pace = Pace()
         self._turns = Turns()
-        #: Moves with every pod of ours that comes: whoever steers looks then.
+        #: Moves with every pod of ours that comes or changes: whoever steers looks then.
         self.arrived = 0
         #: Pods that kube-scheduler searches for by itself already, since somebody last cleared this.
         self.searched: set[PodUid] = set()
@@ -83,7 +90,7 @@ class Steering:
         return None if told is None else told.node
 
     def turn_of(self, uid: PodUid) -> int:
-        """Grows from each waiting pod of ours to the one that was first seen after it."""
+        """Grows from each waiting pod of ours to the one that kube-scheduler's queue got after it."""
         came = self._came.get(uid)
         return -1 if came is None else came[1]
 
@@ -91,21 +98,21 @@ class Steering:
         """How many more pods may be told now."""
         if not policy.enabled or len(self._nodes) < policy.min_nodes:
             return 0
-        return max(0, min(self.pace.allowed(now) - self._unwritten, policy.max_ahead - self._ahead))
+        return max(0, min(self.pace.allowed(policy.pace, now) - self._unwritten, policy.max_ahead - len(self._ahead)))
 
     def elsewhere(self) -> list[Pod]:
         """Pods that kube-scheduler is about to put where nobody has told it to."""
-        asked = (uid for uid, _ in self._holds if uid not in self._told)
-        return [pod for uid in asked if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
+        self._untold = {uid: None for uid in self._untold if uid not in self._told and self._holds.get(uid) is not None}
+        return [pod for uid in self._untold if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
 
     def waiting(self) -> list[Pod]:
-        """Pods that were told and are not bound."""
-        return [pod for uid in self._told if (pod := self._pods.get(uid)) is not None]
+        """Pods that were told, are not bound, and ask for more than room."""
+        return [pod for told in self._told.values() if (pod := told.picky) is not None]
 
-    def lead(self, now: Instant) -> int:
-        """How many of the first pods that wait are to be left alone: kube-scheduler is so close behind us that it takes them
-        before a nomination could be there."""
-        return max(0, self._turns.meanwhile(now) - self._ahead)
+    def queue(self, waiting: int, now: Instant) -> Queue:
+        """kube-scheduler's queue: at its head are pods that it takes before a nomination could be there. `waiting`: those not
+        told."""
+        return self._turns.queue(self._ahead.values(), waiting, now)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -117,10 +124,10 @@ class Steering:
         if not policy.steering.enabled or pod.kind.scheduler_name != policy.scheduler_name:
             return
         if pod.uid not in self._came:
-            self._came[pod.uid] = now, self.arrived
-        self.arrived += 1
+            self._came[pod.uid] = now, self._next_turn()
         told = self._told.get(pod.uid)
         if told is None:
+            self.arrived += 1
             return
         if pod.nominated_node == told.node:
             if told.shown_at is None:
@@ -148,19 +155,34 @@ class Steering:
             return
         told = self._told.get(pod.uid)
         if told is None:
-            self.searched.add(pod.uid)
-            self._turns.taken(now)
+            self._search(pod, now)
             return
         if len(rows) == 1 and int(rows[0]) == self._nodes.row_of.get(told.node):
             if codes[0] != Reason.OK:
                 self._miss(pod.uid, Miss.REFUSED, policy, now)
             elif not told.asked:
-                self._ahead -= 1
+                self._ahead.pop(pod.uid, None)
                 told.asked = True
-                self._turns.taken(now)
+                self._turns.taken((-pod.priority, self.turn_of(pod.uid)), now, told=True)
             return
         knew = told.shown_at is not None and told.shown_at + _KNOWN_AFTER_SECONDS <= now
+        if not knew:
+            self._turns.late(now, made_at=told.at)
         self._miss(pod.uid, Miss.REFUSED_IN_TREE if knew else Miss.LATE, policy, now)
+        self._search(pod, now)
+
+    def _search(self, pod: Pod, now: Instant) -> None:
+        """kube-scheduler searches by itself. Where that is in vain the pod comes to the end of its queue."""
+        self.searched.add(pod.uid)
+        self._untold[pod.uid] = None
+        self._turns.taken((-pod.priority, self.turn_of(pod.uid)), now, told=False)
+        came = self._came.get(pod.uid)
+        if came is not None:
+            self._came[pod.uid] = came[0], self._next_turn()
+
+    def _next_turn(self) -> int:
+        self._turns_given += 1
+        return self._turns_given
 
     def bound(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant) -> None:
         """The watch shows the pod on a node."""
@@ -170,8 +192,10 @@ class Steering:
         elif told is not None:
             self._forget(uid, told)
             self.counts.met += 1
+            self._turns.met()
             self.pace.met(policy.steering.pace, now)
         self._tries.pop(uid, None)
+        self._untold.pop(uid, None)
         if came is not None:
             self.counts.until_bound.observe(now - came[0])
 
@@ -179,6 +203,7 @@ class Steering:
         """The pod is gone, or has ended."""
         self._came.pop(uid, None)
         self._tries.pop(uid, None)
+        self._untold.pop(uid, None)
         told = self._told.get(uid)
         if told is not None:
             self._forget(uid, told)
@@ -200,10 +225,11 @@ class Steering:
             if judge_ledger(self._standings.need(pod), self._ledger.columns, rows)[0] != Reason.OK:
                 return None
         self._holds.put(pod.uid, pod.key, rows, self._standings.need(pod), Instant(now + policy.steering.hold_seconds))
-        self._told[pod.uid] = _Told(pick.node, now)
+        self._told[pod.uid] = _Told(pick.node, now, None if pod.kind.particulars is None else pod)
         self._tries[pod.uid] = self._tries.get(pod.uid, 0) + 1
         self._unwritten += 1
-        self._ahead += 1
+        # kube-scheduler gets a pod behind a gate after all others.
+        self._ahead[pod.uid] = -pod.priority, maxsize if pod.gates else self.turn_of(pod.uid)
         self.counts.made += 1
         self._note(pod.uid)
         came = self._came.get(pod.uid)
@@ -252,12 +278,12 @@ class Steering:
             return
         self._forget(uid, told)
         self.counts.missed[why] += 1
-        self.pace.missed(policy.steering.pace, now)
+        self.pace.missed(policy.steering.pace, now, made_at=told.at)
 
     def _forget(self, uid: PodUid, told: _Told) -> None:
         del self._told[uid]
         self._unwritten -= not told.written
-        self._ahead -= not told.asked
+        self._ahead.pop(uid, None)
         self._note(uid)
 
     def _note(self, uid: PodUid) -> None:

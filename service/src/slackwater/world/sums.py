@@ -72,9 +72,13 @@ def orphans_on(picture: Picture, name: NodeName) -> list[PodUid]:
 def wanted_held(picture: Picture) -> Int64:
     """What the holds add up to on each row, shape (resources, rows)."""
     want = np.zeros((len(RESOURCES), picture.ledger.columns.n_rows), np.int64)
-    for _, hold in picture.holds:
-        for r, amount in enumerate(hold.amounts):
-            want[r, hold.counted] += amount
+    holds = [hold for _, hold in picture.holds if len(hold.counted)]
+    if holds:  # there may be thousands: all at once, not one by one
+        rows = np.concatenate([hold.counted for hold in holds])
+        amounts = np.array([hold.amounts for hold in holds], np.int64)
+        amounts = np.repeat(amounts, [len(hold.counted) for hold in holds], axis=0)
+        for r in range(len(RESOURCES)):
+            np.add.at(want[r], rows, amounts[:, r])
     return want
 
 

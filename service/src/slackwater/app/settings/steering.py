@@ -13,9 +13,10 @@ class Steering(Section):
     min_nodes: Count = Field(default=1500, examples=[1500, 0])
     """Nodes from which on pods are told at all. 1500 by default: in smaller clusters kube-scheduler's own search costs no more
     than the nomination that would spare it."""
-    max_ahead: Width = Field(default=256, examples=[256])
-    """Nominations that kube-scheduler has not come to yet. 256 by default: about half a second of its work. More keeps room
-    for pods whose turn is far off; fewer leaves it without some when the API server is slow for a moment."""
+    max_ahead: Width = Field(default=5000, examples=[5000, 256])
+    """Nominations that kube-scheduler has not come to yet. 5000 by default: what it takes in ten seconds. When it starts it
+    takes the pods that wait already in no order at all, so it meets as many nominations as the share of them that has one. More
+    keeps room for pods whose turn is far off."""
     max_concurrent_writes: Width = Field(default=16, examples=[16])
     """Nominations being written at the same time. 16 by default: enough for 700 a second."""
     hold_timeout: Timeout = Field(default=Duration(MINUTE), examples=["1m"])

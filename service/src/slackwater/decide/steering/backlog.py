@@ -5,8 +5,9 @@
     backlog.park(pods_without_a_place, now)
 
 First come, first served is by the order in which the watch, or the first list, showed them: kube-scheduler's own queue has that
-order too, so what is told first is what it asks for first. Pods that fit nowhere are parked, and tried again after a while, a
-longer one each time, as long as none of them finds a place. Deliberately absent: nodes.
+order too for all that its watch showed it. (What it listed at its start it takes in no order at all.) Pods that fit nowhere
+are parked, and tried again after a while, a longer one each time, as long as none of them finds a place. Deliberately absent:
+nodes.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from slackwater.decide.steering.eligible import Eligible
+from slackwater.decide.steering.turns import Turn
 from slackwater.model.changes import PodChange
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
@@ -29,7 +31,8 @@ class Backlog:
         self._eligible = eligible
         self._turn_of = turn_of
         self._pods: dict[PodUid, Pod] = {}
-        #: Entries of pods that have left meanwhile are passed over.
+        #: Each pod's entry in the heap. Those of pods that have left meanwhile, or have another turn, are passed over.
+        self._turns: dict[PodUid, Turn] = {}
         self._heap: list[tuple[int, int, PodUid]] = []
         self._parked: dict[PodUid, None] = {}
         self._unpark_at = Instant(0.0)
@@ -48,11 +51,16 @@ class Backlog:
 
     def _add(self, pod: Pod) -> None:
         self._pods[pod.uid] = pod
-        heappush(self._heap, (-pod.priority, self._turn_of(pod.uid), pod.uid))
+        self._push(pod)
+
+    def _push(self, pod: Pod) -> None:
+        turn = self._turns[pod.uid] = -pod.priority, self._turn_of(pod.uid)
+        heappush(self._heap, (*turn, pod.uid))
 
     def discard(self, uid: PodUid) -> None:
         """The pod is not to be told any more."""
         self._pods.pop(uid, None)
+        self._turns.pop(uid, None)
         self._parked.pop(uid, None)
 
     def some(self, most: int, now: Instant) -> list[Pod]:
@@ -60,24 +68,33 @@ class Backlog:
         if self._parked and now >= self._unpark_at:
             self._unpark()
         found: list[Pod] = []
-        while self._heap and len(found) < most:
-            uid = heappop(self._heap)[-1]
-            if uid in self._pods and uid not in self._parked:
-                found.append(self._pods.pop(uid))
+        while len(found) < most and (taken := self._next()) is not None:
+            found.append(taken[0])
         return found
 
-    def after(self, first: int, most: int, now: Instant) -> tuple[list[Pod], list[Pod]]:
-        """The first pods, which stay, and up to `most` of those that come after them, which are taken out.
+    def far(self, is_far: Callable[[Turn], bool], most: int, now: Instant) -> tuple[list[Pod], list[Pod]]:
+        """The first pods, which are not far and stay, and up to `most` of those that come after them, which are taken out.
 
         Pods behind a gate are never among the first: kube-scheduler does not see them.
         """
+        if self._parked and now >= self._unpark_at:
+            self._unpark()
         left: list[Pod] = []
         found: list[Pod] = []
-        while len(found) < most and (taken := self.some(1, now)):
-            (found if taken[0].gates or len(left) >= first else left).extend(taken)
+        while len(found) < most and (taken := self._next()) is not None:
+            pod, turn = taken
+            (found if pod.gates or is_far(turn) else left).append(pod)
         for pod in left:
             self._add(pod)
         return left, found
+
+    def _next(self) -> tuple[Pod, Turn] | None:
+        """Takes the first one out."""
+        while self._heap:
+            *turn, uid = heappop(self._heap)
+            if uid in self._pods and uid not in self._parked and self._turns.get(uid) == tuple(turn):
+                return self._pods.pop(uid), self._turns.pop(uid)
+        return None
 
     def park(self, pods: Iterable[Pod], now: Instant) -> None:
         """Pods that were taken out, and fit nowhere as things are."""
@@ -108,5 +125,5 @@ class Backlog:
 
     def _unpark(self) -> None:
         for uid in self._parked:
-            heappush(self._heap, (-self._pods[uid].priority, self._turn_of(uid), uid))
+            self._push(self._pods[uid])
         self._parked.clear()

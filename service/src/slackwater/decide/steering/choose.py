@@ -85,7 +85,9 @@ class Chooser:
 
 
 def _kinds(picture: Picture, pods: Sequence[Pod]) -> set[int]:
-    return set(picture.number(pods).tolist()) if pods else set()
+    """The kinds of those that ask for more than room."""
+    picky = [pod for pod in pods if pod.kind.particulars is not None]
+    return set(picture.number(picky).tolist()) if picky else set()
 
 
 def _is_strict(picture: Picture, kind: KindId) -> bool:

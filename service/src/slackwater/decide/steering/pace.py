@@ -1,6 +1,7 @@
 """How many nominations may be on their way at once: more while they are met, fewer while they are missed or writing is slow.
 
-Additive increase, multiplicative decrease, as congestion control does: each look at enough outcomes adds a few or halves.
+Additive increase, multiplicative decrease, as congestion control does: each look at enough outcomes adds a few or halves. What
+was on its way already when it was halved is not held against it once more.
 At the least width nothing is sent for a while, longer each time, and then one is tried again. So steering costs next to nothing
 where it does not pay: where kube-scheduler is quicker than we are, or somebody else takes the room.
 """
@@ -33,28 +34,29 @@ class Pace:
     """See the module."""
 
     def __init__(self) -> None:
-        self.width = 16
+        self.width = 32
         self.write_seconds = 0.0  #: of late, in the mean
         self._hits = self._misses = self._writes = 0
-        self._resume_at = Instant(0.0)
+        self._halved_at = self._resume_at = Instant(0.0)
         self._pause_seconds = _FIRST_PAUSE_SECONDS
 
-    def allowed(self, now: Instant) -> int:
+    def allowed(self, policy: PacePolicy, now: Instant) -> int:
         """So many may be on their way now."""
-        return self.width if now >= self._resume_at else 0
+        return min(self.width, policy.most) if now >= self._resume_at else 0
 
     def met(self, policy: PacePolicy, now: Instant) -> None:
         self._hits += 1
         self._look(policy, now)
 
-    def missed(self, policy: PacePolicy, now: Instant) -> None:
-        self._misses += 1
-        self._look(policy, now)
+    def missed(self, policy: PacePolicy, now: Instant, *, made_at: Instant) -> None:
+        if made_at >= self._halved_at:
+            self._misses += 1
+            self._look(policy, now)
 
     def written(self, seconds: float, policy: PacePolicy, now: Instant) -> None:
         """A write ended."""
         self.write_seconds += (seconds - self.write_seconds) * _NEWEST
-        self._writes += 1
+        self._writes += now - seconds >= self._halved_at
         if self._writes >= _ENOUGH:
             self._writes = 0
             if self.write_seconds > policy.slow_seconds:
@@ -74,6 +76,7 @@ class Pace:
 
     def _slow_down(self, now: Instant) -> None:
         self.width = max(1, self.width // 2)
+        self._halved_at = now
         if self.width == 1:
             self._resume_at = Instant(now + self._pause_seconds)
             self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)

@@ -1,9 +1,12 @@
 """The steering loop: pods that wait, a picture that follows the world, and choices handed to the world.
 
-    something came or ended -> a moment's rest -> changes -> mirror, backlog -> choice -> World.apply -> nominations
+    a pod came -> a moment's rest \
+                                   -> changes -> mirror, backlog -> choice -> World.apply -> nominations
+    nominations were written -----/
 
 The rest is there for kube-scheduler: where it has nothing else to do it searches for a new pod at once, its filter call comes
-first, and nobody pays for a nomination that would come too late. All of it runs on the event loop, a slice at a time: what a
+first, and nobody pays for a nomination that would come too late. Where pods wait that it is not about to come to, nominations
+follow each other without one. All of it runs on the event loop, a slice at a time: what a
 pod costs is less than the turns of a thread would. Only a picture that has to be built anew is built in a worker thread.
 Deliberately absent: which node (`decide.steering`), who may be told and what becomes of it (`world.steering`).
 """
@@ -43,6 +46,8 @@ _log = structlog.get_logger(__name__)
 _SETTLE_SECONDS: Final = 0.015
 #: A look at parked pods, and at changes of which none is a new pod.
 _IDLE_SECONDS: Final = 0.25
+#: Nominations that are chosen together, where so many may be on their way; one by one, each costs a round.
+_TOGETHER: Final = 8
 #: After an error; and between two looks whether there is anything to steer at all.
 _REST_SECONDS: Final = 1.0
 #: Pods chosen for at once, and objects collected, before other tasks get a turn: a few milliseconds of work.
@@ -53,7 +58,7 @@ _MANY: Final = 2_000
 #: As long as it works, the serving loop waits for its turn at most so long, instead of 5 ms.
 _SWITCH_SECONDS: Final = 1e-4
 #: Images on nodes are in no journal: every so often all is scored anew.
-_SCORE_ANEW_SECONDS: Final = 5.0
+_SCORE_ANEW_SECONDS: Final = 30.0
 
 
 @dataclass(slots=True)
@@ -76,20 +81,22 @@ class SteeringLoop:
         self._clock = clock
         self._weight = weight
         self._arrived = -1
+        #: Pods wait that kube-scheduler is not about to come to.
+        self._more = False
         self._wake = anyio.Event()
         self._following: _Following | None = None
 
     def look(self) -> None:
         """Has a pod come, or may another one be told?"""
-        steering = self._world.steering
-        if self._wake.is_set():
-            return
-        following = self._following
-        if steering.arrived != self._arrived or (
-            following is not None and following.backlog.ready and steering.may_tell(self._world.policy.steering, self._clock())
-        ):
-            self._arrived = steering.arrived
+        if not self._wake.is_set() and (self._world.steering.arrived != self._arrived or (self._more and self._may_tell())):
             self._wake.set()
+
+    def _may_tell(self) -> int:
+        """How many may be told now; 0 where more of them together would cost less."""
+        steering, policy = self._world.steering, self._world.policy.steering
+        most = steering.may_tell(policy, self._clock())
+        width = min(steering.pace.width, policy.pace.most, policy.max_ahead)
+        return most if most >= min(_TOGETHER, width // 2) else 0
 
     async def run(self) -> None:
         """Until cancelled. The world has listed everything before."""
@@ -124,17 +131,21 @@ class SteeringLoop:
         if self._following is not None:
             self._following.collector.stop()
             self._following = None
+            self._more = False
         self._world.steering.searched.clear()
 
     async def _round(self, following: _Following) -> None:
         with anyio.move_on_after(_IDLE_SECONDS):
             await self._wake.wait()
-        if self._wake.is_set():
+        if self._world.steering.arrived != self._arrived and not self._more:
             await anyio.sleep(_SETTLE_SECONDS)
+        self._arrived = self._world.steering.arrived
         self._wake = anyio.Event()
         await self._catch_up(following)
-        if self._steer(following):
+        self._more = self._steer(following)
+        if self._more and self._may_tell():
             self._wake.set()
+            await anyio.lowlevel.checkpoint()
 
     async def _catch_up(self, following: _Following) -> None:
         collector = following.collector
@@ -153,19 +164,21 @@ class SteeringLoop:
         following.backlog.take(changes.pods)
 
     def _steer(self, following: _Following) -> bool:
-        """Chooses for some; True where more could be chosen for at once."""
+        """Chooses for some; True where there may be more of them."""
         world, backlog, now = self._world, following.backlog, self._clock()
         searched = world.steering.searched
         for uid in searched:
             backlog.discard(uid)
         searched.clear()
-        most = min(_BATCH, world.steering.may_tell(world.policy.steering, now))
-        if not most or not backlog.due(now):
+        if not backlog.due(now):
             return False
+        most = min(_BATCH, world.steering.may_tell(world.policy.steering, now))
+        if not most:
+            return True
         if now >= following.score_anew_at:
             following.score_anew_at = Instant(now + _SCORE_ANEW_SECONDS)
             following.chooser.forget()
-        left, pods = backlog.after(world.steering.lead(now), most, now)
+        left, pods = backlog.far(world.steering.queue(backlog.ready, now).is_far, most, now)
         picture = following.mirror.picture
         choice = following.chooser.choose(picture, pods, [*left, *world.steering.elsewhere()], world.steering.waiting())
         backlog.park(choice.unfit, now)
@@ -174,7 +187,7 @@ class SteeringLoop:
         gated = tuple(pod.uid for pod in choice.unfit if pod.gates)
         if choice.picks or gated:
             self._submit(world.apply(PodsSteered(choice.picks, gated), now))
-        return bool(pods) and backlog.ready > 0 and world.steering.may_tell(world.policy.steering, now) > 0
+        return bool(pods) and backlog.ready > 0
 
 
 def own_score(curve: Callable[[], ScoreCurve], weight: int) -> OwnScore:
