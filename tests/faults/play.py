@@ -387,7 +387,11 @@ class _Play:
             return Broken("L2", f"gates of {gated} are shut, and nobody leaves")
         if vain := sorted(laws.waiting_in_vain(self._box.api, self._truth, world)):
             return Broken("L1", vain[0])
-        denied = [a for a in self._agents.living.values() if a.permit != (a.asked, a.asked)]
+        denied = [
+            agent
+            for agent in self._agents.living.values()
+            if agent.permit != (agent.asked, agent.asked) and not self._truth.waits_to_move(agent.namespace, agent.machine)
+        ]
         return (
             Broken("L3", f"machine {denied[0].machine} has {denied[0].permit}, asks for {denied[0].asked}") if denied else None
         )

@@ -3,8 +3,9 @@
 Kept up to date by each change. Deliberately absent: anything of the service.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 
@@ -118,12 +119,21 @@ class Truth:
 
     def _is_awaited(self, placed: Placed) -> bool:
         """Nobody ever uses the target of a migration that failed."""
-        of_machine = (
-            stored.body
-            for stored in self._server.store.each(MIGRATIONS)
-            if (stored.body["metadata"]["namespace"], stored.body["spec"]["vmName"]) == (placed.namespace, placed.machine)
-        )
-        return any((body.get("status") or {}).get("phase") not in {"Failed", "Succeeded"} for body in of_machine)
+        return any(True for _ in self._moves(placed.namespace, placed.machine))
+
+    def waits_to_move(self, namespace: str, machine: str) -> bool:
+        """Is it migrating, with a target that has no node yet? Until that ends its agent may change nothing."""
+        targets = (status.get("targetPodName") for status in self._moves(namespace, machine))
+        found = (self._server.store.find(PODS, (namespace, target)) for target in targets if target)
+        return any(stored is not None and not stored.body["spec"].get("nodeName") for stored in found)
+
+    def _moves(self, namespace: str, machine: str) -> Iterator[dict[str, Any]]:
+        """The status of each migration of it that goes on."""
+        for stored in self._server.store.each(MIGRATIONS):
+            body, status = stored.body, stored.body.get("status") or {}
+            ours = (body["metadata"]["namespace"], body["spec"]["vmName"]) == (namespace, machine)
+            if ours and status.get("phase") not in {"Failed", "Succeeded"}:
+                yield status
 
     def too_full(self) -> list[str]:
         """One sentence for each node that has been promised more than it has. Excuses end with what they excuse."""
