@@ -80,6 +80,7 @@ def play(script: Script, *, keep_trace: bool = False) -> Result:
         result.broken = _first(group)
     finally:
         gc.enable()
+        gc.unfreeze()  # what the service froze when it had listed everything
         gc.collect()
     result.digest = found.digest.hexdigest()
     return result
