@@ -25,7 +25,7 @@ demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTRO
 	$(BIN)/slackwater demo $(if $(filter real,$(CONTROL_PLANE)),--control-plane) $(DEMO_ARGS)
 
 .PHONY: test
-test: check packages fuzz-quick faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
+test: check promises-quick packages fuzz-quick faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
 
 .PHONY: check
 check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a minute
@@ -77,6 +77,14 @@ faults-quick: $(STAMP) ## The simulation on sixty seeds that never change, for C
 faults: $(STAMP) ## Deterministic simulation with faults, for DURATION; SEED=n plays that one; BREAK=<mechanism> (list: names them)
 	@$(BIN)/python -m tests.faults $(if $(call given,SEED),--seed $(SEED) $(if $(call given,DURATION),--duration $(DURATION)),--duration $(DURATION)) \
 	$(if $(BREAK),--break $(BREAK)) $(FAULTS_ARGS)
+
+.PHONY: promises-quick
+promises-quick: $(STAMP) ## What a promise of the slack costs, on three traces of a seed that never changes, for CI
+	SLACKWATER_PROMISE_SEED=1 $(BIN)/python -m pytest -s -n 2 tests/promises
+
+.PHONY: promises
+promises: $(STAMP) ## The same on fresh traces; SEED=n plays those
+	SLACKWATER_PROMISE_SEED=$(if $(call given,SEED),$(SEED)) $(BIN)/python -m pytest -s -n0 tests/promises
 
 .PHONY: chaos
 chaos: controlplane ## A real control plane, piece after piece killed or paused at random, for DURATION (10m unless given); SEED=n
