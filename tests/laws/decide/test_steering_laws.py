@@ -20,13 +20,21 @@ from slackwater.model.selectors import Requirement
 from slackwater.simulate.feasible import feasible
 from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.picture import Picture
-from slackwater.simulate.scores import weighted_scores
+from slackwater.simulate.scores import PREFERENCES, scores
 from tests.oracle.generator.cluster import generate
 from tests.support.builders import a_node, a_pod
 from tests.support.smallclusters import HOSTNAME, SmallCluster, small_clusters
 
 #: Drawing a cluster takes a while on a busy machine.
 LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def weighted_scores(picture: Picture, kind: KindId, rows: Rows) -> Int64:
+    """The sum by weight: what kube-scheduler chooses by, before extenders."""
+    total = np.zeros(len(rows), np.int64)
+    for name, found in scores(picture, kind, rows).items():
+        total += PREFERENCES[name][1] * found
+    return total
 
 
 def own(picture: Picture, kind: Numbered, rows: Rows) -> Int64:

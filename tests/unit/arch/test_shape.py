@@ -43,7 +43,6 @@ _OFFERED: Final = {
     "bind_requests",
     "wait_ready",
     "percent_scores",
-    "weighted_scores",
     "plan_room",
     "selecting",
     "detach",

@@ -6,8 +6,6 @@ Scores compare the rows that are asked about with one another, so they are asked
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import numpy as np
-
 from slackwater.model.columns import Int64, Rows
 from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.picture import Picture
@@ -37,11 +35,3 @@ def scores(picture: Picture, kind: KindId, rows: Rows) -> dict[str, Int64]:
     """Of each plug-in, for the rows asked about, which are those that are feasible; shape (len(rows),)."""
     numbered = picture.of(kind)
     return {name: score(picture, numbered, rows) for name, (score, _) in PREFERENCES.items()}
-
-
-def weighted_scores(picture: Picture, kind: KindId, rows: Rows) -> Int64:
-    """The sum by weight: what kube-scheduler chooses by, before extenders."""
-    total = np.zeros(len(rows), np.int64)
-    for name, found in scores(picture, kind, rows).items():
-        total += PREFERENCES[name][1] * found
-    return total
