@@ -248,8 +248,8 @@ async def served(world: World, now: Instant, *, loop: dict[str, Any] | None, tim
         timeline=timeline,
         listeners=listeners,
     )
-    sock = listen("ops", "127.0.0.1", 0)
-    async with anyio.create_task_group() as group:
-        await group.start(serve_app, app, sock, None, listeners.close)
-        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
-        group.cancel_scope.cancel()
+    with listen("ops", "127.0.0.1", 0) as sock:
+        async with anyio.create_task_group() as group:
+            await group.start(serve_app, app, sock, None, listeners.close)
+            yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+            group.cancel_scope.cancel()

@@ -139,12 +139,12 @@ async def test_the_page_loads_only_what_this_service_has() -> None:
 
 @asynccontextmanager
 async def served(app: Any, listeners: Listeners) -> AsyncIterator[tuple[str, TaskGroup]]:
-    sock = listen("ops", "127.0.0.1", 0)
-    port = sock.getsockname()[1]
-    async with anyio.create_task_group() as group:
-        await group.start(serve_app, app, sock, None, listeners.close)
-        yield f"http://127.0.0.1:{port}", group
-        group.cancel_scope.cancel()
+    with listen("ops", "127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+        async with anyio.create_task_group() as group:
+            await group.start(serve_app, app, sock, None, listeners.close)
+            yield f"http://127.0.0.1:{port}", group
+            group.cancel_scope.cancel()
 
 
 async def test_the_stream_begins_with_a_board_and_its_listener_leaves_with_the_browser() -> None:

@@ -1,8 +1,10 @@
 """The process: sockets, signals, and one life of the service after the other. A life's children start and end in order.
 
 Start: ops first (health while the lists run), then everything that feeds the world, then the listeners. A standby stays there,
-warm, until it leads. End: cancelling the life; servers finish what they answer and the dispatcher what it writes, both within
-bounds; last the Lease is given back, so that whoever leads next begins where this one has ended.
+warm, until it leads. The sockets outlive a life: whoever calls between two of them waits, and is not turned away.
+
+End: cancelling the life; servers finish what they answer and the dispatcher what it writes, both within bounds; last the Lease
+is given back, so that whoever leads next begins where this one has ended.
 
 Whoever led and does not any more begins again: nothing of what it decided outlives its reign, and what it sent is left to its
 preconditions (docs/adr/0100).
@@ -84,12 +86,10 @@ async def serve(
             root.start_soon(election.run, name="leader election")
             try:
                 with anyio.CancelScope() as lives:
-                    root.start_soon(_cancel_on_signal, lives, name="signals")
+                    root.start_soon(_cancel_on_signal, lives, sockets, name="signals")
                     life = _Life(client, election, rng, config_path=config_path, on_ready=on_ready)
                     while True:
                         settings = await life.live(settings, opened)
-                        sockets.close()  # servers have closed what they were given
-                        opened = open_listeners(settings.listeners, sockets, Times().wall)
             finally:
                 with anyio.move_on_after(_RELEASE_SECONDS, shield=True):
                     await election.release()
@@ -176,9 +176,10 @@ def _settle_garbage_collector() -> None:
     gc.set_threshold(_GC_THRESHOLD, 20, 20)
 
 
-async def _cancel_on_signal(scope: anyio.CancelScope) -> None:
+async def _cancel_on_signal(scope: anyio.CancelScope, sockets: ExitStack) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for received in signals:
             _log.info("stopping", signal=signal.Signals(received).name)
+            sockets.close()  # nobody is kept waiting for an answer that will not come
             scope.cancel()
             return

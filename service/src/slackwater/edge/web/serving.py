@@ -43,7 +43,8 @@ def listen(name: str, host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Accepts on copies of `sock`, so that a new TLS context is a new acceptor of the same queue: no caller is turned away."""
+    """Accepts on copies of `sock`, which stays open: a new TLS context, or a new server, is a new acceptor of the same queue,
+    and no caller is turned away."""
 
     def __init__(self, config: uvicorn.Config, sock: socket.socket, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -137,7 +138,7 @@ async def _serve(
 ) -> None:
     server = _Server(config, sock, task_status.started)
     async with anyio.create_task_group() as group:
-        group.start_soon(_until_stopped, server, sock)
+        group.start_soon(_until_stopped, server)
         if certificates is not None:
             group.start_soon(certificates.watch, server.renew, name=f"certificates of {certificates.listener}")
         try:
@@ -147,7 +148,7 @@ async def _serve(
             on_stop()
 
 
-async def _until_stopped(server: uvicorn.Server, sock: socket.socket) -> None:
+async def _until_stopped(server: uvicorn.Server) -> None:
     # Shielded, since uvicorn ends by `should_exit`; it bounds its own end by `timeout_graceful_shutdown`.
     with anyio.CancelScope(shield=True):
-        await server.serve(sockets=[sock])
+        await server.serve()
