@@ -1,6 +1,7 @@
 """Nominations ahead of kube-scheduler's search: the room is kept, and a miss is counted by its reason and harms nobody."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,8 @@ from tests.support.small_world import M, N, SmallWorld
 class Cluster(SmallWorld):
     """Pods are told where to go."""
 
-    def __init__(self, **steering: object) -> None:
-        policy = SteeringPolicy(enabled=True, hold_seconds=30.0, pace=PacePolicy(), **steering)  # type: ignore[arg-type]
+    def __init__(self, **steering: Any) -> None:
+        policy = SteeringPolicy(enabled=True, hold_seconds=30.0, pace=PacePolicy(), **steering)
         super().__init__(Policy(steering=policy))
 
     def tell(self, pod: Pod, node: NodeName = N) -> list[Effect]:

@@ -16,6 +16,7 @@ from slackwater.app.wiring import Service
 from slackwater.edge.sandbox.extending import NoWord
 from slackwater.edge.sandbox.server import ApiServer
 from slackwater.edge.web.direct import Answer, Request
+from slackwater.edge.web.forwarding import ForwardCounts
 from slackwater.model.events import BudgetSeen, Event, MachineSeen, MigrationSeen, NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.run.clock import Times
@@ -48,7 +49,8 @@ class Replica:
     _life: TaskGroup | None = None
     _goes: anyio.Event = field(default_factory=anyio.Event)
 
-    headers = frozenset[bytes]()  #: as `edge.web.standby.Forwarder`
+    headers = frozenset[bytes]()  #: as `app.leading.CountedForwarder`, with `counts`
+    counts: ForwardCounts = field(default_factory=ForwardCounts)
 
     def __post_init__(self) -> None:
         self.api = StoppableApi(self.server)
@@ -60,7 +62,7 @@ class Replica:
         self.election = Election(
             self.settings, self.api, place=place, rng=self.rng, times=self.times, identity=f"{self.name}_{self.rng.random()}"
         )
-        self.election.forwarder = self  # type: ignore[assignment]  # in the place of one over sockets
+        self.election.forwarder = self  # in the place of one over sockets
 
     @property
     def leads(self) -> bool:

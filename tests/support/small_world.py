@@ -3,7 +3,7 @@
 import numpy as np
 
 from slackwater.model.effects import Effect
-from slackwater.model.events import NodeSeen, PodSeen, Synced, Ticked
+from slackwater.model.events import Event, NodeSeen, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.world.invariants import violations
@@ -25,8 +25,8 @@ class SmallWorld:
             self.apply(NodeSeen(a_node(name)))
         self.apply(Synced())
 
-    def apply(self, event: object) -> list[Effect]:
-        effects = self.world.apply(event, self.now)  # type: ignore[arg-type]
+    def apply(self, event: Event) -> list[Effect]:
+        effects = self.world.apply(event, self.now)
         self.effects += effects
         assert violations(self.world) == []
         return effects

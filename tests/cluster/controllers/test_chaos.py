@@ -6,8 +6,9 @@ for longer.
 
 import os
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
+from fractions import Fraction
 from typing import Any, Final
 
 import aiohttp
@@ -138,11 +139,11 @@ class Watch:
     async def at_the_cluster(self) -> None:
         nodes, pods = [await self._items(path) for path in ("/api/v1/nodes", "/api/v1/pods")]
         room = {node["metadata"]["name"]: quantity(node["status"]["allocatable"]["cpu"]) for node in nodes}
-        asked: Counter[str] = Counter()
+        asked: dict[str, Fraction] = defaultdict(Fraction)
         for pod in pods:
             if counts(pod):
                 requests = (each["resources"]["requests"]["cpu"] for each in pod["spec"]["containers"])
-                asked[pod["spec"]["nodeName"]] += sum(map(quantity, requests))  # type: ignore[assignment]  # of fractions
+                asked[pod["spec"]["nodeName"]] += sum(map(quantity, requests))
         # A pod that is listed may be on a node that came, or went, after the nodes were.
         over = {name: (float(cpu), float(room[name])) for name, cpu in asked.items() if name in room and cpu > room[name]}
         assert not over, f"asked and allocatable CPU: {over}"

@@ -2,16 +2,13 @@
 
 import json
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 import trustme
 
 from slackwater.app.cli import main
+from tests.support.http_answers import answering
 
 AMOUNTS = {"watermark": 0, "buffer": 0, "capacityPressure": 0, "pressureAccountedFor": 0}
 STATE = {
@@ -33,33 +30,8 @@ STATE = {
 }
 
 
-@contextmanager
-def answering(body: bytes, *, status: int = 200, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = self.path == "/dumpstate"
-            self.send_response(status if found else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join(10)
-
-
 def test_the_table_shows_what_each_node_has_promised(capsys: pytest.CaptureFixture[str]) -> None:
-    with answering(json.dumps(STATE).encode()) as url:
+    with answering(json.dumps(STATE).encode(), at="/dumpstate") as (url, _):
         assert main(["dumpstate", "--url", url, "-o", "table"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "NODE    CPU RESERVED  CPU TOTAL  CPU %  MEM RESERVED  MEM TOTAL  MEM %",
@@ -71,7 +43,7 @@ def test_the_table_shows_what_each_node_has_promised(capsys: pytest.CaptureFixtu
 
 def test_json_is_handed_on_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     body = json.dumps(STATE, indent=1)
-    with answering(body.encode()) as url:
+    with answering(body.encode(), at="/dumpstate") as (url, _):
         assert main(["dumpstate", "--url", f"{url}/", "-o", "json"]) == 0
     assert capsys.readouterr().out == body + "\n"
 
@@ -86,13 +58,13 @@ def test_json_is_handed_on_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     ids=["status", "no-json", "other-json"],
 )
 def test_an_answer_that_is_no_state(status: int, body: bytes, want: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with answering(body, status=status) as url:
+    with answering(body, status=status, at="/dumpstate") as (url, _):
         assert main(["dumpstate", "--url", url]) == 1
     assert capsys.readouterr().err.startswith(f"slackwater: {url}/dumpstate: {want}")
 
 
 def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
-    with answering(b"") as url:
+    with answering(b"", at="/dumpstate") as (url, _):
         pass
     assert main(["dumpstate", "--url", url]) == 1
     out, err = capsys.readouterr()
@@ -112,7 +84,7 @@ def test_a_listener_with_tls_is_verified_by_the_given_ca(tmp_path: Path, capsys:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-    with answering(json.dumps(STATE).encode(), tls=context) as url:
+    with answering(json.dumps(STATE).encode(), tls=context, at="/dumpstate") as (url, _):
         assert main(["dumpstate", "--url", url, "--ca-file", str(tmp_path / "ca.crt")]) == 0
         assert main(["dumpstate", "--url", url]) == 1
     assert "certificate verify failed" in capsys.readouterr().err

@@ -1,15 +1,12 @@
 """`slackwater explain` against a small HTTP server: the tables, the JSON, and every way the answer can be no."""
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 
 from slackwater.app.cli import main
+from tests.support.http_answers import answering
 
 REASON = {
     "code": "resources_short",
@@ -35,37 +32,11 @@ ANSWER: dict[str, Any] = {
 }
 
 
-@contextmanager
-def answering(answer: object, *, status: int = 200) -> Iterator[tuple[str, list[str]]]:
-    asked: list[str] = []
-    body = json.dumps(answer).encode()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
-        finally:
-            server.shutdown()
-            thread.join(10)
-
-
 def test_the_table_has_reasons_groups_remedies_and_what_has_to_go_together(capsys: pytest.CaptureFixture[str]) -> None:
-    with answering(ANSWER) as (url, asked):
+    with answering(json.dumps(ANSWER).encode()) as (url, asked):
         assert main(["explain", "pod", "shop/web", "--url", url, "-o", "table"]) == 0
     said = capsys.readouterr().out
-    assert asked == ["/explain/pods/shop/web"]
+    assert [path for path, _ in asked] == ["/explain/pods/shop/web"]
     for words in (
         "pod shop/web: pending",
         "Insufficient resources (Insufficient cpu)",
@@ -80,13 +51,13 @@ def test_the_table_has_reasons_groups_remedies_and_what_has_to_go_together(capsy
 
 
 def test_without_a_terminal_it_is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with answering(ANSWER) as (url, _):
+    with answering(json.dumps(ANSWER).encode()) as (url, _):
         assert main(["explain", "node", "n1", "--url", url]) == 0
     assert json.loads(capsys.readouterr().out) == ANSWER
 
 
 def test_what_is_not_there_is_a_no_in_the_listeners_words(capsys: pytest.CaptureFixture[str]) -> None:
-    with answering({"detail": "group pool: no provider has told of it"}, status=404) as (url, _):
+    with answering(json.dumps({"detail": "group pool: no provider has told of it"}).encode(), status=404) as (url, _):
         assert main(["explain", "group", "pool", "--url", url]) == 1
     assert "group pool: no provider has told of it" in capsys.readouterr().err
 
@@ -103,6 +74,6 @@ def test_an_unknown_kind_is_bad_input(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_an_answer_that_is_no_explanation_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
-    with answering([]) as (url, _):
+    with answering(json.dumps([]).encode()) as (url, _):
         assert main(["explain", "node", "n1", "--url", url]) == 1
     assert "want an explanation" in capsys.readouterr().err

@@ -1,10 +1,6 @@
 """`slackwater simulate --suppose F` and `--live`: the cluster of a file or of a running service, with changes."""
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +8,7 @@ import pytest
 import yaml
 
 from slackwater.app.cli import main
+from tests.support.http_answers import answering
 from tests.unit.app.test_what_if import Running, a_group, a_node, a_pod, settings_of
 
 pytestmark = pytest.mark.anyio
@@ -127,44 +124,21 @@ def test_only_one_file_comes_from_stdin_and_a_service_has_its_own_settings(capsy
 LINE: Obj = {"pod": "shop/waits", "feasible": ["n1"], "rejected": {}}
 
 
-@contextmanager
-def answering(status: int, body: bytes) -> Iterator[tuple[str, list[tuple[str, Obj]]]]:
-    asked: list[tuple[str, Obj]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
-        finally:
-            server.shutdown()
-            thread.join(10)
-
-
 def test_a_running_service_is_asked_and_its_answer_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes = tmp_path / "changes.yaml"
     changes.write_text("objects: []\n")
-    with answering(200, json.dumps(LINE).encode() + b"\n") as (url, asked):
+    with answering(json.dumps(LINE).encode() + b"\n") as (url, asked):
         options = ["--live", "--url", url, "--suppose", str(changes), "--accounting"]
         assert main(["simulate", "placement", *options]) == 0
         assert json.loads(capsys.readouterr().out) == LINE
         assert main(["simulate", "placement", *options, "-o", "table"]) == 0
         assert "1 of 1 pods fit somewhere" in capsys.readouterr().out
-    assert asked == [("/simulate/placement", {"objects": [], "accounting": True})] * 2
+    assert [(path, json.loads(body)) for path, body in asked] == [
+        ("/simulate/placement", {"objects": [], "accounting": True})
+    ] * 2
 
 
 def test_what_a_running_service_refuses_is_told_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
-    with answering(400, b'{"detail": "remove[0]: got Node n9, want one that is there"}') as (url, _):
+    with answering(b'{"detail": "remove[0]: got Node n9, want one that is there"}', status=400) as (url, _):
         assert main(["simulate", "scale-down", "--live", "--url", url]) == 1
     assert "got status 400, want 200: remove[0]: got Node n9" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """What CapacityBuffers and marked workloads come to."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,12 @@ def a_workload(*, replicas: int = 10, cpu: str = "500m", slack: str = "") -> Wor
     return Workload(ref=WEB, namespace="default", replicas=replicas, pod=a_pod("w", cpu=cpu), slack=slack, generation=3)
 
 
-def a_buffer(**spec: object) -> CapacityBuffer:
-    return CapacityBuffer(key=KEY, uid="u", generation=1, created_at="2026-01-01T00:00:00Z", **spec)  # type: ignore[arg-type]
+def a_buffer(**spec: Any) -> CapacityBuffer:
+    return CapacityBuffer(key=KEY, uid="u", generation=1, created_at="2026-01-01T00:00:00Z", **spec)
 
 
-def found(buffer: CapacityBuffer, *, newest: Pod | None = None, **workload: object) -> Resolved:
-    made = a_workload(**workload)  # type: ignore[arg-type]
+def found(buffer: CapacityBuffer, *, newest: Pod | None = None, **workload: Any) -> Resolved:
+    made = a_workload(**workload)
     askers = Askers(buffers=(buffer,), workloads={("default", WEB): made}, templates={("default", "t"): made})
     (one,) = resolved(askers, {} if newest is None else {("default", WEB): newest})
     return one

@@ -11,15 +11,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from slackwater.app.opened import tls_of
 from slackwater.app.settings import Settings
 from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.kube.leader_pod import LeaderPod
 from slackwater.edge.kube.lease import ApiLease
-from slackwater.edge.web.forwarding import AgentForwarder, ForwardLimits, open_forwarder
+from slackwater.edge.web.forwarding import ForwardCounts, ForwardLimits, open_forwarder
 from slackwater.edge.web.leading import LeaderStatus
+from slackwater.edge.web.standby import Forwarder
 from slackwater.model.ids import Instant
 from slackwater.run.clock import Times
 from slackwater.run.leading.following import Following
@@ -56,6 +57,12 @@ def own_place() -> Place:
     )
 
 
+class CountedForwarder(Forwarder, Protocol):
+    """A way to the leader that counts what became of each request."""
+
+    counts: ForwardCounts
+
+
 class Election:
     """`leadership` is true from the moment on that `run` runs; with the mode `none` at once and for ever."""
 
@@ -65,7 +72,7 @@ class Election:
         self.mode = settings.leader_election.mode
         self.place = place
         self.leadership = Leadership(times.monotonic)
-        self.forwarder: AgentForwarder | None = None
+        self.forwarder: CountedForwarder | None = None
         self._elector: Following | Holding | None = None
         if self.mode == "none":
             self.leadership.prolong(Instant(math.inf))

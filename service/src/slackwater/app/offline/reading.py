@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -12,16 +12,13 @@ from slackwater.app.offline.cluster import Cluster, ClusterError, read_cluster
 #: 150,000 pods with everything that a real API server says of them are about 700 MB.
 LARGEST_FILE: Final = 1 << 31
 _STRING: Final = "tag:yaml.org,2002:str"
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Times stay text, as the API has them."""
-
-
-_Loader.yaml_implicit_resolvers = {
+_BASE: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: Times stay text, as the API has them.
+_RESOLVERS: Final = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+    for first, resolvers in _BASE.yaml_implicit_resolvers.items()
 }
+_LOADER: Final[Any] = type("_Loader", (_BASE,), {"yaml_implicit_resolvers": _RESOLVERS})
 
 
 def load_cluster(path: str) -> Cluster:
@@ -39,7 +36,7 @@ def documents(data: bytes) -> list[object]:
     else:
         json_problem = None
     try:
-        found = [document for document in yaml.load_all(data, _Loader) if document is not None]
+        found = [document for document in yaml.load_all(data, _LOADER) if document is not None]
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as err:
         problem = json_problem or err
         raise ClusterError("the file", "", f"neither JSON nor YAML: {' '.join(str(problem).split())}") from err

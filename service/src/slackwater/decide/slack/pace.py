@@ -68,18 +68,16 @@ def pace_now(in_time: Int64, late: Int64, share_ppm: int, *, minute: int) -> flo
     exceeded = day * _MEMORY_DAYS * _EXCEEDED
     account = _Account(allowed=AIM * (PPM - share_ppm) / PPM, day=day, late=_LATENESS * exceeded, exceeded=exceeded)
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(judged)]).tolist()
-    came = late_today = 0.0
+    came = late_today = pace = 0.0
     for step, (pods, some) in enumerate(zip([*judged.tolist(), 0], [*lates.tolist(), 0], strict=True)):
         into = (first + step) % _STEPS
         if not into:
             came = late_today = 0.0
         to_come = sums[step - into] - sums[step - _STEPS] if step >= _STEPS else day * (_STEPS - into) / _STEPS
         pace = account.pace(came, late_today, to_come)
-        if step == len(judged):
-            return pace
         account.learns(pods, some, pace)
         came, late_today = came + pods, late_today + some
-    raise AssertionError("unreachable: the last step returns")
+    return pace  # of the step that has begun: nothing is known of its pods
 
 
 def _by_steps(counts: Int64, first: int, minute: int) -> Int64:
