@@ -63,6 +63,20 @@ def test_no_second_victim_dies_while_our_watch_is_behind_kube_schedulers() -> No
     assert story.filter(pod, "n", "m") == [Reason.OK, Reason.NOT_ENOUGH_CPU]
 
 
+def test_no_second_victim_dies_where_our_watch_caught_up_between_filter_and_the_question() -> None:
+    """Filter refused from our older picture; the question that follows is about a picture that nobody has any more."""
+    first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
+    story = Story(a_node("n"), a_node("m"), first, second, pod)
+    assert list(story.world.preempt(pod, {NodeName("n"): [first.uid], NodeName("m"): [second.uid]}, story.at)) == ["n", "m"]
+    story.filter(pod, "n", "m")
+    assert story.world.apply(PodGone(first.uid, first.key), story.at) == [Touch(pod.uid, pod.key, "room-appeared")]
+    elsewhere = {NodeName("m"): [second.uid]}
+    assert story.world.preempt(pod, elsewhere, story.at) == {}
+    # Somebody else has taken the room: others may have to go after all.
+    story.seen(a_pod("x", on="n", cpu="4", priority=9))
+    assert list(story.world.preempt(pod, elsewhere, story.at)) == ["m"]
+
+
 def test_victims_that_stay_hold_up_a_preemptor_for_a_bounded_time() -> None:
     first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
     story = Story(a_node("n"), a_node("m"), first, second, pod)

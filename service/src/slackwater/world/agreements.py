@@ -2,7 +2,8 @@
 
 kube-scheduler then asks again from its newer picture; filter refuses from our older one, and the preempt verb would agree to
 a second set of victims elsewhere, who die for nothing. Such a question is answered "no victims": the pod is woken when our own
-watch shows the room, at the latest when the lag that is allowed for is over.
+watch shows the room, at the latest when the lag that is allowed for is over. So it is where the watch showed the room after
+filter was asked: the question is older than what we know.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,18 +45,22 @@ class Agreements:
         preemptor: PodUid,
         proposed: Iterable[NodeName],
         seen_on: Callable[[PodUid, NodeName], Pod | None],
+        fits: Callable[[NodeName], bool],
         now: Instant,
     ) -> bool:
-        """Is kube-scheduler's picture ahead of ours? It asks for victims again, and no longer on a node that was agreed to,
-        where we still count some of them, either on their way out or agreed to just now."""
+        """Was kube-scheduler's picture ahead of ours when filter was asked? It asks for victims again, and no longer on a node
+        that was agreed to: where we still count some of them, either on their way out or agreed to just now, or where they are
+        gone and the pod fits."""
         agreed = self._agreed.get(preemptor)
         if agreed is None or agreed.ends_at <= now:
             return False
         fresh = agreed.at + _LAG_SECONDS > now
         asked = set(proposed)
         for node, uids in agreed.victims.items():
-            left = [] if node in asked else [pod for uid in uids if (pod := seen_on(uid, node)) is not None]
-            if left and (fresh or all(pod.deleting for pod in left)):
+            if node in asked:
+                continue
+            left = [pod for uid in uids if (pod := seen_on(uid, node)) is not None]
+            if (fresh or all(pod.deleting for pod in left)) if left else fits(node):
                 if agreed.overtaken_at is None:
                     self._agreed[preemptor] = replace(agreed, overtaken_at=now)
                 return True

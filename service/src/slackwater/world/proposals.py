@@ -9,6 +9,7 @@ picks what the other has.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from slackwater.decide.preemption.proposed import added_victims, suffices
 from slackwater.decide.preemption.victims import Occupant, importance
@@ -55,7 +56,7 @@ class Proposals:
             return {}
         if self._preemptions.gated(pod.uid):
             return {}
-        if self._agreements.overtaken(pod.uid, proposed, self._occupants.seen_on, now):
+        if self._agreements.overtaken(pod.uid, proposed, self._occupants.seen_on, partial(self._fits, pod), now):
             return {}
         self._preemptions.supersede(pod.uid)
         with self._room.beside(pod.priority):
@@ -79,6 +80,12 @@ class Proposals:
         waiting = {uid for uid in agreed if self._occupants.seen_on(uid, node) is not None}
         if waiting and node in self._nodes.row_of:
             self._preemptions.agree(pod, node, waiting, policy.preemption, now)
+
+    def _fits(self, pod: Pod, node: NodeName) -> bool:
+        """Without victims."""
+        row = self._nodes.row_of.get(node)
+        with self._room.beside(pod.priority):
+            return row is not None and suffices(pod.need, self._occupants.free_for(pod.uid, row), ())
 
     def _kept(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
         denied = set(self._denials.nodes_denied(pod.uid, now))
