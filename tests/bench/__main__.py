@@ -30,6 +30,7 @@ from tests.bench import (
     show,
     simulation,
     steering,
+    steering_quality,
     world_events,
 )
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell, installed_service
@@ -47,13 +48,14 @@ BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     first_sync.NAME: first_sync.measure,
     scheduler_throughput.NAME: scheduler_throughput.measure,
     preemption_throughput.NAME: preemption_throughput.measure,
+    steering_quality.NAME: steering_quality.measure,
     steering.NAME: steering.measure,
 }
 #: Too large for the usual run.
 ON_REQUEST: Final = {scale.NAME: scale.measure}
 
 #: What says nothing at a size that fits CI.
-_NEVER_QUICK: Final = frozenset({steering.NAME})
+_NEVER_QUICK: Final = frozenset({steering.NAME, steering_quality.NAME})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

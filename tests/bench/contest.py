@@ -3,10 +3,10 @@
 Only KWOK runs beside it, since the status that kubelets write is what an extender's watch has to digest.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -14,7 +14,6 @@ from slackwater.app.controlplane.component import Component
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import Entrant
-from tests.bench.objects import a_node, a_plain_pod
 from tests.bench.options import BenchFailed
 from tests.bench.procstat import cpu_seconds
 from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
@@ -54,19 +53,27 @@ class Contest:
 
 
 @asynccontextmanager
-async def a_contest(choose: Callable[[Stage], Entrant | None], *, nodes: int, pods: int) -> AsyncIterator[Contest]:
-    """The pods wait, and the scheduler has just started."""
+async def a_contest(
+    choose: Callable[[Stage], Entrant | None],
+    *,
+    nodes: Iterable[Mapping[str, Any]],
+    pods: Iterable[Mapping[str, Any]],
+    before: Callable[[Entrant], Awaitable[None]] | None = None,
+) -> AsyncIterator[Contest]:
+    """The pods wait, and the scheduler has just started; `before` it the extender may have been given time."""
     async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
-        await stage.create(NODES_PATH, (a_node(number) for number in range(nodes)))
+        await stage.create(NODES_PATH, nodes)
         await stage.until_nodes_ready()
-        await stage.create(PODS_PATH, (a_plain_pod(number) for number in range(pods)))
+        await stage.create(PODS_PATH, pods)
         entrant = choose(stage)
         pids = {stage.control_plane.pid(name): name for name in stage.control_plane.running()}
         extender = None if entrant is None else await stack.enter_async_context(stage.running(entrant.launch))
         if extender is not None:
             pids[extender.pid] = "extender"
-        before = {pid: (name, cpu_seconds(pid)) for pid, name in pids.items()}
+        if entrant is not None and before is not None:
+            await before(entrant)
+        spent = {pid: (name, cpu_seconds(pid)) for pid, name in pids.items()}
         await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
-        before[stage.control_plane.pid("kube-scheduler")] = "kube-scheduler", 0.0
+        spent[stage.control_plane.pid("kube-scheduler")] = "kube-scheduler", 0.0
         log = BindLog(stage.control_plane.audit_log)
-        yield Contest(stage=stage, entrant=entrant, extender=extender, log=log, before=before)
+        yield Contest(stage=stage, entrant=entrant, extender=extender, log=log, before=spent)

@@ -15,6 +15,7 @@ from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import ALONE, EXTENDER_USER, NOTHING, SCHEDULER_USER, Entrant
 from tests.bench.contest import a_contest
+from tests.bench.objects import a_node, a_plain_pod
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
 from tests.bench.stage import Stage
@@ -84,7 +85,8 @@ def _ratios(speeds: Mapping[str, list[float]]) -> tuple[Ratio, ...]:
 
 
 async def _run(subject: str, command: ServiceCommand | None, *, nodes: int, pods: int) -> _Run:
-    async with a_contest(partial(_entrant, subject, command), nodes=nodes, pods=pods) as contest:
+    choose = partial(_entrant, subject, command)
+    async with a_contest(choose, nodes=map(a_node, range(nodes)), pods=map(a_plain_pod, range(pods))) as contest:
         await contest.until_bound(pods)
         log, spent = contest.log, contest.spent()
         _check(subject, log, pods)

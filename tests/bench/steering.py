@@ -1,8 +1,10 @@
 """kube-scheduler alone, with Slackwater, and with Slackwater that tells pods where to go: a backlog, and pods over time.
 
-A run is one fresh control plane, as in `scheduler_throughput`. In the first part the pods are there before the scheduler, and
-it starts as soon as the service is ready: nothing is nominated ahead of it but what the service gets done meanwhile. In the
-second part both are up, and pods are created at a fixed rate, below and above what kube-scheduler alone sustains in the first.
+A run is one fresh control plane, as in `scheduler_throughput`. In the first part the pods are there before the scheduler. It
+starts as soon as the service is ready: nothing is nominated ahead of it but what the service gets done meanwhile. Or, "told
+first", it starts when all pods were told, as behind a scheduling gate or after a pause of the scheduler: what it gains then is
+the most there is to gain. In the second part both are up, and pods are created at a fixed rate, below and above what
+kube-scheduler alone sustains in the first.
 Time to bind is from the API server's answer to the creation to its answer to the binding, by its audit log.
 """
 
@@ -14,7 +16,6 @@ from itertools import count
 from statistics import median
 from typing import Final
 
-import aiohttp
 import anyio
 import orjson
 
@@ -22,13 +23,15 @@ from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import ALONE, EXTENDER_USER, SCHEDULER_USER, Entrant
 from tests.bench.contest import Contest, a_contest
-from tests.bench.objects import a_plain_pod
+from tests.bench.nominations import nominations, until_told
+from tests.bench.objects import a_node, a_plain_pod
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
 from tests.bench.stage import PODS_PATH, Stage
 
 NAME: Final = "steering"
 
+_TOLD_FIRST: Final = "told first"
 _UNSTEERED: Final = ""
 _STEERED: Final = "featureGates: {Steering: true}\nsteering: {minNodes: 0}\n"
 _UNBOUND: Final = "extender: {bind: false}\n"
@@ -37,6 +40,8 @@ _WAYS: Final[Mapping[str, str]] = {
     "unsteered": _UNSTEERED,
     "steering": _STEERED,
     "steering, kube-scheduler binds": _STEERED + _UNBOUND,
+    _TOLD_FIRST: _STEERED,
+    f"{_TOLD_FIRST}, kube-scheduler binds": _STEERED + _UNBOUND,
 }
 #: Pods that come over time are for so long; their rate is that of kube-scheduler alone by these factors.
 _ARRIVAL_SECONDS: Final = 10.0
@@ -53,6 +58,7 @@ class _Contender:
     name: str
     command: ServiceCommand | None = None
     more: str = ""
+    told_first: bool = False
 
     @property
     def binder(self) -> str:
@@ -105,7 +111,12 @@ async def measure(options: Options, tell: Tell) -> Report:
 def _services(commands: Sequence[ServiceCommand]) -> list[_Contender]:
     several = len(commands) > 1
     return [
-        _Contender(name=f"{command.name}, {way}" if several else way, command=command, more=more)
+        _Contender(
+            name=f"{command.name}, {way}" if several else way,
+            command=command,
+            more=more,
+            told_first=way.startswith(_TOLD_FIRST),
+        )
         for command in commands
         for way, more in _WAYS.items()
     ]
@@ -147,23 +158,26 @@ def _percentile(values: Sequence[float], share: int) -> float:
 def _ratios(runs: Mapping[str, Sequence[_Run]]) -> tuple[Ratio, ...]:
     speeds = {name: [run.pods_per_second for run in done] for name, done in runs.items()}
     return tuple(
-        ratio_of(f"{name} / {ALONE}", speed, speeds[ALONE], bounds=_BOUNDS, goal=_GOAL if "steering" in name else None)
+        ratio_of(f"{name} / {ALONE}", speed, speeds[ALONE], bounds=_BOUNDS, goal=_GOAL if "unsteered" not in name else None)
         for name, speed in speeds.items()
         if name != ALONE
     )
 
 
 async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float | None, quick: bool) -> _Run:
-    async with a_contest(contender.entrant, nodes=nodes, pods=pods) as contest:
+    before = until_told if contender.told_first else None
+    async with a_contest(
+        contender.entrant, nodes=map(a_node, range(nodes)), pods=map(a_plain_pod, range(pods)), before=before
+    ) as contest:
         log = contest.log
         await contest.until_bound(pods)
         spent, speed = contest.spent(), (pods - 1) / log.span_seconds()
         waited: dict[str, Sequence[float]] = {}
-        if rate is not None and not quick:
+        if rate is not None and not quick and not contender.told_first:
             for part, factor in _RATES:
                 waited[part] = await _arrivals(contest, first=len(log.binds) * 2, rate=rate * factor)
         _check(contender, log)
-        steered = {} if contest.entrant is None else await _steered(contest.entrant)
+        steered = {} if contest.entrant is None else await nominations(contest.entrant)
         return _Run(pods_per_second=speed, cpu_seconds=spent, steered=steered, bind_seconds=waited)
 
 
@@ -193,22 +207,6 @@ async def _arrivals(contest: Contest, *, first: int, rate: float) -> list[float]
             group.start_soon(create)
     await contest.until_bound(before + total)
     return [(bind.ended_at - made[bind.pod]).total_seconds() for bind in log.binds if bind.status == 201 and bind.pod in made]
-
-
-async def _steered(entrant: Entrant) -> dict[str, float]:
-    """What the service counts of its nominations, by what became of them."""
-    async with aiohttp.ClientSession() as session, session.get(f"{entrant.launch.url}/metrics") as answer:
-        text = await answer.text()
-    found: dict[str, float] = {}
-    for line in text.splitlines():
-        name, _, value = line.rpartition(" ")
-        if name.startswith("slackwater_steering_nominations_total"):
-            found["made"] = float(value)
-        elif name.startswith("slackwater_steering_nominations_met_total"):
-            found["met"] = float(value)
-        elif name.startswith("slackwater_steering_nominations_missed_total") and float(value):
-            found[name.partition('reason="')[2].rstrip('"}')] = float(value)
-    return found
 
 
 def _check(contender: _Contender, log: BindLog) -> None:
