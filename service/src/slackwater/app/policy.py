@@ -33,6 +33,8 @@ _WHOLE_CLUSTER = "cluster-wide"
 _PLANS = 6
 #: Nominations under way for each that is being written: the next ones are there when a write ends.
 _TOLD_AT_ONCE = 3
+#: Of kube-scheduler's patience with a question, the part that others may gain by.
+_LONGEST_WAIT = 4
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -82,6 +84,7 @@ def steering_policy_of(settings: Settings) -> SteeringPolicy:
         min_nodes=steering.min_nodes,
         max_ahead=steering.max_ahead,
         hold_seconds=seconds(steering.hold_timeout),
+        head_start_seconds=min(seconds(steering.head_start), seconds(settings.extender.http_timeout) / _LONGEST_WAIT),
         gated=steering.gates,
         gate_seconds=seconds(steering.gate_timeout),
         pace=PacePolicy(

@@ -63,6 +63,7 @@ from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
 from slackwater.run.leading.leadership import Reign
 from slackwater.run.loops.audit import Audit
+from slackwater.run.loops.head_start import HeadStarts
 from slackwater.run.loops.steering import SteeringLoop
 from slackwater.run.recording import Recording
 from slackwater.run.timeline import Telling, Timeline
@@ -173,6 +174,7 @@ class Service:
             clock=self._times.monotonic,
             metrics=ExtenderMetrics(registry),
             max_body_bytes=self._settings.extender.max_body_bytes,
+            head_start=None if self.steering is None else HeadStarts(self.world, self.steering, self._times.monotonic),
             wait_seconds=answer_seconds_of(self._settings),
             stopwatch=self._times.monotonic,
         )

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from slackwater.decide.steering.head_start import LEAST, HeadStart
 from slackwater.decide.steering.pace import Pace
 from slackwater.decide.steering.turns import Queue, Turn, Turns
 from slackwater.model.columns import Codes, Rows
@@ -77,6 +78,9 @@ class Steering:
         self.counts = SteeringCounts()
         self.pace = Pace()
         self._turns = Turns()
+        self.head_start = HeadStart()
+        #: Pods that were told, of which no watch has shown it yet.
+        self.unshown: set[PodUid] = set()
         #: Moves with every pod of ours that comes or changes: whoever steers looks then.
         self.arrived = 0
         #: Pods that kube-scheduler searches for by itself already, since somebody last cleared this.
@@ -102,7 +106,10 @@ class Steering:
 
     def elsewhere(self) -> list[Pod]:
         """Pods that kube-scheduler is about to put where nobody has told it to."""
-        self._untold = {uid: None for uid in self._untold if uid not in self._told and self._holds.get(uid) is not None}
+        asked = self.head_start.uid  # its hold comes with the answer
+        self._untold = {
+            uid: None for uid in self._untold if uid not in self._told and (uid == asked or self._holds.get(uid) is not None)
+        }
         return [pod for uid in self._untold if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
 
     def waiting(self) -> list[Pod]:
@@ -112,7 +119,7 @@ class Steering:
     def queue(self, waiting: int, now: Instant) -> Queue:
         """kube-scheduler's queue: at its head are pods that it takes before a nomination could be there. `waiting`: those not
         told."""
-        return self._turns.queue(self._ahead.values(), waiting, now)
+        return self._turns.queue(self._ahead.values(), waiting, now, stands=self.head_start.uid is not None)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -132,6 +139,7 @@ class Steering:
         if pod.nominated_node == told.node:
             if told.shown_at is None:
                 told.shown_at = now
+                self.unshown.discard(pod.uid)
                 self._turns.shown(now - told.at)
         elif pod.nominated_node is not None:
             self._miss(pod.uid, Miss.REPLACED, policy, now)
@@ -213,6 +221,32 @@ class Steering:
         """The pod's room was given up."""
         self._miss(uid, Miss.EXPIRED, policy, now)
 
+    # --- kube-scheduler waits ---------------------------------------------------------------------------------------------
+
+    def may_wait(self, pod: Pod, ready: int, policy: SteeringPolicy, now: Instant) -> bool:
+        """kube-scheduler asks about the pod. Should it wait for the answer, until more of the `ready` ones were told?"""
+        return (
+            policy.enabled
+            and policy.head_start_seconds > 0
+            and ready >= LEAST
+            and self.head_start.uid is None
+            and pod.uid not in self._told
+            and pod.nominated_node is None
+            and self.pace.allowed(policy.pace, now) > 1
+            and policy.max_ahead - len(self._ahead) >= LEAST
+            and self.head_start.pays(self._turns.saved_seconds)
+        )
+
+    def begin_wait(self, pod: Pod, now: Instant) -> None:
+        """kube-scheduler waits with the pod, which is not told itself."""
+        self.head_start.begin(pod.uid, self.counts.made, now)
+        self.searched.add(pod.uid)
+        self._untold[pod.uid] = None
+
+    def end_wait(self, now: Instant) -> None:
+        """It is answered next."""
+        self._turns.waited(self.head_start.end(self.counts.made, now))
+
     # --- one nomination ---------------------------------------------------------------------------------------------------
 
     def _tell(self, pick: Pick, policy: Policy, now: Instant) -> Steer | None:
@@ -228,6 +262,7 @@ class Steering:
         self._told[pod.uid] = _Told(pick.node, now, None if pod.kind.particulars is None else pod)
         self._tries[pod.uid] = self._tries.get(pod.uid, 0) + 1
         self._unwritten += 1
+        self.unshown.add(pod.uid)
         # kube-scheduler gets a pod behind a gate after all others.
         self._ahead[pod.uid] = -pod.priority, maxsize if pod.gates else self.turn_of(pod.uid)
         self.counts.made += 1
@@ -283,6 +318,7 @@ class Steering:
     def _forget(self, uid: PodUid, told: _Told) -> None:
         del self._told[uid]
         self._unwritten -= not told.written
+        self.unshown.discard(uid)
         self._ahead.pop(uid, None)
         self._note(uid)
 

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from slackwater.app.settings.section import Section
-from slackwater.app.settings.values import Count, Share, Switch, Timeout, Width
+from slackwater.app.settings.values import Count, Delay, Share, Switch, Timeout, Width
 from slackwater_protocol.durations import MINUTE, SECOND, Duration
 
 
@@ -22,6 +22,10 @@ class Steering(Section):
     hold_timeout: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
     """Duration for which the room of a nomination is kept until kube-scheduler comes to the pod. 1m by default: what is
     nominated ahead takes it about half a second, on a slow machine a hundred times as long."""
+    head_start: Delay = Field(default=Duration(SECOND), examples=["1s", "0s"])
+    """Duration for which kube-scheduler's question about one pod waits at most while those behind it are told; a quarter of
+    `extender.httpTimeout` where that is less. 1s by default: some hundred pods, each of which spares it a search. 0 keeps it
+    waiting for nobody."""
     gates: Switch = True
     """Whether pods behind Slackwater's own scheduling gate are told before the gate is taken away, so that kube-scheduler never
     searches for them. true by default."""

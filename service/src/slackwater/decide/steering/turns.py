@@ -56,6 +56,16 @@ class Turns:
             self._back_share += ((turn < self._last_turn) - self._back_share) * _NEWEST
         self._last, self._last_told, self._last_turn = now, told, turn
 
+    def waited(self, seconds: float) -> None:
+        """It was kept waiting: that says nothing of how fast it is."""
+        if self._last is not None:
+            self._last = Instant(self._last + seconds)
+
+    @property
+    def saved_seconds(self) -> float:
+        """What it saves with a pod that was told."""
+        return self._apart[False] - self._apart[True]
+
     def shown(self, seconds: float) -> None:
         """The watch has shown a nomination."""
         self._shown_seconds += (seconds - self._shown_seconds) * _NEWEST
@@ -74,9 +84,10 @@ class Turns:
         """Does it take pods in the order in which they came?"""
         return self._back_share < _NO_ORDER
 
-    def queue(self, told: Collection[Turn], waiting: int, now: Instant) -> "Queue":
-        """`told` are the turns of pods that were told and that it has not come to, `waiting` how many others there are."""
-        idle = self._last is None or now - self._last > _OF_LATE_SECONDS
+    def queue(self, told: Collection[Turn], waiting: int, now: Instant, *, stands: bool = False) -> "Queue":
+        """`told` are the turns of pods that were told and that it has not come to, `waiting` how many others there are. It
+        `stands` where it is kept waiting."""
+        idle = stands or self._last is None or now - self._last > _OF_LATE_SECONDS
         seconds = 0.0 if idle else self._margin * max(self._shown_seconds, _LEAST_SECONDS)
         if not self.in_order and len(told) * self._apart[True] + waiting * self._apart[False] >= seconds:
             seconds = 0.0

@@ -38,6 +38,14 @@ def steering_families(world: World) -> Iterator[Metric]:
         "From the moment the watch showed a pod until it showed it bound, told where to go or not.",
         counts.until_bound,
     )
+    yield CounterMetricFamily(
+        "slackwater_steering_head_starts",
+        "Times that kube-scheduler's question about a pod waited while others were told.",
+        value=steering.head_start.count,
+    )
+    yield CounterMetricFamily(
+        "slackwater_steering_head_start_seconds", "How long they waited, in all.", value=steering.head_start.seconds
+    )
     yield GaugeMetricFamily("slackwater_steering_nominations_open", "Nominations that have not ended yet.", value=len(steering))
     yield GaugeMetricFamily(
         "slackwater_steering_width",

@@ -47,7 +47,7 @@ _SETTLE_SECONDS: Final = 0.015
 #: A look at parked pods, and at changes of which none is a new pod.
 _IDLE_SECONDS: Final = 0.25
 #: Nominations that are chosen together, where so many may be on their way; one by one, each costs a round.
-_TOGETHER: Final = 8
+_TOGETHER: Final = 16
 #: After an error; and between two looks whether there is anything to steer at all.
 _REST_SECONDS: Final = 1.0
 #: Pods chosen for at once, and objects collected, before other tasks get a turn: a few milliseconds of work.
@@ -90,6 +90,16 @@ class SteeringLoop:
         """Has a pod come, or may another one be told?"""
         if not self._wake.is_set() and (self._world.steering.arrived != self._arrived or (self._more and self._may_tell())):
             self._wake.set()
+
+    def hurry(self) -> None:
+        """kube-scheduler waits: whoever can be told is told at once."""
+        self._more = True
+        self._wake.set()
+
+    @property
+    def ready(self) -> int:
+        """How many wait that may be told."""
+        return 0 if self._following is None else self._following.backlog.ready
 
     def _may_tell(self) -> int:
         """How many may be told now; 0 where more of them together would cost less."""
