@@ -232,6 +232,7 @@ class Steering:
             and self.head_start.uid is None
             and pod.uid not in self._told
             and pod.nominated_node is None
+            and self._preemptions.number_of(pod.uid) is None
             and self.pace.allowed(policy.pace, now) > 1
             and policy.max_ahead - len(self._ahead) >= LEAST
             and self.head_start.pays(self._turns.saved_seconds)

@@ -116,6 +116,11 @@ class Backlog:
         """How many wait that are not parked."""
         return len(self._pods) - len(self._parked)
 
+    @property
+    def highest_priority(self) -> int | None:
+        """Of those that wait, or of one that did until lately; None: nobody."""
+        return -self._heap[0][0] if self._heap else None
+
     def due(self, now: Instant) -> bool:
         """Is anybody to be looked at now?"""
         return self.ready > 0 or (bool(self._parked) and now >= self._unpark_at)

@@ -35,7 +35,7 @@ class HeadStarts:
 
     def due(self, pod: Pod) -> bool:
         """Should the answer about the pod wait?"""
-        return self._world.steering.may_wait(pod, self._loop.ready, self._world.policy.steering, self._clock())
+        return self._world.steering.may_wait(pod, self._loop.ready(pod.priority), self._world.policy.steering, self._clock())
 
     async def wait(self, pod: Pod) -> None:
         """Until the answer may be made."""
@@ -43,15 +43,15 @@ class HeadStarts:
         steering.begin_wait(pod, self._clock())
         try:
             self._loop.hurry()
-            await self._until_told(Instant(self._clock() + self._world.policy.steering.head_start_seconds))
+            await self._until_told(pod.priority, Instant(self._clock() + self._world.policy.steering.head_start_seconds))
             await self._until_shown()
         finally:
             steering.end_wait(self._clock())
 
-    async def _until_told(self, deadline: Instant) -> None:
+    async def _until_told(self, priority: int, deadline: Instant) -> None:
         counts = self._world.steering.counts
         made, made_at = counts.made, self._clock()
-        while self._loop.ready >= LEAST:
+        while self._loop.ready(priority) >= LEAST:
             await anyio.sleep(_LOOK_EVERY_SECONDS)
             now = self._clock()
             if counts.made != made:

@@ -96,10 +96,12 @@ class SteeringLoop:
         self._more = True
         self._wake.set()
 
-    @property
-    def ready(self) -> int:
-        """How many wait that may be told."""
-        return 0 if self._following is None else self._following.backlog.ready
+    def ready(self, priority: int) -> int:
+        """How many wait that may be told; 0 where nobody among them is that important."""
+        if self._following is None:
+            return 0
+        highest = self._following.backlog.highest_priority
+        return 0 if highest is None or highest < priority else self._following.backlog.ready
 
     def _may_tell(self) -> int:
         """How many may be told now; 0 where more of them together would cost less."""
