@@ -65,6 +65,7 @@ from slackwater.run.leading.leadership import Reign
 from slackwater.run.loops.audit import Audit
 from slackwater.run.loops.head_start import HeadStarts
 from slackwater.run.loops.steering import SteeringLoop
+from slackwater.run.patience import Patience
 from slackwater.run.recording import Recording
 from slackwater.run.timeline import Telling, Timeline
 from slackwater.run.victims_deleted import VictimsDeleted
@@ -174,10 +175,14 @@ class Service:
             clock=self._times.monotonic,
             metrics=ExtenderMetrics(registry),
             max_body_bytes=self._settings.extender.max_body_bytes,
-            head_start=None if self.steering is None else HeadStarts(self.world, self.steering, self._times.monotonic),
+            patience=self._patience(),
             wait_seconds=answer_seconds_of(self._settings),
             stopwatch=self._times.monotonic,
         )
+
+    def _patience(self) -> Patience:
+        head_start = None if self.steering is None else HeadStarts(self.world, self.steering, self._times.monotonic)
+        return Patience(self.dispatcher.binds_stand_in_line, head_start)
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
         return ops_app(

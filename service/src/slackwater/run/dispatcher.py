@@ -58,6 +58,8 @@ _log = structlog.get_logger(__name__)
 _FIRST_BACKOFF_SECONDS: Final = 0.05
 _MAX_BACKOFF_SECONDS: Final = 2.0
 _MAX_ANNOUNCEMENTS: Final = 1000
+#: Where all binds that may be under way are, and the oldest has waited so long, further ones had better come later.
+_SLOW_BIND_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +161,8 @@ class Dispatcher:
         self._writes = anyio.CapacityLimiter(config.max_writes)
         self._preemptions = anyio.CapacityLimiter(config.max_preemptions)
         self._steers = anyio.CapacityLimiter(config.max_steers)
+        #: When each bind was asked for that has not ended; the oldest first.
+        self._binding_since: dict[_Lane, float] = {}
         self.stats = DispatcherStats()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -194,12 +198,19 @@ class Dispatcher:
         if self._group is None:
             return self._refuse(ticket)
         self.stats.waiting += 1
+        if isinstance(effect, Bind):
+            self._binding_since.setdefault(name, anyio.current_time())
         if lane is not None:
             lane.append(ticket)
         else:
             self._lanes[name] = deque([ticket])
             self._group.start_soon(self._run_lane, name, name=f"writes of {effect.key}")
         return ticket
+
+    def binds_stand_in_line(self) -> bool:
+        """Are so many binds under way, and so slowly, that one asked for now might not end in time?"""
+        since = self._binding_since
+        return len(since) >= self._config.max_binds and anyio.current_time() - next(iter(since.values())) > _SLOW_BIND_SECONDS
 
     def _submit_announcement(self, effect: Announce) -> Ticket:
         ticket = Ticket(effect)
@@ -231,6 +242,7 @@ class Dispatcher:
         finally:
             del self._lanes[name]
             self._running.pop(name, None)
+            self._binding_since.pop(name, None)
 
     async def _carry_out(self, ticket: Ticket) -> None:
         """Attempts until the effect ended or its time is over. Shielded: stopping shortens the deadline instead."""

@@ -59,8 +59,8 @@ class Victims(Protocol):
     async def wait(self, preemptor: PodUid) -> None: ...
 
 
-class HeadStart(Protocol):
-    """Holds filter's answer about one pod back for a moment, where others gain more by it."""
+class Patience(Protocol):
+    """Holds filter's answer about one pod back for a moment; see `run.patience`."""
 
     def due(self, pod: Pod) -> bool: ...
 
@@ -98,7 +98,7 @@ class Extender:
         clock: Callable[[], Instant],
         metrics: ExtenderMetrics,
         max_body_bytes: int,
-        head_start: HeadStart | None = None,
+        patience: Patience | None = None,
         wait_seconds: float = 4.0,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -109,7 +109,7 @@ class Extender:
         self._binds = binds
         self._victims = victims
         self._readiness = readiness
-        self._head_start = head_start
+        self._patience = patience
         self._decode_pod = decode_pod
         self._clock = clock
         self._metrics = metrics
@@ -186,12 +186,12 @@ class Extender:
     def _filter(self, body: bytes) -> bytes | Awaitable[bytes]:
         args = wire.placing_args(body)
         pod = self._pod(args.Pod)
-        if self._head_start is not None and self._head_start.due(pod):
-            return self._filtered_later(args, pod, self._head_start)
+        if self._patience is not None and self._patience.due(pod):
+            return self._filtered_later(args, pod, self._patience)
         return self._filtered(args, pod)
 
-    async def _filtered_later(self, args: wire.PlacingArgs, pod: Pod, head_start: HeadStart) -> bytes:
-        await head_start.wait(pod)
+    async def _filtered_later(self, args: wire.PlacingArgs, pod: Pod, patience: Patience) -> bytes:
+        await patience.wait(pod)
         answer = self._in_turn(lambda: self._filtered(args, self._pod(args.Pod)))
         return answer if isinstance(answer, bytes) else await answer
 

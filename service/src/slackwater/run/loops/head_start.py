@@ -26,7 +26,7 @@ _SHOWN_LOOKS: Final = 30
 
 
 class HeadStarts:
-    """Asked by the extender before it answers filter."""
+    """Implements `run.patience.Wait`."""
 
     def __init__(self, world: World, loop: SteeringLoop, clock: Clock) -> None:
         self._world = world
