@@ -209,3 +209,25 @@ async def test_a_touch_that_is_given_up_is_told() -> None:
     async with running(ScriptedWriter(script=script), DispatcherConfig(write_seconds=0.2), events.append) as dispatcher:
         await dispatcher.submit(TOUCH).ended()
     assert events == [TouchLost(UID, KEY, "why")]
+
+
+async def test_binds_stand_in_line_where_all_are_under_way_and_one_is_slow() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    binds = [Bind(PodUid(f"uid-{number}"), PodKey("default", f"p{number}"), NodeName("n")) for number in range(3)]
+    async with running(writer, DispatcherConfig(max_binds=3)) as dispatcher:
+        tickets = [dispatcher.submit(bind) for bind in binds[:2]]
+        await anyio.sleep(0.6)
+        assert not dispatcher.binds_stand_in_line(), "two are slow, and a third may begin at once"
+        tickets.append(dispatcher.submit(binds[2]))
+        assert dispatcher.binds_stand_in_line()
+        assert writer.open_gate is not None
+        writer.open_gate.set()
+        for ticket in tickets:
+            await ticket.ended()
+        await anyio.wait_all_tasks_blocked()
+        assert not dispatcher.binds_stand_in_line()
+        writer.open_gate = anyio.Event()
+        for bind in binds:
+            dispatcher.submit(bind)
+        assert not dispatcher.binds_stand_in_line(), "many, and just begun"
+        writer.open_gate.set()

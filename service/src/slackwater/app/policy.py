@@ -33,8 +33,8 @@ _WHOLE_CLUSTER = "cluster-wide"
 _PLANS = 6
 #: Nominations under way for each that is being written: the next ones are there when a write ends.
 _TOLD_AT_ONCE = 3
-#: Of kube-scheduler's patience with a question, the part that others may gain by.
-_LONGEST_WAIT = 4
+#: Of kube-scheduler's patience with a question, the part for which its answer may be held back.
+_HELD_BACK = 0.25
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -84,7 +84,7 @@ def steering_policy_of(settings: Settings) -> SteeringPolicy:
         min_nodes=steering.min_nodes,
         max_ahead=steering.max_ahead,
         hold_seconds=seconds(steering.hold_timeout),
-        head_start_seconds=min(seconds(steering.head_start), seconds(settings.extender.http_timeout) / _LONGEST_WAIT),
+        head_start_seconds=min(seconds(steering.head_start), patience_seconds_of(settings)),
         gated=steering.gates,
         gate_seconds=seconds(steering.gate_timeout),
         pace=PacePolicy(
@@ -215,6 +215,11 @@ def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
 def answer_seconds_of(settings: Settings) -> float:
     """How long an answer that waits for the API server may take."""
     return 0.8 * seconds(settings.extender.http_timeout)
+
+
+def patience_seconds_of(settings: Settings) -> float:
+    """How long filter's answer may be held back for the good of others, each time that there is a reason to."""
+    return _HELD_BACK * seconds(settings.extender.http_timeout)
 
 
 def audit_config_of(settings: Settings) -> AuditConfig:

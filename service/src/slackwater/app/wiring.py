@@ -24,7 +24,7 @@ from slackwater.app.agents import agents_app
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.leading import Election
-from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, policy_of
+from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, patience_seconds_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.whatif.answering import Answering
@@ -182,7 +182,8 @@ class Service:
 
     def _patience(self) -> Patience:
         head_start = None if self.steering is None else HeadStarts(self.world, self.steering, self._times.monotonic)
-        return Patience(self.dispatcher.binds_stand_in_line, head_start)
+        most_seconds = patience_seconds_of(self._settings)
+        return Patience(self.dispatcher.binds_stand_in_line, most_seconds=most_seconds, head_start=head_start)
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
         return ops_app(

@@ -14,8 +14,6 @@ import anyio
 from slackwater.model.objects import Pod
 
 _LOOK_EVERY_SECONDS: Final = 0.01
-#: A second: kube-scheduler is slowed down, and never stopped.
-_MOST_LOOKS: Final = 100
 
 
 class Wait(Protocol):
@@ -27,10 +25,12 @@ class Wait(Protocol):
 
 
 class Patience:
-    """Asked by the extender before it answers filter. `crowded`: do binds stand in line?"""
+    """Asked by the extender before it answers filter. `crowded`: do binds stand in line? That is waited for up to
+    `most_seconds`: kube-scheduler is slowed down, and never stopped."""
 
-    def __init__(self, crowded: Callable[[], bool], head_start: Wait | None = None) -> None:
+    def __init__(self, crowded: Callable[[], bool], *, most_seconds: float = 1.0, head_start: Wait | None = None) -> None:
         self._crowded = crowded
+        self._most_looks = round(most_seconds / _LOOK_EVERY_SECONDS)
         self._head_start = head_start
 
     def due(self, pod: Pod) -> bool:
@@ -41,7 +41,7 @@ class Patience:
         """Until the answer may be made."""
         if self._head_start is not None and self._head_start.due(pod):
             await self._head_start.wait(pod)
-        for _ in range(_MOST_LOOKS):
+        for _ in range(self._most_looks):
             if not self._crowded():
                 return
             await anyio.sleep(_LOOK_EVERY_SECONDS)
