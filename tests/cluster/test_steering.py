@@ -70,6 +70,7 @@ async def until_ended(service: SlackwaterProcess) -> Samples:
     return await service.metrics()
 
 
+@pytest.mark.timeout(BOUND_WITHIN_SECONDS + 600)
 async def test_pods_with_wishes_of_many_kinds_go_where_they_were_told_and_the_real_plug_ins_agree(
     stage: Stage, ground: Ground, plugins: Path
 ) -> None:
@@ -83,6 +84,7 @@ async def test_pods_with_wishes_of_many_kinds_go_where_they_were_told_and_the_re
     found = await until_ended(service)
     made, met = found.total(MADE), found.total(MET)
     missed = found.by(MISSED, "reason")
+    print(f"{made:g} of {PODS} pods were told, {met:g} nominations met, missed: { {why: n for why, n in missed.items() if n} }")
     assert made >= 0.5 * PODS, f"{made:g} of {PODS} pods were told"
     # On a busy machine, and with few nodes, kube-scheduler is sometimes there before the nomination is.
     late = missed.get("late", 0) if PODS < WHOLE else 0

@@ -82,6 +82,29 @@ def test_a_nomination_that_nobody_comes_to_expires_and_gives_its_room_back() -> 
     assert (cluster.held(), cluster.missed, len(cluster.world.steering)) == (0, {Miss.EXPIRED: 1}, 0)
 
 
+def test_as_long_as_kube_scheduler_takes_pods_the_room_of_a_nomination_is_kept_but_not_for_ever() -> None:
+    cluster = Cluster()
+    cluster.tell(cluster.comes(a_pod("p", cpu="1")))
+    for number in range(28):
+        cluster.after(10)
+        cluster.ask(cluster.comes(a_pod(f"other-{number}", cpu="1m")), M)
+        assert cluster.held() == 1000
+    cluster.after(29)
+    assert cluster.held() == 0
+    assert cluster.missed == {Miss.EXPIRED: 1}
+
+
+def test_the_room_of_a_nomination_goes_some_time_after_the_last_pod_that_kube_scheduler_took() -> None:
+    cluster = Cluster()
+    cluster.tell(cluster.comes(a_pod("p", cpu="1")))
+    cluster.after(20)
+    cluster.ask(cluster.comes(a_pod("other", cpu="1m")), M)
+    cluster.after(29)
+    assert cluster.held() == 1000
+    cluster.after(2)
+    assert (cluster.held(), cluster.missed) == (0, {Miss.EXPIRED: 1})
+
+
 def test_a_search_that_had_begun_before_the_nomination_was_written_was_missed_as_late() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))

@@ -6,7 +6,7 @@ than its own (see `NodeTable.stricter`), and everywhere for a pod that grows in 
 the pod before its next decision, and a hold on each of the rows would refuse others for nothing (docs/adr/0003).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
@@ -20,6 +20,10 @@ from slackwater.model.resources import Amounts
 from slackwater.world.nodes import NodeTable
 
 _FORMER: Final = "former/"
+
+
+def _never(_uid: PodUid) -> None:
+    """No hold is prolonged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +104,17 @@ class Holds:
             else:
                 del self._holds[uid]
 
-    def expire(self, now: Instant) -> list[PodUid]:
-        """Ends the holds whose time is over, but for those whose bind may come; answers whose they were."""
-        expired = [uid for uid, hold in self._holds.items() if hold.deadline <= now and not hold.bind_may_come]
-        for uid in expired:
-            self.drop(uid)
+    def expire(self, now: Instant, prolonged: Callable[[PodUid], Instant | None] = _never) -> list[PodUid]:
+        """Ends the holds whose time is over, but for those whose bind may come, and those that are `prolonged` to a new
+        deadline; answers whose they were."""
+        due = [uid for uid, hold in self._holds.items() if hold.deadline <= now and not hold.bind_may_come]
+        expired: list[PodUid] = []
+        for uid in due:
+            if (deadline := prolonged(uid)) is None:
+                self.drop(uid)
+                expired.append(uid)
+            else:
+                self._holds[uid] = replace(self._holds[uid], deadline=deadline)
         return expired
 
     # --- where kube-scheduler binds by itself -------------------------------------------------------------------------------

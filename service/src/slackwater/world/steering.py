@@ -33,6 +33,8 @@ from slackwater_protocol.names import GATE
 
 #: A search that began so soon after our watch showed the nomination may not have known it yet: kube-scheduler's is another.
 _KNOWN_AFTER_SECONDS: Final = 0.25
+#: A nomination's room is kept so many times as long as it is where kube-scheduler takes no pods.
+_LONGEST_HOLDS: Final = 10
 #: How often a pod is told anew that had changed when it was told.
 _MOST_TRIES: Final = 3
 
@@ -216,6 +218,14 @@ class Steering:
         if told is not None:
             self._forget(uid, told)
             self.counts.missed[Miss.GONE] += 1
+
+    def prolonged(self, uid: PodUid, policy: SteeringPolicy, now: Instant) -> Instant | None:
+        """The time of the pod's room is over. Until when it is kept all the same, since kube-scheduler takes pods and has not
+        come to this one."""
+        told = self._told.get(uid)
+        if told is None or told.asked or now >= told.at + _LONGEST_HOLDS * policy.hold_seconds:
+            return None
+        return self._turns.idle_at(policy.hold_seconds, now)
 
     def hold_expired(self, uid: PodUid, policy: Policy, now: Instant) -> None:
         """The pod's room was given up."""

@@ -295,7 +295,7 @@ class World:
 
     def _ticked(self, now: Instant) -> list[Effect]:
         effects, self._owed = self._still_owed(), []
-        expired = self.holds.expire(now)
+        expired = self.holds.expire(now, lambda uid: self.steering.prolonged(uid, self.policy.steering, now))
         self.tally.holds_expired += len(expired)
         for uid in expired:
             self.preemptions.hold_expired(uid)

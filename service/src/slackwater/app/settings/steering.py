@@ -20,8 +20,8 @@ class Steering(Section):
     max_concurrent_writes: Width = Field(default=16, examples=[16])
     """Nominations being written at the same time. 16 by default: enough for 700 a second."""
     hold_timeout: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
-    """Duration for which the room of a nomination is kept until kube-scheduler comes to the pod. 1m by default: what is
-    nominated ahead takes it about half a second, on a slow machine a hundred times as long."""
+    """Duration for which the room of a nomination is kept where kube-scheduler takes no pods; while it does, ten times as long
+    at most. 1m by default: what is nominated ahead takes it about half a second, and it restarts in less."""
     head_start: Delay = Field(default=Duration(SECOND), examples=["1s", "0s"])
     """Duration for which kube-scheduler's question about one pod waits at most while those behind it are told; a quarter of
     `extender.httpTimeout` where that is less. 1s by default: some hundred pods, each of which spares it a search. 0 keeps it

@@ -66,6 +66,11 @@ class Turns:
         """What it saves with a pod that was told."""
         return self._apart[False] - self._apart[True]
 
+    def idle_at(self, seconds: float, now: Instant) -> Instant | None:
+        """When it will have taken no pod for so long, if it takes none any more; None: that is so now."""
+        at = None if self._last is None else Instant(self._last + seconds)
+        return at if at is not None and at > now else None
+
     def shown(self, seconds: float) -> None:
         """The watch has shown a nomination."""
         self._shown_seconds += (seconds - self._shown_seconds) * _NEWEST
