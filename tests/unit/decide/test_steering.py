@@ -284,3 +284,16 @@ def test_where_it_takes_pods_in_no_order_none_is_near_until_few_are_left() -> No
     assert turns.queue([(0, number) for number in range(100)], 20, now).is_far((0, 1)), "they take it time too"
     taking(turns, apart=0.005, since=now)
     assert turns.in_order
+
+
+def test_what_kube_scheduler_was_kept_waiting_counts_neither_as_slow_nor_as_having_taken_a_pod() -> None:
+    turns = Turns()
+    for number in range(50):
+        turns.taken((0, number), Instant(T0 + 0.01 * number), told=False)
+    saved, last = turns.saved_seconds, Instant(T0 + 0.49)
+    turns.waited(0.8)
+    turns.taken((0, 50), Instant(last + 0.81), told=False)
+    assert turns.saved_seconds == pytest.approx(saved, abs=1e-6)
+    turns.waited(5.0)
+    assert turns.idle_at(2.0, last) == pytest.approx(last + 2.81)
+    assert turns.idle_at(2.0, Instant(last + 3.0)) is None, "a wait that no record has makes nothing last longer"

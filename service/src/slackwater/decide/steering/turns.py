@@ -37,6 +37,8 @@ class Turns:
 
     def __init__(self) -> None:
         self._last: Instant | None = None
+        #: The same, whatever it was kept waiting: what a record is played from knows nothing of that.
+        self._taken_at: Instant | None = None
         self._last_told = False
         self._last_turn: Turn = (0, 0)
         self._back_share = 0.0
@@ -55,6 +57,7 @@ class Turns:
         if turn[0] == self._last_turn[0]:
             self._back_share += ((turn < self._last_turn) - self._back_share) * _NEWEST
         self._last, self._last_told, self._last_turn = now, told, turn
+        self._taken_at = now
 
     def waited(self, seconds: float) -> None:
         """It was kept waiting: that says nothing of how fast it is."""
@@ -68,7 +71,7 @@ class Turns:
 
     def idle_at(self, seconds: float, now: Instant) -> Instant | None:
         """When it will have taken no pod for so long, if it takes none any more; None: that is so now."""
-        at = None if self._last is None else Instant(self._last + seconds)
+        at = None if self._taken_at is None else Instant(self._taken_at + seconds)
         return at if at is not None and at > now else None
 
     def shown(self, seconds: float) -> None:
