@@ -89,7 +89,7 @@ async def measure(options: Options, tell: Tell) -> Report:
     rate = 0.0
     for number in range(rounds):
         for contender in contenders_[:: -1 if number % 2 else 1]:
-            run = await _run(contender, nodes=nodes, pods=pods, rate=rate or None, quick=options.quick)
+            run = await _run(contender, nodes=nodes, pods=pods, rate=rate, quick=options.quick)
             if contender.name == ALONE and not number:
                 rate = run.pods_per_second
             runs[contender.name].append(run)
@@ -164,7 +164,8 @@ def _ratios(runs: Mapping[str, Sequence[_Run]]) -> tuple[Ratio, ...]:
     )
 
 
-async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float | None, quick: bool) -> _Run:
+async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, quick: bool) -> _Run:
+    """`rate`: what kube-scheduler alone bound in a second; 0 where this is it, for the first time."""
     before = until_told if contender.told_first else None
     async with a_contest(
         contender.entrant, nodes=map(a_node, range(nodes)), pods=map(a_plain_pod, range(pods)), before=before
@@ -173,9 +174,9 @@ async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float | No
         await contest.until_bound(pods)
         spent, speed = contest.spent(), (pods - 1) / log.span_seconds()
         waited: dict[str, Sequence[float]] = {}
-        if rate is not None and not quick and not contender.told_first:
+        if not quick and not contender.told_first:
             for part, factor in _RATES:
-                waited[part] = await _arrivals(contest, first=len(log.binds) * 2, rate=rate * factor)
+                waited[part] = await _arrivals(contest, first=len(log.binds) * 2, rate=(rate or speed) * factor)
         _check(contender, log)
         steered = {} if contest.entrant is None else await nominations(contest.entrant)
         return _Run(pods_per_second=speed, cpu_seconds=spent, steered=steered, bind_seconds=waited)
