@@ -54,6 +54,18 @@ def test_the_whole_way() -> None:
     assert (counts.attempts, counts.ends) == (1, {"success": 1, "error": 0, "cancelled": 0})
 
 
+def test_a_question_for_victims_that_is_older_than_the_opened_gate_costs_nobody_more() -> None:
+    """Filter named one node; the victim's end was seen before kube-scheduler proposed somebody on another one."""
+    victim, other, pod = a_victim(), a_pod("w", on="m", cpu="4"), a_preemptor()
+    cluster = Cluster(a_node("n"), a_node("m"), victim, other, pod)
+    assert cluster.filter(pod, "n") == [Reason.GATED]
+    cluster.serve()
+    assert cluster.deleted == ["v"]
+    assert cluster.preempt(pod, m=[other]) == []
+    assert cluster.filter(pod, "n", "m") == [Reason.OK, Reason.NOT_ENOUGH_CPU]
+    assert cluster.preempt(pod, m=[other]) == ["m"], "it was let pass, and did not go there"
+
+
 def test_a_grown_machine_is_evicted_for_what_is_reserved_not_for_what_it_uses() -> None:
     grown = replace(a_pod("vm", on="n", cpu="1"), vertical=a_vertical(using=amounts("3", "4Gi"), scaling=False))
     pod = a_preemptor()

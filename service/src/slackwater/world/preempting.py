@@ -107,6 +107,11 @@ class Preemptions:
         found = self._running.get(uid)
         return found is not None and found.shut
 
+    def just_opened(self, uid: PodUid) -> bool:
+        """Has the gate opened since filter was last asked about the pod? What follows from that filter is about the past."""
+        found = self._running.get(uid)
+        return found is not None and found.phase == "opened"
+
     def gated_pods(self) -> frozenset[PodUid]:
         """Pods that need no node: their room is being made."""
         return frozenset(uid for uid, found in self._running.items() if found.shut or found.phase == "agreed")

@@ -50,11 +50,12 @@ class Proposals:
 
         A node is dropped when it is unknown, when a bind of the pod to it was denied, when a proposed victim is not on it
         (kube-scheduler would refuse the whole answer), or when not even all pods of lower priority would make room. All are,
-        where filter would refuse the pod whatever goes, or earlier victims are just leaving: others would die for nothing.
+        where filter would refuse the pod whatever goes, or earlier victims are just leaving, or have left since filter was
+        asked: others would die for nothing.
         """
         if self._about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
             return {}
-        if self._preemptions.gated(pod.uid):
+        if self._preemptions.gated(pod.uid) or self._preemptions.just_opened(pod.uid):
             return {}
         if self._agreements.overtaken(pod.uid, proposed, self._occupants.seen_on, partial(self._fits, pod), now):
             return {}
