@@ -1,13 +1,15 @@
 """A wire to the API server that can be made slow: answers and watch events arrive late, in their order and unharmed."""
 
+import math
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.abc
 import yaml
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 _ENDED = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -23,20 +25,30 @@ class SlowWire:
     async def carry(self, client: anyio.abc.ByteStream) -> None:
         """One connection, until either side ends it."""
         server = await anyio.connect_tcp("127.0.0.1", self._api_port)
-        async with client, server, anyio.create_task_group() as group:
-            group.start_soon(self._forward, client, server, False)
-            await self._forward(server, client, True)
+        late, arriving = anyio.create_memory_object_stream[tuple[float, bytes]](math.inf)
+        async with client, server, late, arriving, anyio.create_task_group() as group:
+            group.start_soon(self._forward, client, server)
+            group.start_soon(self._deliver, arriving, client)
+            await self._collect(server, late)
             group.cancel_scope.cancel()
 
-    async def _forward(self, source: anyio.abc.ByteStream, target: anyio.abc.ByteStream, slowly: bool) -> None:
-        try:
+    async def _forward(self, source: anyio.abc.ByteStream, target: anyio.abc.ByteStream) -> None:
+        with suppress(*_ENDED):
             while True:
-                chunk = await source.receive(1 << 20)
-                if slowly:
-                    await anyio.sleep(self.delay_seconds)
-                await target.send(chunk)
-        except _ENDED:
-            return
+                await target.send(await source.receive(1 << 20))
+
+    async def _collect(self, server: anyio.abc.ByteStream, late: MemoryObjectSendStream[tuple[float, bytes]]) -> None:
+        """Each chunk with the time at which it is due: one is not later for those that came just before it."""
+        with suppress(*_ENDED):
+            while True:
+                chunk = await server.receive(1 << 20)
+                late.send_nowait((anyio.current_time() + self.delay_seconds, chunk))
+
+    async def _deliver(self, arriving: MemoryObjectReceiveStream[tuple[float, bytes]], client: anyio.abc.ByteStream) -> None:
+        with suppress(*_ENDED):
+            async for due_at, chunk in arriving:
+                await anyio.sleep_until(due_at)
+                await client.send(chunk)
 
 
 @asynccontextmanager
