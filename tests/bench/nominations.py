@@ -1,4 +1,4 @@
-"""What a service that tells pods where to go says became of its nominations."""
+"""A service that tells pods where to go: its settings, and what it says became of its nominations."""
 
 from typing import Final
 
@@ -6,16 +6,33 @@ import aiohttp
 import anyio
 
 from tests.bench.contenders import Entrant
+from tests.bench.options import BenchFailed
+
+#: In the configuration file beside the addresses.
+STEERED: Final = "featureGates: {Steering: true}\nsteering: {minNodes: 0}\n"
 
 _LOOK_EVERY_SECONDS: Final = 0.5
 #: Nobody was told for so many looks: there is nobody left, or no room.
 _QUIET_LOOKS: Final = 4
 _MOST_LOOKS: Final = 240
+#: For the service's watch to show what the last bind was about.
+_ENDED_LOOKS: Final = 60
 _PREFIX: Final = "slackwater_steering_nominations"
 
 
+async def ended(entrant: Entrant) -> dict[str, float]:
+    """`nominations` once none is open: the watch that tells of binds may be seconds behind them. BenchFailed if some stay."""
+    became: dict[str, float] = {}
+    for _ in range(_ENDED_LOOKS):
+        became = await nominations(entrant)
+        if became["made"] == sum(count for what, count in became.items() if what != "made"):
+            return became
+        await anyio.sleep(_LOOK_EVERY_SECONDS)
+    raise BenchFailed(f"nominations are open after {_ENDED_LOOKS * _LOOK_EVERY_SECONDS:g} s: {became}")
+
+
 async def nominations(entrant: Entrant) -> dict[str, float]:
-    """How many were `made` and `met`, and how many missed for each reason there was."""
+    """How many were `made` and `met` until now, and how many missed for each reason there was."""
     async with aiohttp.ClientSession() as session, session.get(f"{entrant.launch.url}/metrics") as answer:
         text = await answer.text()
     found: dict[str, float] = {}
@@ -31,12 +48,13 @@ async def nominations(entrant: Entrant) -> dict[str, float]:
 
 
 async def until_told(entrant: Entrant) -> None:
-    """Until nobody is left who could be told without kube-scheduler."""
+    """Until nobody is left who could be told without kube-scheduler. BenchFailed where there is no end of it."""
     made, quiet = 0.0, 0
     for _ in range(_MOST_LOOKS):
         seen = (await nominations(entrant))["made"]
-        quiet = quiet + 1 if seen == made else 0
+        quiet = quiet + 1 if seen == made > 0 else 0
         if quiet == _QUIET_LOOKS:
             return
         made = seen
         await anyio.sleep(_LOOK_EVERY_SECONDS)
+    raise BenchFailed(f"{made:g} pods were told in {_MOST_LOOKS * _LOOK_EVERY_SECONDS:g} s, and it goes on")

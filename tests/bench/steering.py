@@ -23,7 +23,7 @@ from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import ALONE, EXTENDER_USER, SCHEDULER_USER, Entrant
 from tests.bench.contest import Contest, a_contest
-from tests.bench.nominations import nominations, until_told
+from tests.bench.nominations import STEERED, ended, until_told
 from tests.bench.objects import a_node, a_plain_pod
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
@@ -33,15 +33,14 @@ NAME: Final = "steering"
 
 _TOLD_FIRST: Final = "told first"
 _UNSTEERED: Final = ""
-_STEERED: Final = "featureGates: {Steering: true}\nsteering: {minNodes: 0}\n"
 _UNBOUND: Final = "extender: {bind: false}\n"
 #: What is said in the configuration file beside the addresses.
 _WAYS: Final[Mapping[str, str]] = {
     "unsteered": _UNSTEERED,
-    "steering": _STEERED,
-    "steering, kube-scheduler binds": _STEERED + _UNBOUND,
-    _TOLD_FIRST: _STEERED,
-    f"{_TOLD_FIRST}, kube-scheduler binds": _STEERED + _UNBOUND,
+    "steering": STEERED,
+    "steering, kube-scheduler binds": STEERED + _UNBOUND,
+    _TOLD_FIRST: STEERED,
+    f"{_TOLD_FIRST}, kube-scheduler binds": STEERED + _UNBOUND,
 }
 #: Pods that come over time are for so long; their rate is that of kube-scheduler alone by these factors.
 _ARRIVAL_SECONDS: Final = 10.0
@@ -178,7 +177,7 @@ async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, qui
             for part, factor in _RATES:
                 waited[part] = await _arrivals(contest, first=len(log.binds) * 2, rate=(rate or speed) * factor)
         _check(contender, log)
-        steered = {} if contest.entrant is None else await nominations(contest.entrant)
+        steered = {} if contest.entrant is None else await ended(contest.entrant)
         return _Run(pods_per_second=speed, cpu_seconds=spent, steered=steered, bind_seconds=waited)
 
 

@@ -14,7 +14,7 @@ import orjson
 from tests.bench import contenders
 from tests.bench.contenders import ALONE
 from tests.bench.contest import Contest, a_contest
-from tests.bench.nominations import nominations, until_told
+from tests.bench.nominations import STEERED, ended, until_told
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
 from tests.bench.quality import Placements, a_fond_pod, a_varied_node
 from tests.bench.report import Goal, Measurement, Ratio, Report, ratio_of
@@ -25,11 +25,10 @@ NAME: Final = "steering-quality"
 _PLAIN: Final = "steering, no score of ours"
 _UNSTEERED: Final = "unsteered"
 _STEERING: Final = "steering"
-_STEERED: Final = "featureGates: {Steering: true}\nsteering: {minNodes: 0}\n"
 _SETTINGS: Final = {
-    _PLAIN: _STEERED + "nodes: {score: {minUsage: 1, maxUsage: 1}}\n",
+    _PLAIN: STEERED + "nodes: {score: {minUsage: 1, maxUsage: 1}}\n",
     _UNSTEERED: "",
-    _STEERING: _STEERED,
+    _STEERING: STEERED,
 }
 _PAIRS: Final = ((_PLAIN, ALONE), (_STEERING, _UNSTEERED))
 #: Chance decides which of equally good nodes it is: a tenth more or less says nothing.
@@ -91,7 +90,7 @@ def _ratios(found: Mapping[str, list[Mapping[str, float]]]) -> tuple[Ratio, ...]
 
 
 async def _run(name: str, command: ServiceCommand, *, nodes: int, pods: int) -> dict[str, float]:
-    before = until_told if _STEERED in _SETTINGS.get(name, "") else None
+    before = until_told if STEERED in _SETTINGS.get(name, "") else None
     async with a_contest(
         lambda stage: None if name == ALONE else contenders.service(stage, command, more=_SETTINGS[name]),
         nodes=map(a_varied_node, range(nodes)),
@@ -107,9 +106,8 @@ async def _run(name: str, command: ServiceCommand, *, nodes: int, pods: int) -> 
 
 async def _check_steered(contest: Contest, pods: int) -> None:
     assert contest.entrant is not None
-    became = await nominations(contest.entrant)
-    missed = sum(count for what, count in became.items() if what not in {"made", "met"})
-    if became["made"] - missed < _LEAST_MET * pods:
+    became = await ended(contest.entrant)
+    if became["met"] < _LEAST_MET * pods:
         raise BenchFailed(f"{NAME}: {became} of {pods} pods, want {_LEAST_MET:.0%} of them told and met")
 
 
