@@ -22,10 +22,6 @@ from slackwater.world.nodes import NodeTable
 _FORMER: Final = "former/"
 
 
-def _never(_uid: PodUid) -> None:
-    """No hold is prolonged."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """`rows` are where the pod may go; `counted` those of them where the amounts count as held.
@@ -104,7 +100,7 @@ class Holds:
             else:
                 del self._holds[uid]
 
-    def expire(self, now: Instant, prolonged: Callable[[PodUid], Instant | None] = _never) -> list[PodUid]:
+    def expire(self, now: Instant, prolonged: Callable[[PodUid], Instant | None]) -> list[PodUid]:
         """Ends the holds whose time is over, but for those whose bind may come, and those that are `prolonged` to a new
         deadline; answers whose they were."""
         due = [uid for uid, hold in self._holds.items() if hold.deadline <= now and not hold.bind_may_come]

@@ -57,7 +57,7 @@ class Proposals:
             return {}
         if self._preemptions.gated(pod.uid) or self._preemptions.just_opened(pod.uid):
             return {}
-        if self._agreements.overtaken(pod.uid, proposed, self._occupants.seen_on, partial(self._fits, pod), now):
+        if self._agreements.overtaken(pod.uid, proposed, self._occupants.seen_on, partial(self._fits, pod, now), now):
             return {}
         self._preemptions.supersede(pod.uid)
         with self._room.beside(pod.priority):
@@ -82,9 +82,9 @@ class Proposals:
         if waiting and node in self._nodes.row_of:
             self._preemptions.agree(pod, node, waiting, policy.preemption, now)
 
-    def _fits(self, pod: Pod, node: NodeName) -> bool:
-        """Without victims."""
-        row = self._nodes.row_of.get(node)
+    def _fits(self, pod: Pod, now: Instant, node: NodeName) -> bool:
+        """Without victims, and without a denied bind there."""
+        row = None if node in self._denials.nodes_denied(pod.uid, now) else self._nodes.row_of.get(node)
         with self._room.beside(pod.priority):
             return row is not None and suffices(pod.need, self._occupants.free_for(pod.uid, row), ())
 
