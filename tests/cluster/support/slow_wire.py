@@ -28,8 +28,8 @@ class SlowWire:
         late, arriving = anyio.create_memory_object_stream[tuple[float, bytes]](math.inf)
         async with client, server, late, arriving, anyio.create_task_group() as group:
             group.start_soon(self._forward, client, server)
-            group.start_soon(self._deliver, arriving, client)
-            await self._collect(server, late)
+            group.start_soon(self._collect, server, late)
+            await self._deliver(arriving, client)
             group.cancel_scope.cancel()
 
     async def _forward(self, source: anyio.abc.ByteStream, target: anyio.abc.ByteStream) -> None:
@@ -39,7 +39,7 @@ class SlowWire:
 
     async def _collect(self, server: anyio.abc.ByteStream, late: MemoryObjectSendStream[tuple[float, bytes]]) -> None:
         """Each chunk with the time at which it is due: one is not later for those that came just before it."""
-        with suppress(*_ENDED):
+        with late, suppress(*_ENDED):
             while True:
                 chunk = await server.receive(1 << 20)
                 late.send_nowait((anyio.current_time() + self.delay_seconds, chunk))
