@@ -123,7 +123,7 @@ def test_an_api_server_that_takes_nothing_holds_nobody_up() -> None:
     played(200, story, write_seconds=None)
 
 
-def test_a_caller_who_goes_ends_the_wait() -> None:
+def test_a_wait_that_is_cancelled_leaves_nothing_behind() -> None:
     async def story(cluster: Cluster) -> None:
         with anyio.move_on_after(0.05):
             await cluster.ask(cluster.pods[-1])

@@ -3,8 +3,8 @@
     filter is asked -> due? -> begin -> pods are told ... -> nobody is left, or time is up
                                      -> what was told is written and shown -> end -> the answer
 
-Each wait ends by itself: when `most_seconds` are over, when nothing was told for a while, and when the caller goes. The pod's
-own answer is made after it, from the world as it is then.
+Each wait ends by itself: when its time is over, and when nothing was told for a while. The pod's own answer is made after it,
+from the world as it is then.
 """
 
 from typing import Final
