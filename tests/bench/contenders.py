@@ -1,9 +1,10 @@
 """Who is compared: extenders as programs to start, all with the same account and the same scheduler configuration."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -94,13 +95,14 @@ def echo(stage: Stage) -> Launch:
     )
 
 
-def scheduler_config(entrant: Entrant | None) -> str:
+def scheduler_config(entrant: Entrant | None, edit: Callable[[dict[str, Any]], None] | None = None) -> str:
     """The configuration that the service writes for a kube-scheduler; without an extender the same less the extender."""
     text = generate(Settings() if entrant is None else entrant.settings, kubeconfig=None, extender_url=None)
-    if entrant is not None:
-        return text
     document = yaml.safe_load(text)
-    del document["extenders"]
+    if entrant is None:
+        del document["extenders"]
+    if edit is not None:
+        edit(document)
     return yaml.safe_dump(document)
 
 

@@ -1,6 +1,7 @@
 """One contender's run: a fresh control plane, a backlog, the extender, and the scheduler last; who bound, and at whose cost.
 
-Only KWOK runs beside it, since the status that kubelets write is what an extender's watch has to digest.
+KWOK may run beside it: the status that kubelets write is what an extender's watch has to digest. But it takes its cores from
+the contenders, and more of them the more nodes there are.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -59,9 +60,12 @@ async def a_contest(
     nodes: Iterable[Mapping[str, Any]],
     pods: Iterable[Mapping[str, Any]],
     before: Callable[[Entrant], Awaitable[None]] | None = None,
+    kwok: bool = True,
+    edit: Callable[[dict[str, Any]], None] | None = None,
 ) -> AsyncIterator[Contest]:
-    """The pods wait, and the scheduler has just started; `before` it the extender may have been given time."""
-    async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
+    """The pods wait, and the scheduler has just started; `before` it the extender may have been given time. `edit` may change
+    the scheduler's configuration. Without `kwok` nodes have to be ready as they are made."""
+    async with a_stage(kwok=kwok) as stage, AsyncExitStack() as stack:
         await stage.create(NODES_PATH, nodes)
         await stage.until_nodes_ready()
         await stage.create(PODS_PATH, pods)
@@ -73,7 +77,7 @@ async def a_contest(
         if entrant is not None and before is not None:
             await before(entrant)
         spent = {pid: (name, cpu_seconds(pid)) for pid, name in pids.items()}
-        await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
+        await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant, edit))
         spent[stage.control_plane.pid("kube-scheduler")] = "kube-scheduler", 0.0
         log = BindLog(stage.control_plane.audit_log)
         yield Contest(stage=stage, entrant=entrant, extender=extender, log=log, before=spent)

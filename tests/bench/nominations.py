@@ -18,6 +18,10 @@ _MOST_LOOKS: Final = 240
 #: For the service's watch to show what the last bind was about.
 _ENDED_LOOKS: Final = 60
 _PREFIX: Final = "slackwater_steering_nominations"
+_CHOICES: Final = {
+    "slackwater_steering_choices_total": "chosen",
+    "slackwater_steering_choices_met_total": "chosen, and bound there",
+}
 
 
 async def ended(entrant: Entrant) -> dict[str, float]:
@@ -25,19 +29,22 @@ async def ended(entrant: Entrant) -> dict[str, float]:
     became: dict[str, float] = {}
     for _ in range(_ENDED_LOOKS):
         became = await nominations(entrant)
-        if became["made"] == sum(count for what, count in became.items() if what != "made"):
+        if became["made"] == sum(count for what, count in became.items() if what not in ("made", *_CHOICES.values())):
             return became
         await anyio.sleep(_LOOK_EVERY_SECONDS)
     raise BenchFailed(f"nominations are open after {_ENDED_LOOKS * _LOOK_EVERY_SECONDS:g} s: {became}")
 
 
 async def nominations(entrant: Entrant) -> dict[str, float]:
-    """How many were `made` and `met` until now, and how many missed for each reason there was."""
+    """How many were `made` and `met` until now, and how many missed for each reason there was; for how many pods a node was
+    `chosen` when filter was asked, and how many of them were bound there."""
     async with aiohttp.ClientSession() as session, session.get(f"{entrant.launch.url}/metrics") as answer:
         text = await answer.text()
     found: dict[str, float] = {}
     for line in text.splitlines():
         name, _, value = line.rpartition(" ")
+        if name in _CHOICES:
+            found[_CHOICES[name]] = float(value)
         if name.startswith(f"{_PREFIX}_total"):
             found["made"] = float(value)
         elif name.startswith(f"{_PREFIX}_met_total"):

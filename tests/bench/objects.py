@@ -30,6 +30,13 @@ def a_node(number: int, *, cpu: str = "32", memory: str = "128Gi") -> dict[str, 
     }
 
 
+def a_ready_node(number: int) -> dict[str, Any]:
+    """For a control plane where nobody speaks for nodes."""
+    node = a_node(number)
+    condition = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "made so"}
+    return node | {"status": node["status"] | {"conditions": [condition]}}
+
+
 def a_plain_pod(number: int, *, node: str | None = None, scheduler: str = "slackwater") -> dict[str, Any]:
     """About 1 kB: what a pod of a small Deployment looks like to kube-scheduler. With `node` it is bound from the start."""
     cpu, memory = _SIZES[number % len(_SIZES)]

@@ -1,10 +1,11 @@
 """kube-scheduler alone, with Slackwater, and with Slackwater that tells pods where to go: a backlog, and pods over time.
 
-A run is one fresh control plane, as in `scheduler_throughput`. In the first part the pods are there before the scheduler. It
-starts as soon as the service is ready: nothing is nominated ahead of it but what the service gets done meanwhile. Or, "told
-first", it starts when all pods were told, as behind a scheduling gate or after a pause of the scheduler: what it gains then is
-the most there is to gain. In the second part both are up, and pods are created at a fixed rate, below and above what
-kube-scheduler alone sustains in the first.
+A run is one fresh control plane. Nobody plays kubelets: on a cluster they have machines of their own. In the first part the
+pods are there before the scheduler. It starts as soon as the service is ready. Or, "told first", it starts when all pods were
+told, as behind a scheduling gate or after a pause of the scheduler. In the second part both are up, and pods are created at a
+fixed rate, below and above what kube-scheduler alone sustains in the first.
+kube-scheduler alone runs twice: as it comes, and with as few nodes to score as steering has it filter, which is a choice that
+anybody has.
 Time to bind is from the API server's answer to the creation to its answer to the binding, by its audit log.
 """
 
@@ -14,17 +15,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import orjson
 
+from slackwater.app.settings.steering import Steering
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import ALONE, EXTENDER_USER, SCHEDULER_USER, Entrant
 from tests.bench.contest import Contest, a_contest
 from tests.bench.nominations import STEERED, ended, until_told
-from tests.bench.objects import a_node, a_plain_pod
+from tests.bench.objects import a_plain_pod, a_ready_node
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
 from tests.bench.stage import PODS_PATH, Stage
@@ -32,6 +34,8 @@ from tests.bench.stage import PODS_PATH, Stage
 NAME: Final = "steering"
 
 _TOLD_FIRST: Final = "told first"
+#: With the share of nodes that steering has kube-scheduler filter.
+_FEW_NODES: Final = f"{ALONE}, few nodes"
 _UNSTEERED: Final = ""
 _UNBOUND: Final = "extender: {bind: false}\n"
 #: What is said in the configuration file beside the addresses.
@@ -39,7 +43,6 @@ _WAYS: Final[Mapping[str, str]] = {
     "unsteered": _UNSTEERED,
     "steering": STEERED,
     "steering, kube-scheduler binds": STEERED + _UNBOUND,
-    _TOLD_FIRST: STEERED,
     f"{_TOLD_FIRST}, kube-scheduler binds": STEERED + _UNBOUND,
 }
 #: Pods that come over time are for so long; their rate is that of kube-scheduler alone by these factors.
@@ -83,7 +86,7 @@ async def measure(options: Options, tell: Tell) -> Report:
     nodes = options.nodes or (300 if options.quick else 5000)
     pods = options.pods or (300 if options.quick else 4000)
     rounds = options.rounds or (1 if options.quick else 5)
-    contenders_ = [_Contender(name=ALONE), *_services(options.services)]
+    contenders_ = [_Contender(name=ALONE), _Contender(name=_FEW_NODES), *_services(options.services)]
     runs: dict[str, list[_Run]] = defaultdict(list)
     rate = 0.0
     for number in range(rounds):
@@ -157,7 +160,13 @@ def _percentile(values: Sequence[float], share: int) -> float:
 def _ratios(runs: Mapping[str, Sequence[_Run]]) -> tuple[Ratio, ...]:
     speeds = {name: [run.pods_per_second for run in done] for name, done in runs.items()}
     return tuple(
-        ratio_of(f"{name} / {ALONE}", speed, speeds[ALONE], bounds=_BOUNDS, goal=_GOAL if "unsteered" not in name else None)
+        ratio_of(
+            f"{name} / {ALONE}",
+            speed,
+            speeds[ALONE],
+            bounds=_BOUNDS,
+            goal=_GOAL if name not in (_FEW_NODES, "unsteered") else None,
+        )
         for name, speed in speeds.items()
         if name != ALONE
     )
@@ -167,7 +176,12 @@ async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, qui
     """`rate`: what kube-scheduler alone bound in a second; 0 where this is it, for the first time."""
     before = until_told if contender.told_first else None
     async with a_contest(
-        contender.entrant, nodes=map(a_node, range(nodes)), pods=map(a_plain_pod, range(pods)), before=before
+        contender.entrant,
+        nodes=map(a_ready_node, range(nodes)),
+        pods=map(a_plain_pod, range(pods)),
+        before=before,
+        kwok=False,
+        edit=_few_nodes if contender.name == _FEW_NODES else None,
     ) as contest:
         log = contest.log
         await contest.until_bound(pods)
@@ -179,6 +193,11 @@ async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, qui
         _check(contender, log)
         steered = {} if contest.entrant is None else await ended(contest.entrant)
         return _Run(pods_per_second=speed, cpu_seconds=spent, steered=steered, bind_seconds=waited)
+
+
+def _few_nodes(document: dict[str, Any]) -> None:
+    for profile in document["profiles"]:
+        profile["percentageOfNodesToScore"] = Steering().percentage_of_nodes_to_score
 
 
 async def _arrivals(contest: Contest, *, first: int, rate: float) -> list[float]:

@@ -27,6 +27,8 @@ __all__ = ["policy"]
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 STEERED: dict[str, Any] = {"featureGates": {"Steering": True}, "steering": {"minNodes": 0}}
+#: Everybody is told before kube-scheduler comes to him; no node is chosen when it asks.
+TOLD: dict[str, Any] = {"featureGates": {"Steering": True}, "steering": {"minNodes": 0, "choose": False}}
 WHOLE = 10_000
 PODS = int(os.environ.get("STEERING_PODS", "400"))
 NODES = max(36, PODS // 8 // 12 * 3)
@@ -35,6 +37,8 @@ BOUND_WITHIN_SECONDS = 60.0 + PODS / 5
 MADE = "slackwater_steering_nominations_total"
 MET = "slackwater_steering_nominations_met_total"
 MISSED = "slackwater_steering_nominations_missed_total"
+CHOSEN = "slackwater_steering_choices_total"
+CHOSEN_MET = "slackwater_steering_choices_met_total"
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +79,7 @@ async def test_pods_with_wishes_of_many_kinds_go_where_they_were_told_and_the_re
     stage: Stage, ground: Ground, plugins: Path
 ) -> None:
     n_nodes = await a_cluster(ground)
-    service = await stage.up_service(STEERED)
+    service = await stage.up_service(TOLD)
     await ground.make_pods(a_wish(number, n_nodes=n_nodes) for number in range(PODS))
     await until_open(service, min(PODS, 200))
     await stage.up_scheduler()
@@ -92,12 +96,34 @@ async def test_pods_with_wishes_of_many_kinds_go_where_they_were_told_and_the_re
     assert met + late >= least * made, f"{met:g} of {made:g} nominations met: {missed}"
     assert met >= 0.9 * made, f"{met:g} of {made:g} nominations met: {missed}"
 
+    await check_places(stage, ground, plugins, pods)
+    await same_picture(service, ground)
+
+
+async def check_places(stage: Stage, ground: Ground, plugins: Path, pods: dict[str, Any]) -> None:
+    """No node is over its Total, and each pod stands where kube-scheduler's own plug-ins let it, in the order of binds."""
     nodes = await ground.nodes()
     allocatable = {node["metadata"]["name"]: node["status"]["allocatable"] for node in nodes}
     for name, asked in total_by_node(pods.values(), nodes).items():
         assert asked.cpu <= 1000 * int(allocatable[name]["cpu"]), f"{name} is over Total"
     order = [request.name for request in stage.binds() if request.status == 201]
     assert misplaced(plugins, nodes, pods, order) == []
+
+
+@pytest.mark.parametrize("binds", [True, False], ids=["we bind", "kube-scheduler binds"])
+async def test_pods_that_come_while_kube_scheduler_is_at_work_are_bound_where_a_node_was_chosen(
+    stage: Stage, ground: Ground, plugins: Path, binds: bool
+) -> None:
+    n_nodes = await a_cluster(ground)
+    service = await stage.up({**STEERED, "extender": {"bind": binds}})
+    await ground.make_pods(a_wish(number, n_nodes=n_nodes) for number in range(300))
+    pods = await ground.until_bound(300, within_seconds=BOUND_WITHIN_SECONDS)
+
+    found = await until_ended(service)
+    assert found.total(MADE) + found.total(CHOSEN) >= 250, "the rest had one node only, or were the first of their kind"
+    assert found.total(CHOSEN_MET) >= 0.97 * found.total(CHOSEN) > 100
+    assert found.total("slackwater_admissions_over_total") == 0
+    await check_places(stage, ground, plugins, pods)
     await same_picture(service, ground)
 
 

@@ -11,12 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.effects import Bind
-from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Ticked
+from slackwater.model.events import BindEnded, BindOutcome, NodeChosen, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Ticked
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.world.invariants import violations
-from slackwater.world.policy import Policy
+from slackwater.world.policy import Policy, SteeringPolicy
 from slackwater.world.world import World
 from tests.support.builders import a_node, a_pod, amounts
 
@@ -41,13 +41,16 @@ class WorldMachine(RuleBasedStateMachine):
 
     @initialize(system=st.sampled_from(["0", "1"]))
     def start(self, system: str) -> None:
-        self.world = World(Policy(nodes=NodePolicy(system=amounts(system, "0"))))
+        self.world = World(self.policy(system))
         for name in NODES:
             self.world.apply(NodeSeen(a_node(name)), self.at)
 
     @property
     def at(self) -> Instant:
         return Instant(self.now)
+
+    def policy(self, system: str) -> Policy:
+        return Policy(nodes=NodePolicy(system=amounts(system, "0")), steering=SteeringPolicy(enabled=True))
 
     def pod(self, data: st.DataObject) -> Pod:
         return self.pods[data.draw(st.sampled_from(sorted(self.pods)))]
@@ -78,6 +81,18 @@ class WorldMachine(RuleBasedStateMachine):
             assert codes.all()
 
     @precondition(lambda self: self.pods)
+    @rule(data=st.data(), node=nodes)
+    def choose(self, data: st.DataObject, node: str) -> None:
+        """Of the nodes that filter let the pod pass on, if that is one of them: then its room is there and nowhere else."""
+        pod = self.pod(data)
+        before = self.world.steering.counts.chosen
+        self.world.apply(NodeChosen(pod.uid, NodeName(node)), self.at)
+        if self.world.steering.counts.chosen > before:
+            hold = self.world.holds.get(pod.uid)
+            assert hold is not None
+            assert hold.rows.tolist() == hold.counted.tolist() == [self.world.nodes.row_of[NodeName(node)]]
+
+    @precondition(lambda self: self.pods)
     @rule(data=st.data(), proposed=st.lists(nodes, unique=True))
     def ask_preempt(self, data: st.DataObject, proposed: list[str]) -> None:
         """kube-scheduler proposes all that the server has there; each node that is kept has its victims there."""
@@ -93,7 +108,7 @@ class WorldMachine(RuleBasedStateMachine):
 
     @rule(system=st.sampled_from(["0", "1"]))
     def settings_change(self, system: str) -> None:
-        self.world.adopt_policy(Policy(nodes=NodePolicy(system=amounts(system, "0"))))
+        self.world.adopt_policy(self.policy(system))
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), node=nodes)

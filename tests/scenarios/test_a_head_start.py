@@ -33,7 +33,7 @@ class Cluster:
         self._group = group
         self._write_seconds = write_seconds
         self._free_at = 0.0
-        policy = SteeringPolicy(enabled=True, pace=PacePolicy(), **steering)
+        policy = SteeringPolicy(enabled=True, pace=PacePolicy(), choose=False, **steering)
         self.world = World(Policy(steering=policy))
         self.loop = SteeringLoop(self.world, submit=self._submit, clock=self.clock, weight=1)
         self.head_starts = HeadStarts(self.world, self.loop, self.clock)

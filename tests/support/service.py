@@ -1,6 +1,6 @@
 """The extender over a real world and a real dispatcher, with an API server that answers writes as a test says."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -11,7 +11,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from slackwater.edge.kube.decode import PodDecoder
-from slackwater.edge.web.extender import Extender
+from slackwater.edge.web.extender import Choice, Extender
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.serving import listen, serve_direct
 from slackwater.model.effects import Bind, Effect
@@ -102,6 +102,7 @@ async def a_service(
     max_body_bytes: int = 1 << 20,
     config: DispatcherConfig | None = None,
     wait_seconds: float = 60.0,
+    choice: Callable[[World], Choice] | None = None,
 ) -> AsyncIterator[Service]:
     world = World(policy or Policy(), seed=7)
     world.apply(Synced(), Instant(0.0))
@@ -127,6 +128,7 @@ async def a_service(
         metrics=ExtenderMetrics(registry),
         max_body_bytes=max_body_bytes,
         wait_seconds=wait_seconds,
+        choice=None if choice is None else choice(world),
     )
     with listen("extender", "127.0.0.1", 0) as sock:
         address = f"http://127.0.0.1:{sock.getsockname()[1]}"

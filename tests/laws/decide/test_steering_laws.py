@@ -12,6 +12,7 @@ from slackwater.app.offline import read_cluster
 from slackwater.app.offline.placement import pending_pods, picture_of
 from slackwater.decide.steering.choose import Chooser
 from slackwater.decide.steering.ranking import Ranking
+from slackwater.decide.steering.sample import best_of
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
@@ -91,6 +92,22 @@ def test_rankings_of_the_oracles_clusters_equal_scoring_anew(index: int, draw: s
     pending = pending_pods(cluster)
     if pending:
         follow(picture, [KindId(kind) for kind in sorted(set(picture.number(pending).tolist()))], draw)
+
+
+@LAW
+@given(index=st.integers(0, 10_000), draw=st.data())
+def test_of_a_sample_that_one_is_chosen_which_kube_schedulers_scores_and_ours_put_first(
+    index: int, draw: st.DataObject
+) -> None:
+    """Scores compare the nodes of the sample with one another, not with those outside of it."""
+    cluster = read_cluster(generate(5, index))
+    picture = picture_of(cluster)
+    for kind in sorted(set(picture.number(pending_pods(cluster)).tolist())):
+        rows = feasible(picture, KindId(kind)).rows
+        if len(rows):
+            sample = np.array(sorted(draw.draw(st.sets(st.sampled_from(rows.tolist()), min_size=1))), np.intp)
+            want = weighted_scores(picture, KindId(kind), sample) + own(picture, picture.of(KindId(kind)), sample)
+            assert want[best_of(picture, KindId(kind), sample, own)] == want.max()
 
 
 @LAW

@@ -101,6 +101,24 @@ def test_new_pods_do_not_wait_for_those_that_rest() -> None:
     assert names(backlog.some(10, T0)) == ["b"]
 
 
+def test_pods_behind_a_gate_may_be_taken_alone_and_have_their_turn_among_the_others() -> None:
+    backlog = a_backlog()
+    gated = replace(a_pod("b"), gates=(GATE,))
+    backlog.take(seen(a_pod("a"), gated, a_pod("c"), replace(a_pod("d"), gates=(GATE,))))
+    assert names(backlog.behind_gates(1, T0)) == ["b"]
+    backlog.take(seen(gated))
+    assert names(backlog.some(10, T0)) == ["a", "b", "c", "d"]
+
+
+def test_a_pod_whose_gate_has_opened_is_not_behind_it() -> None:
+    backlog = a_backlog()
+    backlog.take(seen(replace(a_pod("a"), gates=(GATE,)), a_pod("b")))
+    backlog.take(seen(a_pod("a")))
+    assert backlog.behind_gates(10, T0) == []
+    assert names(backlog.some(10, T0)) == ["a", "b"]
+    assert len(backlog) == 0
+
+
 def test_the_first_pods_are_left_to_kube_scheduler_and_stay_the_first() -> None:
     backlog = a_backlog()
     backlog.take(seen(*(a_pod(name) for name in "abcde")))

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from slackwater.ledger.ledger import NodePolicy
+from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, PodGone
 from slackwater.model.ids import NodeName
@@ -15,6 +16,7 @@ from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.run.dispatcher import DispatcherConfig
 from slackwater.run.ports import Outcome
 from slackwater.world.policy import Policy
+from slackwater.world.world import World
 from tests.support.bodies import bind_args, filter_args, pod_json, whole_nodes_args
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.service import a_service, bound
@@ -47,6 +49,36 @@ async def test_t1_any_case_is_accepted_and_go_case_is_emitted(case: Callable[[st
         answer = await service.ask("prioritize", {case(key): value for key, value in filter_args(small, "m").items()})
         assert list(answer[0]) == ["Host", "Score"]
         assert await service.ask("bind", {case(key): value for key, value in bind_args(small, "m").items()}) == {"Error": ""}
+
+
+class TheSecond:
+    """Of those that pass, as the world has it: the position in the question."""
+
+    def __init__(self, _world: World) -> None: ...
+
+    def of(self, _pod: Pod, _rows: Rows, codes: Codes) -> int | None:
+        passing = [at for at, code in enumerate(codes) if code == Reason.OK]
+        return passing[1] if len(passing) > 1 else None
+
+
+async def test_where_a_node_was_chosen_the_answer_is_that_one_in_the_words_of_the_question() -> None:
+    async with a_service(choice=TheSecond) as service:
+        service.has(a_node("small", cpu="1"), a_node("n"), a_node("m"))
+        pod = a_pod("p", cpu="2")
+        want: dict[str, Any] = {
+            "Nodes": None,
+            "NodeNames": ["m"],
+            "FailedNodes": {},
+            "FailedAndUnresolvableNodes": {},
+            "Error": "",
+        }
+        assert await service.ask("filter", filter_args(pod, "small", "n", "m", "stranger")) == want
+        whole = whole_nodes_args(pod, "small", "n", "m")
+        answer = await service.ask("filter", whole)
+        assert answer == want | {"Nodes": {"metadata": {}, "items": [whole["Nodes"]["items"][2]]}, "NodeNames": None}
+        one = await service.ask("filter", filter_args(pod, "small", "n"))
+        assert one["NodeNames"] == ["n"]
+        assert list(one["FailedAndUnresolvableNodes"]) == ["small"], "nobody chose: who fails is named"
 
 
 async def test_t2_the_answer_always_has_node_names_and_only_asked_ones() -> None:

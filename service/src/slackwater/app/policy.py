@@ -85,6 +85,7 @@ def steering_policy_of(settings: Settings) -> SteeringPolicy:
         max_ahead=steering.max_ahead,
         hold_seconds=seconds(steering.hold_timeout),
         head_start_seconds=min(seconds(steering.head_start), patience_seconds_of(settings)),
+        choose=steering.choose,
         gated=steering.gates,
         gate_seconds=seconds(steering.gate_timeout),
         pace=PacePolicy(

@@ -63,6 +63,7 @@ from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
 from slackwater.run.leading.leadership import Reign
 from slackwater.run.loops.audit import Audit
+from slackwater.run.loops.choosing import Choosing
 from slackwater.run.loops.head_start import HeadStarts
 from slackwater.run.loops.steering import SteeringLoop
 from slackwater.run.patience import Patience
@@ -176,6 +177,7 @@ class Service:
             metrics=ExtenderMetrics(registry),
             max_body_bytes=self._settings.extender.max_body_bytes,
             patience=self._patience(),
+            choice=None if self.steering is None else Choosing(self.world, self.steering, self._times.monotonic),
             wait_seconds=answer_seconds_of(self._settings),
             stopwatch=self._times.monotonic,
         )

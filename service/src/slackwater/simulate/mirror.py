@@ -33,6 +33,8 @@ _FEW: Final = 2_000
 #: Kinds that nobody is of any more stay in a picture; past this factor it is built anew without them.
 _KINDS_GROWTH: Final = 3
 _FEW_KINDS: Final = 10_000
+#: So few changes cost less one by one than as columns.
+_HANDFUL: Final = 16
 _UNNUMBERED: Final = KindId(-1)
 
 
@@ -144,17 +146,22 @@ class Mirror:
     def _follow(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
         """Kinds are numbered first: where one cannot be, nothing has changed yet."""
         there = [pod for pod in pods.values() if pod is not None]
-        numbers = self.picture.number(there)
+        numbers = self._numbers(there)
         for name, node in nodes.items():
             if node is None:
                 self._close(name)
             else:
                 self._open(name, node)
         moves = [move for uid in pods if (move := self._leave(uid)) is not None]
-        for pod, kind in zip(there, numbers.tolist(), strict=True):
-            if self._enter(pod, KindId(kind)) and pod.node in self._nodes:
-                moves.append((KindId(kind), self.row_of(pod.node), 1))
+        for pod, kind in zip(there, numbers, strict=True):
+            if self._enter(pod, kind) and pod.node in self._nodes:
+                moves.append((kind, self.row_of(pod.node), 1))
         self._move(moves)
+
+    def _numbers(self, pods: Sequence[Pod]) -> list[KindId]:
+        if len(pods) <= _HANDFUL:
+            return [self.picture.kind_id(pod.kind, pod.labels, deleting=pod.deleting) for pod in pods]
+        return [KindId(kind) for kind in self.picture.number(pods).tolist()]
 
     def _close(self, name: NodeName) -> None:
         if self._nodes.pop(name, None) is None:
@@ -206,13 +213,22 @@ class Mirror:
         return True
 
     def _move(self, moves: Sequence[tuple[KindId, int, int]]) -> None:
-        if not moves:
+        if len(moves) <= _HANDFUL:
+            self._move_each(moves)
             return
         table = np.array(moves, np.int64)
         kinds, rows, counts = summed(table[:, 0].astype(np.intp), table[:, 1].astype(np.intp), table[:, 2])
         bounds = [*np.flatnonzero(np.diff(kinds, prepend=-1)).tolist(), len(kinds)]
         for start, end in pairwise(bounds):
             self.picture.place_many(KindId(int(kinds[start])), rows[start:end], counts[start:end])
+
+    def _move_each(self, moves: Sequence[tuple[KindId, int, int]]) -> None:
+        left = Counter[tuple[KindId, int]]()
+        for kind, row, count in moves:
+            left[kind, row] += count
+        for (kind, row), count in left.items():
+            if count:
+                self.picture.place(kind, row, count)
 
     # --- building ---------------------------------------------------------------------------------------------------------
 

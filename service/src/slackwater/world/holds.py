@@ -73,6 +73,22 @@ class Holds:
             self._ledger.hold(hold.counted, hold.amounts)
         self._holds[uid] = hold
 
+    def narrow(self, uid: PodUid, row: Row) -> None:
+        """The pod may go to this row alone, which is one of its hold's: room counts there, and nowhere else."""
+        hold = self.drop(uid)
+        if hold is None:
+            return
+        rows: Rows = np.array([row], np.intp)
+        narrow = Hold(
+            key=hold.key,
+            rows=rows,
+            counted=rows,
+            amounts=hold.amounts,
+            deadline=hold.deadline,
+            bind_may_come=hold.bind_may_come,
+        )
+        self.enter(uid, narrow)
+
     def get(self, uid: PodUid) -> Hold | None:
         return self._holds.get(uid)
 
@@ -126,6 +142,8 @@ class Holds:
         """The pod was asked about once more, yet a bind that these earlier holds let pass may still come: where its new hold
         does not count, they do, until their own end."""
         held = [hold for hold in earlier if hold is not None and hold.bind_may_come]
+        if not held:
+            return
         rows: Rows = np.unique(np.concatenate([np.zeros(0, np.intp), *(hold.counted for hold in held)]))
         now = self._holds.get(uid)
         if now is not None:

@@ -42,8 +42,8 @@ class SteeringPolicy:
 
     `min_nodes`: in a smaller cluster nobody is. `max_ahead`: nominations that kube-scheduler has not come to yet.
     `hold_seconds`: how long the room of one is kept until kube-scheduler comes to it. `head_start_seconds`: how long it is kept
-    waiting with one pod while others are told. `gated`: pods behind our own gate are told too, and wait for that up to
-    `gate_seconds`.
+    waiting with one pod while others are told. `choose`: of the nodes that filter lets pass kube-scheduler is told one alone,
+    in a cluster of any size. `gated`: pods behind our own gate are told too, and wait for that up to `gate_seconds`.
     """
 
     enabled: bool = False
@@ -51,6 +51,7 @@ class SteeringPolicy:
     max_ahead: int = 5000
     hold_seconds: float = 60.0
     head_start_seconds: float = 1.0
+    choose: bool = True
     gated: bool = True
     gate_seconds: float = 2.0
     pace: PacePolicy = field(default_factory=PacePolicy)

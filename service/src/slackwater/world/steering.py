@@ -19,13 +19,14 @@ from slackwater.decide.steering.pace import Pace
 from slackwater.decide.steering.turns import Queue, Turn, Turns
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import Effect, Steer
-from slackwater.model.events import Pick, PodsSteered, SteerEnded, SteeringEvent
+from slackwater.model.events import NodeChosen, Pick, PodsSteered, SteerEnded, SteeringEvent
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.misses import Miss
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
 from slackwater.world.books import Books
+from slackwater.world.choices import Choices
 from slackwater.world.policy import Policy, SteeringPolicy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.steering_counts import SteeringCounts
@@ -78,6 +79,7 @@ class Steering:
         self._turns_given = 0
         self._tries: dict[PodUid, int] = {}
         self.counts = SteeringCounts()
+        self.choices = Choices(books, self.counts, self._note)
         self.pace = Pace()
         self._turns = Turns()
         self.head_start = HeadStart()
@@ -91,9 +93,9 @@ class Steering:
         self.changed: tuple[set[PodUid], ...] = ()
 
     def node_of(self, uid: PodUid) -> NodeName | None:
-        """Where the pod was told to go."""
+        """Where the pod was told to go, or was let pass alone."""
         told = self._told.get(uid)
-        return None if told is None else told.node
+        return self.choices.node_of(uid) if told is None else told.node
 
     def turn_of(self, uid: PodUid) -> int:
         """Grows from each waiting pod of ours to the one that kube-scheduler's queue got after it."""
@@ -106,11 +108,20 @@ class Steering:
             return 0
         return max(0, min(self.pace.allowed(policy.pace, now) - self._unwritten, policy.max_ahead - len(self._ahead)))
 
+    def leaves_to_choice(self, policy: SteeringPolicy, now: Instant) -> bool:
+        """kube-scheduler is at work, and is told one node when it asks: that spares it as much as a nomination, and costs the
+        API server nothing. So only pods that it does not see yet, behind a gate, are told before."""
+        return policy.choose and self._turns.at_work(now)
+
     def elsewhere(self) -> list[Pod]:
         """Pods that kube-scheduler is about to put where nobody has told it to."""
         asked = self.head_start.uid  # its hold comes with the answer
         self._untold = {
-            uid: None for uid in self._untold if uid not in self._told and (uid == asked or self._holds.get(uid) is not None)
+            uid: None
+            for uid in self._untold
+            if uid not in self._told
+            and self.choices.node_of(uid) is None
+            and (uid == asked or self._holds.get(uid) is not None)
         }
         return [pod for uid in self._untold if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
 
@@ -156,6 +167,9 @@ class Steering:
                 effects = [effect for pick in picks if (effect := self._tell(pick, policy, now)) is not None]
                 self.counts.dropped += len(picks) - len(effects)
                 return list(effects)
+            case NodeChosen(uid, node):
+                self.choices.made(uid, node)
+                return []
             case SteerEnded(uid, node, written):
                 return self._write_ended(uid, node, policy, now, written=written)
 
@@ -163,6 +177,7 @@ class Steering:
         """Filter was asked about the rows, and answered."""
         if not policy.steering.enabled:
             return
+        self.choices.given_up(pod.uid)
         told = self._told.get(pod.uid)
         if told is None:
             self._search(pod, now)
@@ -206,6 +221,7 @@ class Steering:
             self.pace.met(policy.steering.pace, now)
         self._tries.pop(uid, None)
         self._untold.pop(uid, None)
+        self.choices.ended(uid, node)
         if came is not None:
             self.counts.until_bound.observe(now - came[0])
 
@@ -214,6 +230,7 @@ class Steering:
         self._came.pop(uid, None)
         self._tries.pop(uid, None)
         self._untold.pop(uid, None)
+        self.choices.ended(uid, None)
         told = self._told.get(uid)
         if told is not None:
             self._forget(uid, told)
@@ -229,6 +246,7 @@ class Steering:
 
     def hold_expired(self, uid: PodUid, policy: Policy, now: Instant) -> None:
         """The pod's room was given up."""
+        self.choices.given_up(uid)
         self._miss(uid, Miss.EXPIRED, policy, now)
 
     # --- kube-scheduler waits ---------------------------------------------------------------------------------------------
@@ -237,6 +255,7 @@ class Steering:
         """kube-scheduler asks about the pod. Should it wait for the answer, until more of the `ready` ones were told?"""
         return (
             policy.enabled
+            and not policy.choose
             and policy.head_start_seconds > 0
             and ready >= LEAST
             and self.head_start.uid is None

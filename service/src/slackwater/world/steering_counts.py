@@ -24,12 +24,15 @@ class Seconds:
 
 @dataclass(slots=True)
 class SteeringCounts:
-    """`dropped`: chosen, but not told, since somebody else had a say by then. Times are since the watch first showed the pod,
+    """`dropped`: chosen, but not told, since somebody else had a say by then. `chosen`: when filter was asked, and
+    `chosen_met` those of them that were bound there. Times are since the watch first showed the pod,
     `until_bound` of every pod of our scheduler, told or not."""
 
     made: int = 0
     met: int = 0
     dropped: int = 0
+    chosen: int = 0
+    chosen_met: int = 0
     missed: dict[Miss, int] = field(default_factory=lambda: dict.fromkeys(Miss, 0))
     until_told: Seconds = field(default_factory=Seconds)
     until_bound: Seconds = field(default_factory=Seconds)

@@ -309,6 +309,7 @@ class World:
         for stranger in self.pods.expire(now):
             self.refusals.forget(stranger)
             self._conditions.forget(stranger)
+            self.steering.choices.ended(stranger, None)
         effects += self._binding.overdue(self.policy, now)
         doubted = self.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
         effects += [ReadPod(uid, key) for uid, key in doubted]
@@ -340,6 +341,12 @@ class World:
         if refused and before is not None and len(before.counted):  # its earlier hold ended unused
             self._owed += self.refusals.wake_held()
         return codes
+
+    def may_choose(self, pod: Pod) -> bool:
+        """Filter has let the pod pass. May it be told one node alone? Not where another node has room of its own for it."""
+        steering = self.policy.steering
+        free = self._room.node_of(pod.uid) is None and self.preemptions.number_of(pod.uid) is None
+        return steering.enabled and steering.choose and free and self.steering.choices.may_choose(pod.uid)
 
     def prioritize(self, pod: Pod, rows: Rows) -> Int64:
         """How good each of the rows is for the pod: 0..10."""

@@ -71,6 +71,25 @@ def test_every_choice_is_explained_in_a_comment() -> None:
         assert word in comments
 
 
+def test_where_slackwater_chooses_kube_scheduler_offers_it_few_nodes() -> None:
+    settings = loads(HEADER + "featureGates: {Steering: true}\n")
+    text = generate(settings, kubeconfig=None, extender_url=None)
+    assert yaml.safe_load(text)["profiles"] == [{"schedulerName": "slackwater", "percentageOfNodesToScore": 1}]
+    assert check(text, settings) == []
+    more = text.replace("percentageOfNodesToScore: 1", "percentageOfNodesToScore: 30")
+    for other in (more, text.replace("  percentageOfNodesToScore: 1\n", "")):
+        (finding,) = check(other, settings)
+        assert (finding.path, finding.trap) == ("profiles[0].percentageOfNodesToScore", "differs-from-config")
+
+
+@pytest.mark.parametrize("steering", ["{choose: false}", "{percentageOfNodesToScore: 0}"])
+def test_where_kube_scheduler_chooses_it_offers_as_many_as_ever(steering: str) -> None:
+    settings = loads(HEADER + f"featureGates: {{Steering: true}}\nsteering: {steering}\n")
+    text = generate(settings, kubeconfig=None, extender_url=None)
+    assert yaml.safe_load(text)["profiles"] == [{"schedulerName": "slackwater"}]
+    assert check(text, settings) == []
+
+
 def test_what_our_configuration_says_is_written() -> None:
     settings = loads(
         HEADER + 'schedulerName: "yes"\nextender: {weight: 3, bind: false, httpTimeout: 2s}\n'

@@ -7,6 +7,7 @@ Flows through: our own configuration -> YAML with comments that say why each val
 import json
 from collections.abc import Iterator
 
+from slackwater.app.schedulerconfig.profile import wanted_percentage
 from slackwater.app.schedulerconfig.shape import API_VERSION, KIND
 from slackwater.app.schedulerconfig.transport import PATH
 from slackwater.app.settings import Problem, Settings, SettingsError
@@ -72,10 +73,16 @@ def _connection(kubeconfig: str | None) -> Iterator[str]:
 
 
 def _profile(settings: Settings) -> Iterator[str]:
-    yield "# percentageOfNodesToScore is left out on purpose: 100 costs an extender 40 % of its throughput at 1,000 nodes."
-    yield "# Where the sample hides the nodes that fit, Slackwater nominates one."
+    percentage = wanted_percentage(settings)
+    if not percentage:
+        yield "# percentageOfNodesToScore is left out on purpose: 100 costs an extender 40 % of its throughput at 1,000 nodes."
+        yield "# Where the sample hides the nodes that fit, Slackwater nominates one."
     yield "profiles:"
     yield f"- schedulerName: {json.dumps(settings.scheduler_name)}"
+    if percentage:
+        yield "  # steering.percentageOfNodesToScore: of 100 nodes that fit, or so many percent where that is more, Slackwater"
+        yield "  # chooses the best. Where they hide the nodes that fit, it nominates one."
+        yield f"  percentageOfNodesToScore: {percentage}"
     yield "extenders:"
 
 

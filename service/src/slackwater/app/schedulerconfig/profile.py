@@ -93,6 +93,29 @@ def _percentage_findings(part: dict[str, Any], at: Steps) -> Iterator[Finding]:
         )
 
 
+def wanted_percentage(settings: Settings | None) -> int:
+    """`percentageOfNodesToScore` of our profile; 0: it is left out."""
+    if settings is None or not (settings.feature_gates.steering and settings.steering.choose):
+        return 0
+    return settings.steering.percentage_of_nodes_to_score
+
+
+def _profile_percentage_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
+    wanted, seen = wanted_percentage(settings), profile.get("percentageOfNodesToScore", 0)
+    ours = settings is not None and profile.get("schedulerName") == settings.scheduler_name
+    if not (ours and wanted):
+        yield from _percentage_findings(profile, at)
+    elif seen != wanted:
+        yield Finding(
+            path=json_path((*at, "percentageOfNodesToScore")),
+            trap="differs-from-config",
+            why=f"got {seen or 'nothing'}, but steering.percentageOfNodesToScore is {wanted} in Slackwater's configuration: "
+            "kube-scheduler filters more nodes for each pod than Slackwater needs to choose from",
+            fix="write the same in both, or generate the file again",
+            severity="advice",
+        )
+
+
 def profile_findings(tree: dict[str, Any], settings: Settings | None) -> Iterator[Finding]:
     """Names, and plug-ins that have to be there."""
     profiles = list(entries(tree, "profiles"))
@@ -100,7 +123,7 @@ def profile_findings(tree: dict[str, Any], settings: Settings | None) -> Iterato
     if settings is not None:
         yield from _expected_name_findings(profiles, settings.scheduler_name)
     for at, profile in profiles:
-        yield from _percentage_findings(profile, at)
+        yield from _profile_percentage_findings(profile, at, settings)
         yield from _plugin_findings(profile, at)
 
 

@@ -3,16 +3,23 @@
 from pydantic import Field
 
 from slackwater.app.settings.section import Section
-from slackwater.app.settings.values import Count, Delay, Share, Switch, Timeout, Width
+from slackwater.app.settings.values import Count, Delay, Few, Share, Switch, Timeout, Width
 from slackwater_protocol.durations import MINUTE, SECOND, Duration
 
 
 class Steering(Section):
     """How pods are told where to go. Of effect where `featureGates.Steering` is true."""
 
+    choose: Switch = True
+    """Whether kube-scheduler is told one node where filter lets several pass: the best, by the scores of its default plug-ins
+    and ours, so that it need not score. true by default; in clusters of any size."""
+    percentage_of_nodes_to_score: Few = Field(default=1, examples=[1, 0])
+    """Of the same name in kube-scheduler's file, which `slackwater scheduler-config` writes: kube-scheduler filters nodes until
+    so large a share of all fits, 100 of them at least. 1 by default, since the fewer it offers the faster it is, and the best
+    of 100 is about as good as that of 500; 0 leaves it out, and kube-scheduler takes 5 % to 50 % by the cluster's size."""
     min_nodes: Count = Field(default=1500, examples=[1500, 0])
-    """Nodes from which on pods are told at all. 1500 by default: in smaller clusters kube-scheduler's own search costs no more
-    than the nomination that would spare it."""
+    """Nodes from which on pods are nominated at all. 1500 by default: in smaller clusters kube-scheduler's own search costs no
+    more than the nomination that would spare it."""
     max_ahead: Width = Field(default=5000, examples=[5000, 256])
     """Nominations that kube-scheduler has not come to yet. 5000 by default: what it takes in ten seconds. When it starts it
     takes the pods that wait already in no order at all, so it meets as many nominations as the share of them that has one. More

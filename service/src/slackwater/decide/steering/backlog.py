@@ -23,6 +23,8 @@ from slackwater.model.objects import Pod
 _FIRST_REST_SECONDS: Final = 0.5
 _LONGEST_REST_SECONDS: Final = 8.0
 
+_Heaps = tuple[list[tuple[int, int, PodUid]], ...]
+
 
 class Backlog:
     """See the module. `eligible` says who is part of it, `turn_of` as the how-manieth a pod was first seen."""
@@ -34,6 +36,8 @@ class Backlog:
         #: Each pod's entry in the heap. Those of pods that have left meanwhile, or have another turn, are passed over.
         self._turns: dict[PodUid, Turn] = {}
         self._heap: list[tuple[int, int, PodUid]] = []
+        #: Those of pods behind a gate, which kube-scheduler does not see.
+        self._gated_heap: list[tuple[int, int, PodUid]] = []
         self._parked: dict[PodUid, None] = {}
         self._unpark_at = Instant(0.0)
         self._rest_seconds = _FIRST_REST_SECONDS
@@ -44,10 +48,9 @@ class Backlog:
             if pod is None or not self._eligible(pod):
                 self.discard(uid)
                 continue
-            if uid in self._pods:
-                self._pods[uid] = pod
-            else:
-                self._add(pod)
+            before, self._pods[uid] = self._pods.get(uid), pod
+            if before is None or bool(before.gates) != bool(pod.gates):
+                self._push(pod)
 
     def _add(self, pod: Pod) -> None:
         self._pods[pod.uid] = pod
@@ -55,7 +58,7 @@ class Backlog:
 
     def _push(self, pod: Pod) -> None:
         turn = self._turns[pod.uid] = -pod.priority, self._turn_of(pod.uid)
-        heappush(self._heap, (*turn, pod.uid))
+        heappush(self._gated_heap if pod.gates else self._heap, (*turn, pod.uid))
 
     def discard(self, uid: PodUid) -> None:
         """The pod is not to be told any more."""
@@ -65,10 +68,17 @@ class Backlog:
 
     def some(self, most: int, now: Instant) -> list[Pod]:
         """Takes out up to `most` pods, the first first. Who was parked comes back when its time has come."""
+        return self._some(most, now, (self._heap, self._gated_heap))
+
+    def behind_gates(self, most: int, now: Instant) -> list[Pod]:
+        """The same of pods behind a gate alone."""
+        return self._some(most, now, (self._gated_heap,))
+
+    def _some(self, most: int, now: Instant, heaps: _Heaps) -> list[Pod]:
         if self._parked and now >= self._unpark_at:
             self._unpark()
         found: list[Pod] = []
-        while len(found) < most and (taken := self._next()) is not None:
+        while len(found) < most and (taken := self._next(heaps)) is not None:
             found.append(taken[0])
         return found
 
@@ -81,18 +91,22 @@ class Backlog:
             self._unpark()
         left: list[Pod] = []
         found: list[Pod] = []
-        while len(found) < most and (taken := self._next()) is not None:
+        while len(found) < most and (taken := self._next((self._heap, self._gated_heap))) is not None:
             pod, turn = taken
             (found if pod.gates or is_far(turn) else left).append(pod)
         for pod in left:
             self._add(pod)
         return left, found
 
-    def _next(self) -> tuple[Pod, Turn] | None:
+    def _next(self, heaps: _Heaps) -> tuple[Pod, Turn] | None:
         """Takes the first one out."""
-        while self._heap:
-            *turn, uid = heappop(self._heap)
-            if uid in self._pods and uid not in self._parked and self._turns.get(uid) == tuple(turn):
+        while filled := [heap for heap in heaps if heap]:
+            heap = min(filled)
+            *turn, uid = heappop(heap)
+            pod = self._pods.get(uid)
+            if pod is None or uid in self._parked or bool(pod.gates) != (heap is self._gated_heap):
+                continue
+            if self._turns.get(uid) == tuple(turn):
                 return self._pods.pop(uid), self._turns.pop(uid)
         return None
 
@@ -119,7 +133,8 @@ class Backlog:
     @property
     def highest_priority(self) -> int | None:
         """Of those that wait, or of one that did until lately; None: nobody."""
-        return -self._heap[0][0] if self._heap else None
+        first = min((heap[0] for heap in (self._heap, self._gated_heap) if heap), default=None)
+        return None if first is None else -first[0]
 
     def due(self, now: Instant) -> bool:
         """Is anybody to be looked at now?"""

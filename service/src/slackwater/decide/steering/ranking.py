@@ -37,7 +37,7 @@ _MANY: Final = 8
 _NOT_FEASIBLE: Final = -1
 _NOWHERE: Final[Rows] = np.zeros(0, np.intp)
 #: One point of score, in the unit of totals.
-_EMPTINESS: Final = 1 << 20
+EMPTINESS: Final = 1 << 20
 #: Predicates that read what pods take of a row.
 _OF_RESOURCES: Final = frozenset({"NodeResourcesFit", "Ledger"})
 
@@ -79,7 +79,7 @@ class Ranking:
             return _NOWHERE
         if most == 1:
             return np.array([at], np.intp)
-        rows: Rows = np.flatnonzero(self._total >= highest - highest % _EMPTINESS)
+        rows: Rows = np.flatnonzero(self._total >= highest - highest % EMPTINESS)
         return rows[np.argsort(-self._total[rows], kind="stable")[:most]]
 
     def _renew(self) -> None:
@@ -138,7 +138,7 @@ class Ranking:
         for name in _OF_ROOM:
             score, weight = PREFERENCES[name]
             total = total + weight * score(picture, kind, rows)
-        self._of_room[rows] = total * _EMPTINESS + _emptiness(picture, rows)
+        self._of_room[rows] = total * EMPTINESS + emptiness(picture, rows)
 
     def _scored(self, names: tuple[str, ...], rows: Rows) -> Int64:
         """The sum of these plug-ins over all rows; 0 where a row is not asked about."""
@@ -146,7 +146,7 @@ class Ranking:
         total = np.zeros(picture.n_rows, np.int64)
         for name in names if len(rows) else ():
             score, weight = PREFERENCES[name]
-            total[rows] += _EMPTINESS * weight * score(picture, kind, rows)
+            total[rows] += EMPTINESS * weight * score(picture, kind, rows)
         return total
 
 
@@ -160,10 +160,10 @@ def _open_rows(picture: Picture, kind: KindId) -> Mask:
     return found
 
 
-def _emptiness(picture: Picture, rows: Rows) -> Int64:
-    """How much of CPU and memory is left, of `_EMPTINESS` - 1."""
+def emptiness(picture: Picture, rows: Rows) -> Int64:
+    """How much of CPU and memory is left, of `EMPTINESS` - 1."""
     lines = slice(CPU, MEMORY + 1)
     capacity = np.maximum(picture.facts.allocatable[lines].take(rows, axis=1), 1)
     shares = np.minimum(picture.scored[lines].take(rows, axis=1) / capacity, 1.0).sum(axis=0)
-    found: Int64 = ((2.0 - shares) / 2.0 * (_EMPTINESS - 1)).astype(np.int64)
+    found: Int64 = ((2.0 - shares) / 2.0 * (EMPTINESS - 1)).astype(np.int64)
     return found

@@ -69,6 +69,10 @@ class Turns:
         """What it saves with a pod that was told."""
         return self._apart[False] - self._apart[True]
 
+    def at_work(self, now: Instant) -> bool:
+        """Has it taken a pod of late?"""
+        return self.idle_at(_OF_LATE_SECONDS, now) is not None
+
     def idle_at(self, seconds: float, now: Instant) -> Instant | None:
         """When it will have taken no pod for so long, if it takes none any more; None: that is so now."""
         at = None if self._taken_at is None else Instant(self._taken_at + seconds)

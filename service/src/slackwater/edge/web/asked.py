@@ -52,6 +52,14 @@ class Asked:
             b",".join(unresolvable),
         )
 
+    def only(self, at: int) -> bytes:
+        """The answer to filter where one node was chosen. Why not the others is not said: kube-scheduler reads that only where
+        none is left."""
+        chosen = b'"Nodes":null,"NodeNames":["%b"]' % self._names.at(at)
+        if self._items is not None:
+            chosen = b'"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null' % bytes(self._items[at])
+        return b'{%b,"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}' % chosen
+
     def prioritized(self, scores: Int64) -> bytes:
         """The answer to prioritize, in the order of the question; scores are from 0 to 10."""
         if not len(scores):

@@ -20,7 +20,7 @@ from slackwater.edge.web.direct import Answer, Headers, Request, Terms
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.gated import gated_answer
 from slackwater.edge.web.turnstile import Overloaded, Turnstile
-from slackwater.model.columns import Rows
+from slackwater.model.columns import Codes, Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
@@ -67,6 +67,12 @@ class Patience(Protocol):
     async def wait(self, pod: Pod) -> None: ...
 
 
+class Choice(Protocol):
+    """Of the nodes that filter lets a pod pass on, the one that kube-scheduler is told; see `run.loops.choosing`."""
+
+    def of(self, pod: Pod, rows: Rows, codes: Codes) -> int | None: ...
+
+
 class Readiness(Protocol):
     """Has everything been listed once?"""
 
@@ -99,6 +105,7 @@ class Extender:
         metrics: ExtenderMetrics,
         max_body_bytes: int,
         patience: Patience | None = None,
+        choice: Choice | None = None,
         wait_seconds: float = 4.0,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -110,6 +117,7 @@ class Extender:
         self._victims = victims
         self._readiness = readiness
         self._patience = patience
+        self._choice = choice
         self._decode_pod = decode_pod
         self._clock = clock
         self._metrics = metrics
@@ -201,6 +209,9 @@ class Extender:
             return answer
         asked = self._asked.of(args)
         codes = self._world.filter(pod, asked.rows, self._clock())
+        chosen = None if self._choice is None else self._choice.of(pod, asked.rows, codes)
+        if chosen is not None:
+            return asked.only(chosen)
         gated = gated_answer(args.NodeNames) if self._world.preemptions.gated(pod.uid) else None
         answer = asked.filtered(codes, _texts_about(pod)) if gated is None else gated
         return self._answer_when_deleted(pod.uid, answer) if self._victims.due(pod.uid) else answer

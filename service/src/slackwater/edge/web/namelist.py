@@ -32,6 +32,11 @@ class NameList:
     def of(cls, names: Sequence[str]) -> "NameList":
         return cls(wire.encode(names))
 
+    def at(self, position: int) -> bytes:
+        """One name, without its quotes."""
+        start = int(self.spans.starts[position])
+        return self.raw[start : start + int(self.spans.lengths[position])]
+
     def by_code(self, codes: Codes) -> dict[int, bytes]:
         """The names of each code that occurs, in their quotes, with commas between them; shape of `codes`: (names,)."""
         distinct = np.flatnonzero(np.bincount(codes)).tolist()

@@ -39,6 +39,12 @@ def steering_families(world: World) -> Iterator[Metric]:
         counts.until_bound,
     )
     yield CounterMetricFamily(
+        "slackwater_steering_choices", "Pods for which kube-scheduler was told one node when it asked.", value=counts.chosen
+    )
+    yield CounterMetricFamily(
+        "slackwater_steering_choices_met", "Of those, pods that were bound there.", value=counts.chosen_met
+    )
+    yield CounterMetricFamily(
         "slackwater_steering_head_starts",
         "Times that kube-scheduler's question about a pod waited while others were told.",
         value=steering.head_start.count,

@@ -11,33 +11,27 @@ pod costs is less than the turns of a thread would. Only a picture that has to b
 Deliberately absent: which node (`decide.steering`), who may be told and what becomes of it (`world.steering`).
 """
 
-import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 import numpy as np
 import structlog
 
 from slackwater.decide.placement.scores import MAX_EXTENDER_SCORE, ScoreCurve, fractions_of, tenths
-from slackwater.decide.steering.backlog import Backlog
-from slackwater.decide.steering.choose import Chooser
 from slackwater.decide.steering.eligible import Eligibility
 from slackwater.decide.steering.ranking import OwnScore
-from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.effects import Effect
 from slackwater.model.events import PodsSteered
 from slackwater.model.ids import Instant
+from slackwater.model.objects import Pod
 from slackwater.run.clock import Clock
-from slackwater.simulate.kindtable import Numbered, keys_read
-from slackwater.simulate.mirror import Mirror
+from slackwater.run.loops.following import Following
+from slackwater.simulate.kindtable import Numbered
 from slackwater.simulate.nodefacts import CPU, MEMORY
 from slackwater.simulate.picture import Picture
-from slackwater.world.changes import NominatedToo
 from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
@@ -50,26 +44,10 @@ _IDLE_SECONDS: Final = 0.25
 _TOGETHER: Final = 16
 #: After an error; and between two looks whether there is anything to steer at all.
 _REST_SECONDS: Final = 1.0
-#: Pods chosen for at once, and objects collected, before other tasks get a turn: a few milliseconds of work.
+#: Pods chosen for at once, before other tasks get a turn: a few milliseconds of work.
 _BATCH: Final = 32
-_SLICE: Final = 200
-#: More changes than this are taken in by a worker thread.
-_MANY: Final = 2_000
-#: As long as it works, the serving loop waits for its turn at most so long, instead of 5 ms.
-_SWITCH_SECONDS: Final = 1e-4
 #: Images on nodes are in no journal: every so often all is scored anew.
 _SCORE_ANEW_SECONDS: Final = 30.0
-
-
-@dataclass(slots=True)
-class _Following:
-    """What is kept as long as there is something to steer."""
-
-    collector: NominatedToo
-    backlog: Backlog
-    chooser: Chooser
-    mirror: Mirror = field(default_factory=Mirror)
-    score_anew_at: Instant = Instant(0.0)
 
 
 class SteeringLoop:
@@ -84,7 +62,7 @@ class SteeringLoop:
         #: Pods wait that kube-scheduler is not about to come to.
         self._more = False
         self._wake = anyio.Event()
-        self._following: _Following | None = None
+        self._following: Following | None = None
 
     def look(self) -> None:
         """Has a pod come, or may another one be told?"""
@@ -102,6 +80,17 @@ class SteeringLoop:
             return 0
         highest = self._following.backlog.highest_priority
         return 0 if highest is None or highest < priority else self._following.backlog.ready
+
+    def best_of(self, pod: Pod, rows: Rows) -> int | None:
+        """The position of the best of the rows, all of which take the pod; None: kube-scheduler shall choose."""
+        if self._following is None:
+            return None
+        try:
+            return self._following.best_of(pod, rows)
+        except Exception:  # a bug here must not keep the pod from being placed
+            _log.exception("choosing failed; steering's picture is built anew")
+            self._unfollow()
+            return None
 
     def _may_tell(self) -> int:
         """How many may be told now; 0 where more of them together would cost less."""
@@ -126,9 +115,9 @@ class SteeringLoop:
 
     def _wanted(self) -> bool:
         policy = self._world.policy.steering
-        return policy.enabled and len(self._world.nodes) >= policy.min_nodes
+        return policy.enabled and (policy.choose or len(self._world.nodes) >= policy.min_nodes)
 
-    def _follow(self) -> _Following:
+    def _follow(self) -> Following:
         policy = self._world.policy
         eligible = Eligibility(
             scheduler_name=policy.scheduler_name,
@@ -136,46 +125,30 @@ class SteeringLoop:
             missing_requests_refused=policy.missing_requests == "reject",
         )
         own = own_score(lambda: self._world.policy.curve, self._weight)
-        self._following = _Following(NominatedToo(self._world), Backlog(eligible, self._world.steering.turn_of), Chooser(own))
+        self._following = Following(self._world, eligible, own)
         return self._following
 
     def _unfollow(self) -> None:
         if self._following is not None:
-            self._following.collector.stop()
+            self._following.stop()
             self._following = None
             self._more = False
         self._world.steering.searched.clear()
 
-    async def _round(self, following: _Following) -> None:
+    async def _round(self, following: Following) -> None:
         with anyio.move_on_after(_IDLE_SECONDS):
             await self._wake.wait()
         if self._world.steering.arrived != self._arrived and not self._more:
             await anyio.sleep(_SETTLE_SECONDS)
         self._arrived = self._world.steering.arrived
         self._wake = anyio.Event()
-        await self._catch_up(following)
+        await following.catch_up()
         self._more = self._steer(following)
         if self._more and self._may_tell():
             self._wake.set()
             await anyio.lowlevel.checkpoint()
 
-    async def _catch_up(self, following: _Following) -> None:
-        collector = following.collector
-        nodes: list[NodeChange] = []
-        pods: list[PodChange] = []
-        while len(collector) > _SLICE:
-            some = collector.some(_SLICE)
-            nodes += some[0]
-            pods += some[1]
-            await anyio.lowlevel.checkpoint()
-        changes = collector.rest((nodes, pods))
-        if len(changes.pods) > _MANY or len(changes.nodes) > _MANY or _reads_more(following.mirror, changes):
-            await _in_thread(following.mirror, changes)
-        else:
-            following.mirror.take(changes)
-        following.backlog.take(changes.pods)
-
-    def _steer(self, following: _Following) -> bool:
+    def _steer(self, following: Following) -> bool:
         """Chooses for some; True where there may be more of them."""
         world, backlog, now = self._world, following.backlog, self._clock()
         searched = world.steering.searched
@@ -190,9 +163,13 @@ class SteeringLoop:
         if now >= following.score_anew_at:
             following.score_anew_at = Instant(now + _SCORE_ANEW_SECONDS)
             following.chooser.forget()
-        left, pods = backlog.far(world.steering.queue(backlog.ready, now).is_far, most, now)
-        picture = following.mirror.picture
-        choice = following.chooser.choose(picture, pods, [*left, *world.steering.elsewhere()], world.steering.waiting())
+        elsewhere = world.steering.elsewhere()
+        if world.steering.leaves_to_choice(world.policy.steering, now):
+            pods = backlog.behind_gates(most, now)
+        else:
+            left, pods = backlog.far(world.steering.queue(backlog.ready, now).is_far, most, now)
+            elsewhere += left
+        choice = following.chooser.choose(following.mirror.picture, pods, elsewhere, world.steering.waiting())
         backlog.park(choice.unfit, now)
         if choice.picks:
             backlog.placed()
@@ -214,18 +191,3 @@ def own_score(curve: Callable[[], ScoreCurve], weight: int) -> OwnScore:
         return weight * MAX_EXTENDER_SCORE * tenths(fractions_of(after, total, largest, curve()))
 
     return own
-
-
-def _reads_more(mirror: Mirror, changes: Changes) -> bool:
-    """Do pods have selectors that read labels which the picture was built without? Then it is built anew."""
-    kinds = {id(pod.kind): pod.kind for _, pod in changes.pods if pod is not None and pod.kind.particulars is not None}
-    return any(not keys_read(kind) <= mirror.picture.kinds.keys for kind in kinds.values())
-
-
-async def _in_thread(mirror: Mirror, changes: Changes) -> None:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    try:
-        await anyio.to_thread.run_sync(mirror.take, changes)
-    finally:
-        sys.setswitchinterval(before)

@@ -19,7 +19,10 @@ def score_balanced_allocation(picture: Picture, kind: Numbered, rows: Rows) -> I
     used = picture.used[CPU : MEMORY + 1].take(rows, axis=1)
     asked = np.array([[requests.cpu], [requests.memory]], np.int64)
     half = HIGHEST // 2
-    return half + (half + _evenness(used + asked, capacity) - _evenness(used, capacity)) // 2
+    both = _evenness(np.hstack([used + asked, used]), np.hstack([capacity, capacity]))
+    after, before = both[: len(rows)], both[len(rows) :]
+    found: Int64 = half + (half + after - before) // 2
+    return found
 
 
 def _evenness(used: Int64, capacity: Int64) -> Int64:

@@ -22,9 +22,11 @@ def score_image_locality(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
     if not most:
         return np.zeros(len(rows), np.int64)
     present = np.zeros(len(rows), np.int64)
+    images = [picture.facts.image(_full_name(image)) for image in (*kind.kind.images, *kind.asks.image_volumes)]
+    if not any(size for size, _ in images):
+        return present
     n_nodes = int(picture.facts.live[: picture.n_rows].sum())
-    for image in (*kind.kind.images, *kind.asks.image_volumes):
-        size, has_it = picture.facts.image(_full_name(image))
+    for size, has_it in images:
         spread = float(has_it.sum()) / float(n_nodes)
         present += int(float(size) * spread) * has_it[rows]
     return HIGHEST * (np.clip(present, _LEAST, most) - _LEAST) // (most - _LEAST)

@@ -15,10 +15,13 @@ from slackwater.simulate.preferences.normalizing import HIGHEST
 
 def score_inter_pod_affinity(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
     raw = np.zeros(len(rows), np.int64)
+    others = (*picture.counters.about(kind, "affinity"), *picture.counters.about(kind, "preferred"))
+    if not (others or kind.asks.preferred_pods):
+        return raw
     for weighted in kind.asks.preferred_pods:
         counter = term_counter(picture, weighted.term)
         raw += weighted.weight * _by_row(picture, weighted.term.topology_key, counter, rows)
-    for counter in (*picture.counters.about(kind, "affinity"), *picture.counters.about(kind, "preferred")):
+    for counter in others:
         assert isinstance(counter.of, Carrying)
         raw += _by_row(picture, counter.of.term.topology_key, counter, rows)
     lowest, highest = int(raw.min(initial=0)), int(raw.max(initial=0))

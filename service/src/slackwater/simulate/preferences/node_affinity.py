@@ -11,6 +11,8 @@ from slackwater.simulate.preferences.normalizing import by_the_highest
 
 def score_node_affinity(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
     raw = np.zeros(len(rows), np.int64)
+    if not kind.asks.preferred_nodes:
+        return raw
     for weighted in kind.asks.preferred_nodes:
         raw += weighted.weight * rows_of_term(picture.facts, weighted.term, rows)
     return by_the_highest(raw)

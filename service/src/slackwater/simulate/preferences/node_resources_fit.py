@@ -14,12 +14,11 @@ from slackwater.simulate.preferences.normalizing import HIGHEST
 
 def score_node_resources_fit(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
     asked = kind.asks.scored_before or kind.asks.scored or kind.kind.requests
-    total = np.zeros(len(rows), np.int64)
-    counted = np.zeros(len(rows), np.int64)
-    for line in (CPU, MEMORY):
-        capacity = picture.facts.allocatable[line, rows]
-        wanted = picture.scored[line, rows] + asked[line]
-        left = np.maximum(capacity - wanted, 0)
-        total += np.where(capacity > 0, left * HIGHEST // np.maximum(capacity, 1), 0)
-        counted += capacity > 0
-    return total // np.maximum(counted, 1)
+    # A slice first: choosing two lines by a list would copy them whole, for one row as for all.
+    capacity = picture.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
+    wanted = picture.scored[CPU : MEMORY + 1].take(rows, axis=1) + np.array([[asked[CPU]], [asked[MEMORY]]], np.int64)
+    # Where there is no capacity there is nothing left either.
+    left = np.maximum(capacity - wanted, 0) * HIGHEST // np.maximum(capacity, 1)
+    counted = (capacity > 0).sum(axis=0)
+    found: Int64 = left.sum(axis=0) // np.maximum(counted, 1)
+    return found

@@ -1,0 +1,56 @@
+"""Nodes that were chosen when filter was asked: of all that pass, kube-scheduler was told one.
+
+    asked about many -> chosen -> bound there: met
+                               -> asked about once more, or its hold ends: the next answers name all nodes that pass
+
+A choice is made once for each pod. Whatever has kube-scheduler not bind it there (a plug-in of somebody's own, another
+extender) would do the same again. Deliberately absent: which node (`decide.steering.sample`).
+"""
+
+from collections.abc import Callable
+
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.world.books import Books
+from slackwater.world.holds import former
+from slackwater.world.steering_counts import SteeringCounts
+
+
+class Choices:
+    """See the module. `note` is told of each pod whose node has changed."""
+
+    def __init__(self, books: Books, counts: SteeringCounts, note: Callable[[PodUid], None]) -> None:
+        self._nodes = books.nodes
+        self._holds = books.holds
+        self._counts = counts
+        self._note = note
+        #: None: kube-scheduler came back with the pod, or has not bound it in time.
+        self._chosen: dict[PodUid, NodeName | None] = {}
+
+    def node_of(self, uid: PodUid) -> NodeName | None:
+        """Where kube-scheduler is about to bind the pod."""
+        return self._chosen.get(uid)
+
+    def may_choose(self, uid: PodUid) -> bool:
+        """Was nothing chosen for the pod yet? (Where an earlier bind of it may still come, its room is not moved.)"""
+        return uid not in self._chosen and self._holds.get(uid) is not None and self._holds.get(former(uid)) is None
+
+    def made(self, uid: PodUid, node: NodeName) -> None:
+        """The hold that filter has just taken is narrowed to this node; nothing where it does not cover it."""
+        row = self._nodes.row_of.get(node)
+        if row is None or not self.may_choose(uid) or not self._holds.covers(uid, row):
+            return
+        self._holds.narrow(uid, row)
+        self._chosen[uid] = node
+        self._counts.chosen += 1
+        self._note(uid)
+
+    def given_up(self, uid: PodUid) -> None:
+        """kube-scheduler asks about the pod again, or its hold has ended."""
+        if self._chosen.get(uid) is not None:
+            self._chosen[uid] = None
+            self._note(uid)
+
+    def ended(self, uid: PodUid, node: NodeName | None) -> None:
+        """The pod is bound to a node; None: it is gone."""
+        chosen = self._chosen.pop(uid, None)
+        self._counts.chosen_met += chosen is not None and chosen == node

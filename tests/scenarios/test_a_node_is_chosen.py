@@ -1,0 +1,267 @@
+"""kube-scheduler asks filter about many nodes and is told one: room is held there alone, and whoever comes back is told all."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+
+from slackwater.decide.placement.scores import ScoreCurve
+from slackwater.model.effects import Effect, OpenGate, Steer
+from slackwater.model.events import Event, NodeChosen, NodeGone, NodeSeen, PodGone, PodSeen, Synced, Ticked
+from slackwater.model.ids import Instant, NodeName
+from slackwater.model.objects import Pod
+from slackwater.model.particulars import ClaimMount, Particulars, PodTerm
+from slackwater.model.reasons import Reason
+from slackwater.model.selectors import Requirement
+from slackwater.run.loops.choosing import Choosing
+from slackwater.run.loops.steering import SteeringLoop
+from slackwater.world.invariants import violations
+from slackwater.world.policy import Policy, SteeringPolicy
+from slackwater.world.world import World
+from slackwater_protocol.names import GATE
+from tests.faults.virtualloop import run_virtually
+from tests.support.builders import a_node, a_pod
+
+NODES = ("n-0", "n-1", "n-2", "n-3")
+#: Our own score says the same of all nodes, so that kube-scheduler's decide: the emptier node is the better one.
+FLAT = ScoreCurve(min_usage=1.0, max_usage=1.0)
+
+
+class Cluster:
+    """Four equal nodes, and kube-scheduler's questions."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.effects: list[Effect] = []
+        self.world = World(policy)
+        self.loop = SteeringLoop(self.world, submit=self.effects.extend, clock=self.clock, weight=1)
+        self.choosing = Choosing(self.world, self.loop, self.clock)
+        for name in NODES:
+            self.apply(NodeSeen(replace(a_node(name), scalars=(("pods", 100),))))
+        self.apply(Synced())
+
+    def clock(self) -> Instant:
+        return Instant(anyio.current_time())
+
+    def apply(self, event: Event) -> None:
+        self.effects += self.world.apply(event, self.clock())
+        assert violations(self.world) == []
+        self.loop.look()
+
+    def comes(self, pod: Pod) -> Pod:
+        self.apply(PodSeen(pod))
+        return pod
+
+    def ask(self, pod: Pod, *nodes: str) -> list[str]:
+        """The nodes that kube-scheduler is told, all of them asked about unless some are named."""
+        asked = nodes or NODES
+        rows = np.array([self.world.nodes.row_of[NodeName(name)] for name in asked], np.intp)
+        codes = self.world.filter(pod, rows, self.clock())
+        at = self.choosing.of(pod, rows, codes)
+        assert violations(self.world) == []
+        return [asked[at]] if at is not None else [name for name, code in zip(asked, codes, strict=True) if code == Reason.OK]
+
+    def bind(self, pod: Pod, node: str) -> Reason:
+        return self.world.bind(pod.uid, pod.key, NodeName(node), self.clock()).reason
+
+    def bound(self, pod: Pod, node: str) -> None:
+        self.apply(PodSeen(replace(pod, node=NodeName(node), resource_version=pod.resource_version + 10)))
+
+    def held(self) -> dict[str, int]:
+        """CPU that is held, of the nodes where some is."""
+        held = {name: int(self.world.ledger.columns.held[0, self.world.nodes.row_of[NodeName(name)]]) for name in NODES}
+        return {name: cpu for name, cpu in held.items() if cpu}
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        counts = self.world.steering.counts
+        return counts.chosen, counts.chosen_met
+
+
+def played(story: Any, *, steering: dict[str, Any] | None = None, **policy: Any) -> None:
+    """The story of a cluster, on virtual time, when the loop knows of it."""
+    chosen = SteeringPolicy(enabled=True, **(steering or {}))
+
+    async def main() -> None:
+        cluster = Cluster(Policy(curve=FLAT, steering=chosen, **policy))
+        async with anyio.create_task_group() as group:
+            group.start_soon(cluster.loop.run)
+            await anyio.sleep(0.5)
+            await story(cluster)
+            group.cancel_scope.cancel()
+
+    run_virtually(Random(1), main)
+
+
+def test_of_all_nodes_that_pass_the_best_is_told_and_room_is_held_there_alone() -> None:
+    async def story(cluster: Cluster) -> None:
+        first = cluster.comes(a_pod("first", cpu="1", memory="1Gi"))
+        assert cluster.ask(first, "n-2", "n-3") == ["n-2"]
+        assert cluster.held() == {"n-2": 1000}
+        second = cluster.comes(a_pod("second", cpu="1", memory="1Gi"))
+        assert cluster.ask(second, "n-2", "n-3") == ["n-3"], "the first one stands where it was chosen to, bound or not"
+        assert cluster.bind(first, "n-2") is Reason.OK
+        cluster.bound(first, "n-2")
+        cluster.bound(second, "n-3")
+        assert (cluster.counts, cluster.held()) == ((2, 2), {})
+
+    played(story)
+
+
+def test_a_node_that_is_full_for_us_is_never_chosen() -> None:
+    async def story(cluster: Cluster) -> None:
+        for number, node in enumerate(NODES[:3]):
+            cluster.bound(cluster.comes(a_pod(f"p-{number}", cpu="3500m")), node)
+        assert cluster.ask(cluster.comes(a_pod("q", cpu="1"))) == ["n-3"]
+        assert cluster.ask(cluster.comes(a_pod("r", cpu="9"))) == []
+
+    played(story)
+
+
+def test_whoever_comes_back_is_told_all_nodes_since_the_same_would_come_of_the_same() -> None:
+    async def story(cluster: Cluster) -> None:
+        pod = cluster.comes(a_pod("p", cpu="1"))
+        (chosen,) = cluster.ask(pod)
+        assert cluster.ask(pod) == list(NODES)
+        assert cluster.held() == {}, "kube-scheduler assumes it by itself, as ever"
+        other = next(name for name in NODES if name != chosen)
+        cluster.bound(pod, other)
+        assert cluster.counts == (1, 0)
+
+    played(story)
+
+
+@pytest.mark.parametrize("binds", [True, False])
+def test_a_hold_that_ends_unused_is_given_back_and_the_pod_stands_nowhere(binds: bool) -> None:
+    async def story(cluster: Cluster) -> None:
+        pod = cluster.comes(a_pod("p", cpu="1"))
+        (chosen,) = cluster.ask(pod)
+        await anyio.sleep(120)
+        cluster.apply(Ticked())
+        if not binds:  # the pod is read first, since a bind may come
+            cluster.apply(PodSeen(replace(pod, resource_version=pod.resource_version + 1)))
+            assert cluster.held() == {chosen: 1000}
+            return
+        assert cluster.held() == {}
+        assert cluster.world.steering.node_of(pod.uid) is None
+
+    played(story, binds=binds)
+
+
+def test_a_pod_or_a_node_that_goes_leaves_nothing_behind() -> None:
+    async def story(cluster: Cluster) -> None:
+        gone, left = cluster.comes(a_pod("gone", cpu="1")), cluster.comes(a_pod("left", cpu="1"))
+        cluster.ask(gone)
+        (node,) = cluster.ask(left)
+        cluster.apply(PodGone(gone.uid, gone.key))
+        cluster.apply(NodeGone(NodeName(node)))
+        assert cluster.world.steering.node_of(gone.uid) is None
+        rest = [name for name in NODES if name != node]
+        assert cluster.ask(left, *rest) == rest
+
+    played(story)
+
+
+def _nothing_more(pod: Pod) -> Pod:
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("steering", "changed"),
+    [
+        ({"choose": False}, _nothing_more),
+        ({"enabled": False}, _nothing_more),
+        ({}, lambda pod: replace(pod, nominated_node=NodeName("n-1"))),
+        ({}, lambda pod: replace(pod, kind=replace(pod.kind, particulars=Particulars(claims=(ClaimMount("c"),))))),
+        ({}, lambda pod: replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler"))),
+    ],
+    ids=["not wanted", "no steering", "nominated", "with a claim", "of another scheduler"],
+)
+def test_who_is_left_to_kube_scheduler(steering: dict[str, Any], changed: Callable[[Pod], Pod]) -> None:
+    async def story(cluster: Cluster) -> None:
+        assert cluster.ask(cluster.comes(changed(a_pod("p", cpu="1")))) == list(NODES)
+
+    chosen = {"enabled": True, "min_nodes": 99} | steering
+    enabled = chosen.pop("enabled")
+
+    async def main() -> None:
+        cluster = Cluster(Policy(curve=FLAT, steering=SteeringPolicy(enabled=enabled, **chosen)))
+        async with anyio.create_task_group() as group:
+            group.start_soon(cluster.loop.run)
+            await anyio.sleep(0.5)
+            await story(cluster)
+            group.cancel_scope.cancel()
+
+    run_virtually(Random(1), main)
+
+
+def test_before_the_loop_knows_the_cluster_kube_scheduler_chooses() -> None:
+    async def main() -> None:
+        cluster = Cluster(Policy(steering=SteeringPolicy(enabled=True)))
+        assert cluster.ask(cluster.comes(a_pod("p", cpu="1"))) == list(NODES)
+
+    run_virtually(Random(1), main)
+
+
+def test_a_selector_that_reads_new_labels_waits_for_a_picture_that_has_them() -> None:
+    async def story(cluster: Cluster) -> None:
+        term = PodTerm(
+            topology_key="kubernetes.io/hostname", selector=(Requirement("new", "Exists", ()),), namespaces=("default",)
+        )
+        asks = Particulars(anti_affinity=(term,))
+        pods = [replace(a_pod(name, labels={"new": "x"}), kind=replace(a_pod(name).kind, particulars=asks)) for name in "ab"]
+        assert cluster.ask(cluster.comes(pods[0])) == list(NODES)
+        await anyio.sleep(0.5)
+        assert len(cluster.ask(cluster.comes(pods[1]))) == 1
+
+    played(story)
+
+
+def test_where_choosing_fails_kube_scheduler_chooses_until_the_picture_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(cluster: Cluster) -> None:
+        pods = [cluster.comes(a_pod(name, cpu="1")) for name in "abc"]
+        with monkeypatch.context() as broken:
+            broken.setattr("slackwater.run.loops.following.best_of", lambda *_: 1 // 0)
+            assert cluster.ask(pods[0]) == list(NODES)
+        assert cluster.ask(pods[1]) == list(NODES)
+        await anyio.sleep(0.5)
+        assert len(cluster.ask(pods[2])) == 1
+
+    played(story)
+
+
+def test_a_choice_that_does_not_fit_the_hold_changes_nothing() -> None:
+    async def story(cluster: Cluster) -> None:
+        pod = cluster.comes(a_pod("p", cpu="1"))
+        cluster.apply(NodeChosen(pod.uid, NodeName("n-0")))
+        rows = np.array([0, 1], np.intp)
+        cluster.world.filter(pod, rows, cluster.clock())
+        for node in ("n-3", "nowhere"):
+            cluster.apply(NodeChosen(pod.uid, NodeName(node)))
+        assert (cluster.counts, cluster.held()) == ((0, 0), {})
+
+    played(story)
+
+
+def test_while_kube_scheduler_takes_pods_only_those_behind_a_gate_are_told() -> None:
+    async def story(cluster: Cluster) -> None:
+        told = cluster.comes(a_pod("told", cpu="100m"))
+        await anyio.sleep(0.3)
+        assert [effect.uid for effect in cluster.effects if isinstance(effect, Steer)] == [told.uid], "it takes none yet"
+
+        cluster.ask(cluster.comes(a_pod("taken", cpu="100m")))
+        plain = cluster.comes(a_pod("plain", cpu="100m"))
+        gated = cluster.comes(replace(a_pod("gated", cpu="100m"), gates=(GATE,)))
+        await anyio.sleep(0.3)
+        steered = [effect.uid for effect in cluster.effects if isinstance(effect, Steer)]
+        assert steered == [told.uid, gated.uid]
+        assert not [effect for effect in cluster.effects if isinstance(effect, OpenGate)]
+
+        await anyio.sleep(2.0)
+        steered = [effect.uid for effect in cluster.effects if isinstance(effect, Steer)]
+        assert steered == [told.uid, gated.uid, plain.uid], "it takes none any more"
+
+    played(story)
