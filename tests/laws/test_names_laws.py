@@ -68,7 +68,7 @@ def test_an_answer_names_the_nodes_that_a_decoder_finds(
     names = data.draw(st.permutations(list(dict.fromkeys([*there, *others]))))
     body = f'{{"Pod":{{"metadata":{{"name":"p"}}}},"Nodes":null,"NodeNames":{write(names)}}}'.encode()
 
-    asked = AskedNodes(table).of(placing_args(body))
+    asked = AskedNodes(table, few_bytes=data.draw(st.sampled_from((0, 8_000)))).of(placing_args(body))
     assert asked.rows.tolist() == [table.row_of.get(NodeName(name), NO_ROW) for name in names]
 
     codes: Codes = np.array(data.draw(st.lists(st.sampled_from(Reason), min_size=len(names), max_size=len(names))), np.uint8)
@@ -79,6 +79,8 @@ def test_an_answer_names_the_nodes_that_a_decoder_finds(
         name: texts[reason] for name, reason in by_name.items() if reason is not Reason.OK
     }
 
+    for at in range(len(names)):
+        assert json.loads(asked.only(at))["NodeNames"] == names[at : at + 1]
     scores: Int64 = np.array(data.draw(st.lists(st.integers(0, 10), min_size=len(names), max_size=len(names))), np.int64)
     want_scores = [{"Host": name, "Score": score} for name, score in zip(names, scores.tolist(), strict=True)]
     assert json.loads(asked.prioritized(scores)) == want_scores

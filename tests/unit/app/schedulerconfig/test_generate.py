@@ -82,6 +82,22 @@ def test_where_slackwater_chooses_kube_scheduler_offers_it_few_nodes() -> None:
         assert (finding.path, finding.trap) == ("profiles[0].percentageOfNodesToScore", "differs-from-config")
 
 
+def test_scores_of_the_users_own_are_not_those_that_slackwater_chooses_by() -> None:
+    settings = loads(HEADER + "featureGates: {Steering: true}\n")
+    document = yaml.safe_load(generate(settings, kubeconfig=None, extender_url=None))
+    document["profiles"][0] |= {
+        "plugins": {"score": {"enabled": [{"name": "ImageLocality", "weight": 5}], "disabled": [{"name": "NodeAffinity"}]}},
+        "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}],
+    }
+    text = yaml.safe_dump(document)
+    found = [(finding.path, finding.trap) for finding in check(text, settings)]
+    assert found == [
+        ("profiles[0].plugins", "choice-by-default-scores"),
+        ("profiles[0].pluginConfig[0]", "choice-by-default-scores"),
+    ]
+    assert check(text, loads(HEADER + "featureGates: {Steering: true}\nsteering: {choose: false}\n"))[0].trap == "percentage"
+
+
 @pytest.mark.parametrize("steering", ["{choose: false}", "{percentageOfNodesToScore: 0}"])
 def test_where_kube_scheduler_chooses_it_offers_as_many_as_ever(steering: str) -> None:
     settings = loads(HEADER + f"featureGates: {{Steering: true}}\nsteering: {steering}\n")

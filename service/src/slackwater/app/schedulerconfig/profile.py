@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from slackwater.app.schedulerconfig.finding import Finding
 from slackwater.app.schedulerconfig.shape import API_VERSION, entries
-from slackwater.app.schedulerconfig.weights import is_disabled
+from slackwater.app.schedulerconfig.weights import PREFERENCES, in_tree_weights, is_disabled
 from slackwater.app.settings import Settings
 from slackwater.app.settings.problems import Steps, json_path, show
 
@@ -95,15 +95,45 @@ def _percentage_findings(part: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 def wanted_percentage(settings: Settings | None) -> int:
     """`percentageOfNodesToScore` of our profile; 0: it is left out."""
-    if settings is None or not (settings.feature_gates.steering and settings.steering.choose):
-        return 0
-    return settings.steering.percentage_of_nodes_to_score
+    return settings.steering.percentage_of_nodes_to_score if settings is not None and _chooses(settings) else 0
+
+
+def _chooses(settings: Settings | None) -> bool:
+    return settings is not None and settings.feature_gates.steering and settings.steering.choose
+
+
+def _is_ours(profile: dict[str, Any], settings: Settings | None) -> bool:
+    return settings is not None and profile.get("schedulerName") == settings.scheduler_name
+
+
+def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
+    if not (_chooses(settings) and _is_ours(profile, settings)):
+        return
+    fix = "set steering.choose: false, so that kube-scheduler scores by itself, or leave its scores as they are by default"
+    weights = in_tree_weights(profile)
+    if other := [name for name, default in PREFERENCES.items() if weights.get(name) != default]:
+        yield Finding(
+            path=json_path((*at, "plugins")),
+            trap="choice-by-default-scores",
+            why=f"{', '.join(other)} scores otherwise than by default, but Slackwater chooses the node, by the default weights",
+            fix=fix,
+            severity="warning",
+        )
+    scorers = {*PREFERENCES, "NodeResourcesFit", "NodeResourcesBalancedAllocation"}
+    for number, arguments in enumerate(profile.get("pluginConfig", [])):
+        if arguments.get("name") in scorers:
+            yield Finding(
+                path=json_path((*at, "pluginConfig", number)),
+                trap="choice-by-default-scores",
+                why=f"{arguments['name']} has arguments of its own, but Slackwater chooses the node, by its defaults",
+                fix=fix,
+                severity="warning",
+            )
 
 
 def _profile_percentage_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
     wanted, seen = wanted_percentage(settings), profile.get("percentageOfNodesToScore", 0)
-    ours = settings is not None and profile.get("schedulerName") == settings.scheduler_name
-    if not (ours and wanted):
+    if not (wanted and _is_ours(profile, settings)):
         yield from _percentage_findings(profile, at)
     elif seen != wanted:
         yield Finding(
@@ -124,6 +154,7 @@ def profile_findings(tree: dict[str, Any], settings: Settings | None) -> Iterato
         yield from _expected_name_findings(profiles, settings.scheduler_name)
     for at, profile in profiles:
         yield from _profile_percentage_findings(profile, at, settings)
+        yield from _choice_findings(profile, at, settings)
         yield from _plugin_findings(profile, at)
 
 

@@ -4,8 +4,6 @@ kube-scheduler filters a sample of the nodes, and its scores compare the nodes o
 Among equals the emptiest row is taken, and of those the first. Deliberately absent: whether the pod fits there.
 """
 
-import numpy as np
-
 from slackwater.decide.steering.ranking import EMPTINESS, OwnScore, emptiness
 from slackwater.model.columns import Rows
 from slackwater.simulate.kindtable import KindId
@@ -16,7 +14,10 @@ from slackwater.simulate.scores import PREFERENCES
 def best_of(picture: Picture, kind: KindId, rows: Rows, own: OwnScore) -> int:
     """The position in `rows`, which has shape (rows,) and at least one entry, of the best one."""
     numbered = picture.of(kind)
-    total = own(picture, numbered, rows)
+    total = own(picture, numbered, rows).copy()
     for score, weight in PREFERENCES.values():
-        total = total + weight * score(picture, numbered, rows)
-    return int(np.argmax(total * EMPTINESS + emptiness(picture, rows)))
+        found = score(picture, numbered, rows)
+        total += found if weight == 1 else weight * found
+    total *= EMPTINESS
+    total += emptiness(picture, rows)
+    return int(total.argmax())

@@ -18,33 +18,41 @@ _COMMA: Final = ord(",")
 
 
 class NameList:
-    """`raw` is the list, plainly written. `spans` say where its strings are, without their quotes."""
+    """`raw` is the list, plainly written. `spans` say where its strings are, without their quotes. Both are read when they are
+    asked for first; BadRequest is raised then, where it is no list of strings."""
 
     def __init__(self, raw: bytes) -> None:
-        """`raw` is valid JSON. :raises BadRequest: no list of strings."""
-        spans = _plain(raw)
-        if spans is None:
-            raw, spans = _written(wire.names(raw))
-        self.raw = raw
-        self.spans = spans
+        """`raw` is valid JSON."""
+        self._given = raw
+        self._read: tuple[bytes, Spans] | None = None
+
+    @property
+    def raw(self) -> bytes:
+        return self._plainly()[0]
+
+    @property
+    def spans(self) -> Spans:
+        return self._plainly()[1]
+
+    def _plainly(self) -> tuple[bytes, Spans]:
+        if self._read is None:
+            spans = _plain(self._given)
+            self._read = _written(wire.names(self._given)) if spans is None else (self._given, spans)
+        return self._read
 
     @classmethod
     def of(cls, names: Sequence[str]) -> "NameList":
         return cls(wire.encode(names))
-
-    def at(self, position: int) -> bytes:
-        """One name, without its quotes."""
-        start = int(self.spans.starts[position])
-        return self.raw[start : start + int(self.spans.lengths[position])]
 
     def by_code(self, codes: Codes) -> dict[int, bytes]:
         """The names of each code that occurs, in their quotes, with commas between them; shape of `codes`: (names,)."""
         distinct = np.flatnonzero(np.bincount(codes)).tolist()
         if len(distinct) < 2:
             return dict.fromkeys(distinct, self.raw[1:-1])
-        behind_bracket = np.frombuffer(self.raw, np.uint8)[1:]
+        raw, spans = self._plainly()
+        behind_bracket = np.frombuffer(raw, np.uint8)[1:]
         # A name's code also for its quotes, and for the comma or the bracket behind it.
-        of_byte = np.repeat(codes, self.spans.lengths + 3)
+        of_byte = np.repeat(codes, spans.lengths + 3)
         return {code: behind_bracket[of_byte == code][:-1].tobytes() for code in distinct}
 
 

@@ -24,7 +24,7 @@ def steering_families(world: World) -> Iterator[Metric]:
         missed.add_metric([why], count)
     yield missed
     yield CounterMetricFamily(
-        "slackwater_steering_choices_dropped",
+        "slackwater_steering_nominations_dropped",
         "Nodes chosen for pods that were not told after all: somebody else had a say by then.",
         value=counts.dropped,
     )

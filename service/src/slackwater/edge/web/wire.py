@@ -86,6 +86,7 @@ _binding = msgspec.json.Decoder(BindingArgs)
 _preemption = msgspec.json.Decoder(PreemptionArgs)
 _head = msgspec.json.Decoder(ObjectHead)
 _names = msgspec.json.Decoder(list[str])
+_name = msgspec.json.Decoder(str)
 _node_items = msgspec.json.Decoder(NodeItems)
 encode: Final = msgspec.json.Encoder().encode
 
@@ -141,7 +142,17 @@ def names(raw: bytes) -> list[bytes]:
 
     :raises BadRequest: no list of strings.
     """
-    return [encode(name)[1:-1] for name in _decoded(_names, raw, "NodeNames")]
+    return [encode(name)[1:-1] for name in texts(raw)]
+
+
+def texts(raw: bytes) -> list[str]:
+    """The strings of a JSON list. :raises BadRequest: no list of strings."""
+    return _decoded(_names, raw, "NodeNames")
+
+
+def name(raw: bytes) -> str:
+    """One of them, in its quotes."""
+    return _name.decode(raw)
 
 
 def node_items(raw: bytes) -> list[msgspec.Raw]:
