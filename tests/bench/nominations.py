@@ -18,9 +18,10 @@ _MOST_LOOKS: Final = 240
 #: For the service's watch to show what the last bind was about.
 _ENDED_LOOKS: Final = 60
 _PREFIX: Final = "slackwater_steering_nominations"
+CHOSEN_MET: Final = "chosen, and bound there"
 _CHOICES: Final = {
-    "slackwater_steering_choices_total": "chosen",
-    "slackwater_steering_choices_met_total": "chosen, and bound there",
+    "slackwater_steering_choices_total": "chosen when filter was asked",
+    "slackwater_steering_choices_met_total": CHOSEN_MET,
 }
 
 
@@ -37,7 +38,7 @@ async def ended(entrant: Entrant) -> dict[str, float]:
 
 async def nominations(entrant: Entrant) -> dict[str, float]:
     """How many were `made` and `met` until now, and how many missed for each reason there was; for how many pods a node was
-    `chosen` when filter was asked, and how many of them were bound there."""
+    chosen when filter was asked, and how many of them were bound there."""
     async with aiohttp.ClientSession() as session, session.get(f"{entrant.launch.url}/metrics") as answer:
         text = await answer.text()
     found: dict[str, float] = {}

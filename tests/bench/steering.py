@@ -148,8 +148,7 @@ def _measurements(subject: str, runs: Sequence[_Run]) -> list[Measurement]:
                 found.append(Measurement(subject=subject, quantity=f"{part}: bind p{share}", unit="ms", samples=samples))
     for what in sorted({what for run in runs for what in run.steered}):
         counts = tuple(run.steered.get(what, 0.0) for run in runs)
-        quantity = {"chosen": "chosen when filter was asked"}.get(what, what)
-        quantity = quantity if what.startswith("chosen") else f"nominations {what}"
+        quantity = what if what.startswith("chosen") else f"nominations {what}"
         found.append(Measurement(subject=subject, quantity=quantity, unit="", samples=counts))
     return found
 

@@ -15,7 +15,7 @@ import orjson
 from tests.bench import contenders
 from tests.bench.contenders import ALONE
 from tests.bench.contest import Contest, a_contest
-from tests.bench.nominations import ended, until_told
+from tests.bench.nominations import CHOSEN_MET, ended, until_told
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
 from tests.bench.quality import Placements, a_fond_pod, a_varied_node
 from tests.bench.report import Goal, Measurement, Ratio, Report, ratio_of
@@ -105,7 +105,7 @@ async def _run(name: str, command: ServiceCommand, *, nodes: int, pods: int) -> 
     ) as contest:
         await contest.until_bound(pods)
         if name == _CHOSEN or before is not None:
-            await _check_steered(contest, pods, what="met" if before is not None else "chosen, and bound there")
+            await _check_steered(contest, pods, what="met" if before is not None else CHOSEN_MET)
         bodies = [a_fond_pod(number) for number in range(pods)]
         return _judged(Placements(nodes, bodies, await _node_of(contest)))
 

@@ -11,7 +11,7 @@ import pytest
 
 from slackwater.decide.placement.scores import ScoreCurve
 from slackwater.model.effects import Effect, OpenGate, Steer
-from slackwater.model.events import Event, NodeChosen, NodeGone, NodeSeen, PodGone, PodSeen, Synced, Ticked
+from slackwater.model.events import Event, NodeChosen, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.particulars import ClaimMount, Particulars, PodTerm
@@ -83,7 +83,7 @@ class Cluster:
 
 def played(story: Any, *, steering: dict[str, Any] | None = None, **policy: Any) -> None:
     """The story of a cluster, on virtual time, when the loop knows of it."""
-    chosen = SteeringPolicy(enabled=True, **(steering or {}))
+    chosen = SteeringPolicy(**({"enabled": True} | (steering or {})))
 
     async def main() -> None:
         cluster = Cluster(Policy(curve=FLAT, steering=chosen, **policy))
@@ -142,9 +142,8 @@ def test_a_hold_that_ends_unused_is_given_back_and_the_pod_stands_nowhere(binds:
         await anyio.sleep(120)
         cluster.apply(Ticked())
         if not binds:  # the pod is read first, since a bind may come
-            cluster.apply(PodSeen(replace(pod, resource_version=pod.resource_version + 1)))
             assert cluster.held() == {chosen: 1000}
-            return
+            cluster.apply(PodRead(pod))
         assert cluster.held() == {}
         assert cluster.world.steering.node_of(pod.uid) is None
 
@@ -184,18 +183,7 @@ def test_who_is_left_to_kube_scheduler(steering: dict[str, Any], changed: Callab
     async def story(cluster: Cluster) -> None:
         assert cluster.ask(cluster.comes(changed(a_pod("p", cpu="1")))) == list(NODES)
 
-    chosen = {"enabled": True, "min_nodes": 99} | steering
-    enabled = chosen.pop("enabled")
-
-    async def main() -> None:
-        cluster = Cluster(Policy(curve=FLAT, steering=SteeringPolicy(enabled=enabled, **chosen)))
-        async with anyio.create_task_group() as group:
-            group.start_soon(cluster.loop.run)
-            await anyio.sleep(0.5)
-            await story(cluster)
-            group.cancel_scope.cancel()
-
-    run_virtually(Random(1), main)
+    played(story, steering={"min_nodes": 99} | steering)
 
 
 def test_before_the_loop_knows_the_cluster_kube_scheduler_chooses() -> None:

@@ -75,9 +75,11 @@ class Holds:
 
     def narrow(self, uid: PodUid, row: Row) -> None:
         """The pod may go to this row alone, which is one of its hold's: room counts there, and nowhere else."""
-        hold = self.drop(uid)
+        hold = self._holds.pop(uid, None)
         if hold is None:
             return
+        # Filter has just taken it: nobody was refused for it meanwhile, so no room appears to anybody.
+        self._ledger.unhold(hold.counted, hold.amounts)
         rows: Rows = np.array([row], np.intp)
         narrow = Hold(
             key=hold.key,

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from slackwater.app.schedulerconfig.finding import Finding
 from slackwater.app.schedulerconfig.shape import API_VERSION, entries
-from slackwater.app.schedulerconfig.weights import PREFERENCES, in_tree_weights, is_disabled
+from slackwater.app.schedulerconfig.weights import in_tree_weights, is_disabled
 from slackwater.app.settings import Settings
 from slackwater.app.settings.problems import Steps, json_path, show
+from slackwater.simulate.scores import PREFERENCES
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 _SHARED_LEASE: Final = "kube-scheduler"
@@ -110,8 +111,9 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
     if not (_chooses(settings) and _is_ours(profile, settings)):
         return
     fix = "set steering.choose: false, so that kube-scheduler scores by itself, or leave its scores as they are by default"
-    weights = in_tree_weights(profile)
-    if other := [name for name, default in PREFERENCES.items() if weights.get(name) != default]:
+    defaults = {name: weight for name, (_, weight) in PREFERENCES.items()}
+    weights = in_tree_weights(profile, among=defaults)
+    if other := [name for name, default in defaults.items() if weights.get(name) != default]:
         yield Finding(
             path=json_path((*at, "plugins")),
             trap="choice-by-default-scores",
@@ -119,9 +121,8 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
             fix=fix,
             severity="warning",
         )
-    scorers = {*PREFERENCES, "NodeResourcesFit", "NodeResourcesBalancedAllocation"}
     for number, arguments in enumerate(profile.get("pluginConfig", [])):
-        if arguments.get("name") in scorers:
+        if arguments.get("name") in PREFERENCES:
             yield Finding(
                 path=json_path((*at, "pluginConfig", number)),
                 trap="choice-by-default-scores",

@@ -6,6 +6,7 @@ v1.36.3, pkg/scheduler/apis/config/v1/default_plugins.go and framework/runtime/f
 Deliberately absent: plug-ins of others.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 #: Plug-ins that carry what a user asked for (tolerations, affinity, spread) or saves (image locality), and their
@@ -27,10 +28,10 @@ MEANINGS: Final = {
 }
 
 
-def in_tree_weights(profile: dict[str, Any]) -> dict[str, int]:
-    """Plug-in -> weight, without those that are disabled."""
+def in_tree_weights(profile: dict[str, Any], among: Mapping[str, int] = PREFERENCES) -> dict[str, int]:
+    """Plug-in -> weight, without those that are disabled; of the plug-ins `among`, which has their default weights."""
     weights: dict[str, int] = {}
-    for name, default in PREFERENCES.items():
+    for name, default in among.items():
         weight = _weight(name, default, profile.get("plugins", {}))
         if weight is not None:
             weights[name] = weight

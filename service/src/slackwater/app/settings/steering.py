@@ -30,9 +30,9 @@ class Steering(Section):
     """Duration for which the room of a nomination is kept where kube-scheduler takes no pods; while it does, ten times as long
     at most. 1m by default: what is nominated ahead takes it about half a second, and it restarts in less."""
     head_start: Delay = Field(default=Duration(SECOND), examples=["1s", "0s"])
-    """Duration for which kube-scheduler's question about one pod waits at most while those behind it are told; a quarter of
-    `extender.httpTimeout` where that is less. 1s by default: some hundred pods, each of which spares it a search. 0 keeps it
-    waiting for nobody."""
+    """Where `choose` is false, duration for which kube-scheduler's question about one pod waits at most while others are told;
+    a quarter of `extender.httpTimeout` where that is less. 1s by default: some hundred pods, each of which spares it a search.
+    0 keeps it waiting for nobody."""
     gates: Switch = True
     """Whether pods behind Slackwater's own scheduling gate are told before the gate is taken away, so that kube-scheduler never
     searches for them. true by default."""

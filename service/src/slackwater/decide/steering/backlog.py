@@ -38,6 +38,7 @@ class Backlog:
         self._heap: list[tuple[int, int, PodUid]] = []
         #: Those of pods behind a gate, which kube-scheduler does not see.
         self._gated_heap: list[tuple[int, int, PodUid]] = []
+        self._heaps: _Heaps = (self._heap, self._gated_heap)
         self._parked: dict[PodUid, None] = {}
         self._unpark_at = Instant(0.0)
         self._rest_seconds = _FIRST_REST_SECONDS
@@ -68,7 +69,7 @@ class Backlog:
 
     def some(self, most: int, now: Instant) -> list[Pod]:
         """Takes out up to `most` pods, the first first. Who was parked comes back when its time has come."""
-        return self._some(most, now, (self._heap, self._gated_heap))
+        return self._some(most, now, self._heaps)
 
     def behind_gates(self, most: int, now: Instant) -> list[Pod]:
         """The same of pods behind a gate alone."""
@@ -91,7 +92,7 @@ class Backlog:
             self._unpark()
         left: list[Pod] = []
         found: list[Pod] = []
-        while len(found) < most and (taken := self._next((self._heap, self._gated_heap))) is not None:
+        while len(found) < most and (taken := self._next(self._heaps)) is not None:
             pod, turn = taken
             (found if pod.gates or is_far(turn) else left).append(pod)
         for pod in left:
@@ -133,7 +134,7 @@ class Backlog:
     @property
     def highest_priority(self) -> int | None:
         """Of those that wait, or of one that did until lately; None: nobody."""
-        first = min((heap[0] for heap in (self._heap, self._gated_heap) if heap), default=None)
+        first = min((heap[0] for heap in self._heaps if heap), default=None)
         return None if first is None else -first[0]
 
     def due(self, now: Instant) -> bool:
