@@ -1,5 +1,6 @@
 """The extender over a real world and a real dispatcher, with an API server that answers writes as a test says."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -103,6 +104,7 @@ async def a_service(
     config: DispatcherConfig | None = None,
     wait_seconds: float = 60.0,
     choice: Callable[[World], Choice] | None = None,
+    stopwatch: Callable[[], float] = time.perf_counter,
 ) -> AsyncIterator[Service]:
     world = World(policy or Policy(), seed=7)
     world.apply(Synced(), Instant(0.0))
@@ -129,6 +131,7 @@ async def a_service(
         max_body_bytes=max_body_bytes,
         wait_seconds=wait_seconds,
         choice=None if choice is None else choice(world),
+        stopwatch=stopwatch,
     )
     with listen("extender", "127.0.0.1", 0) as sock:
         address = f"http://127.0.0.1:{sock.getsockname()[1]}"

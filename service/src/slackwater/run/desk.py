@@ -54,26 +54,31 @@ class Desk:
         decided = self._decide(ask, caller)
         if isinstance(decided, PermitRefusal):
             return decided
-        if wait_seconds > 0 and decided.denied:
-            return self._answer_with_room(ask, caller, decided, min(wait_seconds, LONGEST_WAIT_SECONDS))
+        if wait_seconds > 0 and _waits_for_room(decided):
+            return self._answer_with_room(ask, caller, decided, self._room(decided), min(wait_seconds, LONGEST_WAIT_SECONDS))
+        return self._answer(ask, decided)
+
+    def _answer(
+        self, ask: PermitAsk, decided: Decided
+    ) -> PermitAnswer | Awaitable[PermitAnswer | PermitRefusal] | PermitRefusal:
         answer = self._world.permit_answer(decided)
         if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
-            return self._answer_when_written(ask, decided)
+            return self._answer_when_written(ask, decided, self._record(decided.uid))
         return answer
 
     async def _answer_with_room(
-        self, ask: PermitAsk, caller: Caller | None, decided: Decided, seconds: float
+        self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, seconds: float
     ) -> PermitAnswer | PermitRefusal:
-        found = await self._until_room(ask, caller, decided, seconds)
+        found = await self._until_room(ask, caller, decided, room, seconds)
         if isinstance(found, PermitRefusal):
             return found
-        answer = self._world.permit_answer(found)
-        if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
-            return await self._answer_when_written(ask, found)
-        return answer
+        answer = self._answer(ask, found)
+        return answer if isinstance(answer, PermitAnswer | PermitRefusal) else await answer
 
-    async def _answer_when_written(self, ask: PermitAsk, decided: Decided) -> PermitAnswer | PermitRefusal:
-        await self._until_written(decided.uid)
+    async def _answer_when_written(
+        self, ask: PermitAsk, decided: Decided, written: anyio.Event
+    ) -> PermitAnswer | PermitRefusal:
+        await written.wait()
         answer = self._world.permit_answer(decided)
         if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
             self._tell_late(ask)
@@ -97,24 +102,34 @@ class Desk:
             self.wake()
         return decided
 
-    async def _until_written(self, uid: PodUid) -> None:
+    # Both events are taken where the question is decided: what happens before somebody waits for them is not missed.
+
+    def _record(self, uid: PodUid) -> anyio.Event:
+        """Set when the pod's urgent write has ended, or has taken too long."""
         event = self._for_ceiling.get(uid)
         if event is None:
             event = self._for_ceiling[uid] = anyio.Event()
             self._ends.append((Instant(self._clock() + WRITE_SECONDS), uid, event))
-        await event.wait()
+        return event
+
+    def _room(self, decided: Decided) -> anyio.Event:
+        """Set when room appears on the pod's node."""
+        return self._for_room.setdefault(decided.row, anyio.Event())
 
     async def _until_room(
-        self, ask: PermitAsk, caller: Caller | None, decided: Decided, seconds: float
+        self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, seconds: float
     ) -> Decided | PermitRefusal:
         """Asks again whenever room appears on the node, until everything is granted or the time is over."""
         self.waiting += 1
         latest: Decided | PermitRefusal = decided
         try:
             with anyio.move_on_after(seconds):
-                while isinstance(latest, Decided) and latest.denied and not latest.migrate:
-                    await self._for_room.setdefault(latest.row, anyio.Event()).wait()
+                while True:
+                    await room.wait()
                     latest = self._decide(ask, caller)
+                    if isinstance(latest, PermitRefusal) or not _waits_for_room(latest):
+                        break
+                    room = self._room(latest)
         finally:
             self.waiting -= 1
         return latest
@@ -159,3 +174,7 @@ class Desk:
             if self._for_ceiling.get(uid) is event:
                 del self._for_ceiling[uid]
             event.set()
+
+
+def _waits_for_room(decided: Decided) -> bool:
+    return decided.denied and not decided.migrate

@@ -1,0 +1,76 @@
+"""What an agent waits for may happen between its question and the moment at which somebody waits: it is not missed."""
+
+from collections.abc import Awaitable
+
+import anyio
+import pytest
+
+from slackwater.model.ids import Instant
+from slackwater.model.objects import Pod
+from slackwater.model.permits import PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.resources import Amounts
+from slackwater.run.desk import Desk
+from tests.support.builders import a_node, amounts
+from tests.support.growing import UNIT, Growing
+
+pytestmark = pytest.mark.anyio
+
+SMALL, LARGE = amounts("1", "4Gi"), amounts("4", "16Gi")
+#: Less than any wait of the desk's own, and than the wait that the agent grants.
+AT_ONCE_SECONDS = 0.5
+
+
+@pytest.fixture
+def cluster() -> Growing:
+    cluster = Growing()
+    cluster.has_node(a_node("n", cpu="5", memory="40Gi"))
+    return cluster
+
+
+@pytest.fixture
+def desk(cluster: Growing) -> Desk:
+    return Desk(cluster.world, cluster.sent.extend, lambda: Instant(cluster.now))
+
+
+def asks(desk: Desk, pod: Pod, asked: Amounts, *, last: Amounts, wait: float = 0.0) -> Awaitable[PermitAnswer | PermitRefusal]:
+    ask = PermitAsk(key=pod.key, version=7, asked=asked, last_permit=last, compute_unit=UNIT, load=None, slots=False)
+    answer = desk.ask(ask, wait_seconds=wait, caller=None)
+    assert isinstance(answer, Awaitable)
+    return answer
+
+
+async def test_room_that_appears_before_anybody_waits_is_granted(cluster: Growing, desk: Desk) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.ask(pod, SMALL)
+    other = cluster.places("other", on="n")
+    cluster.ask(other, amounts("3", "4Gi"))
+    pending = asks(desk, pod, LARGE, last=SMALL, wait=30)
+    cluster.deletes(other)
+    desk.wake()
+    with anyio.fail_after(AT_ONCE_SECONDS):
+        async with anyio.create_task_group() as group:
+            answers: list[PermitAnswer | PermitRefusal] = []
+
+            async def hears() -> None:
+                answers.append(await pending)
+
+            group.start_soon(hears)
+            await anyio.wait_all_tasks_blocked()
+            cluster.write()
+            desk.wake()
+    assert isinstance(answers[0], PermitAnswer)
+    assert answers[0].permit == LARGE
+
+
+async def test_a_write_that_ends_before_anybody_waits_is_answered_at_once(cluster: Growing, desk: Desk) -> None:
+    pod = cluster.places("vm", on="n")
+    cluster.ask(pod, SMALL)
+    cluster.passes(2)
+    cluster.write()
+    pending = asks(desk, pod, LARGE, last=SMALL)
+    cluster.write()
+    desk.wake()
+    with anyio.fail_after(AT_ONCE_SECONDS):
+        answer = await pending
+    assert isinstance(answer, PermitAnswer)
+    assert answer.permit == LARGE
