@@ -130,14 +130,14 @@ async def test_pods_that_come_while_kube_scheduler_is_at_work_are_bound_where_a_
 async def test_a_service_killed_while_it_steers_loses_no_pod(stage: Stage, ground: Ground) -> None:
     await ground.make_nodes(30)
     service = await stage.up_service(STEERED)
-    await ground.make_pods(a_pod(f"p-{number:04}", cpu="500m", memory="512Mi") for number in range(300))
+    await ground.make_pods(a_pod(f"p-{number:04}", cpu="250m", memory="256Mi") for number in range(600))
     await until_open(service, 100)
     await stage.up_scheduler()
     await stage.until_bound_by_service(60, within_seconds=60)
     await service.kill()
     assert await ground.pending(), "it was killed after its work was done"
     await service.start()
-    await ground.until_bound(300, within_seconds=90)
+    await ground.until_bound(600, within_seconds=90)
     bound = stage.bound_by_service()
     assert len(bound) == len(set(bound))
     await same_picture(service, ground)

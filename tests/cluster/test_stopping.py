@@ -16,7 +16,7 @@ STOPPED_WITHIN_SECONDS = 10.0
 async def test_a_service_stopped_under_load_exits_with_0_and_tells_of_every_pod_it_bound(stage: Stage, ground: Ground) -> None:
     await ground.make_nodes(20)
     service = await stage.up()
-    await ground.make_pods(a_pod(f"p-{number}") for number in range(400))
+    await ground.make_pods(a_pod(f"p-{number}") for number in range(600))
     await stage.until_bound_by_service(50, within_seconds=60)
     service.terminate()
     assert await service.ended(within_seconds=STOPPED_WITHIN_SECONDS) == 0
