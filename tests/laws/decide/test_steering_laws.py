@@ -12,6 +12,7 @@ from slackwater.app.offline import read_cluster
 from slackwater.app.offline.placement import pending_pods, picture_of
 from slackwater.decide.steering.choose import Chooser
 from slackwater.decide.steering.ranking import Ranking
+from slackwater.decide.steering.room import RoomScores, score_room
 from slackwater.decide.steering.sample import best_of
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
@@ -107,7 +108,39 @@ def test_of_a_sample_that_one_is_chosen_which_kube_schedulers_scores_and_ours_pu
         if len(rows):
             sample = np.array(sorted(draw.draw(st.sets(st.sampled_from(rows.tolist()), min_size=1))), np.intp)
             want = weighted_scores(picture, KindId(kind), sample) + own(picture, picture.of(KindId(kind)), sample)
-            assert want[best_of(picture, KindId(kind), sample, own)] == want.max()
+            assert want[best_of(picture, KindId(kind), sample, RoomScores(own))] == want.max()
+
+
+@LAW
+@given(cluster=small_clusters(), draw=st.data())
+def test_scores_of_room_that_are_kept_equal_scoring_anew(cluster: SmallCluster, draw: st.DataObject) -> None:
+    pods = [*cluster.standing, *cluster.pending]
+    picture = Picture.build(cluster.nodes, pods, namespaces={"default": {"team": "x"}, "other": {}}, storage=cluster.storage)
+    kinds, rooms = sorted(set(picture.number(pods).tolist())), RoomScores(_of_the_largest)
+    every_row = range(picture.n_rows)
+    for _ in range(draw.draw(st.integers(1, 12)) if kinds and every_row else 0):
+        kind, row = KindId(draw.draw(st.sampled_from(kinds))), Row(draw.draw(st.sampled_from(every_row)))
+        match draw.draw(st.sampled_from(("come", "go", "put"))):
+            case "come":
+                picture.place(kind, row)
+            case "go":
+                with picture.fork():
+                    picture.place(kind, row, copies=2)
+                    check_kept(picture, kind, rooms, draw)
+            case _:
+                node = picture.facts.nodes[row]
+                picture.put_node(row, replace(node, allocatable=node.allocatable.plus(node.allocatable)))
+        check_kept(picture, kind, rooms, draw)
+
+
+def _of_the_largest(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+    """What all rows have concerns each of them."""
+    return own(picture, kind, rows) + int(picture.facts.allocatable[0, : picture.n_rows].max())
+
+
+def check_kept(picture: Picture, kind: KindId, rooms: RoomScores, draw: st.DataObject) -> None:
+    sample = np.array(sorted(draw.draw(st.sets(st.sampled_from(range(picture.n_rows)), min_size=1))), np.intp)
+    assert rooms.of(picture, kind, sample).tolist() == score_room(picture, kind, sample, _of_the_largest).tolist()
 
 
 @LAW

@@ -127,13 +127,15 @@ class Ledger:
         """Keeps room on each of the rows for one pod (rows: distinct)."""
         for resource in (CPU, MEMORY):
             if amounts[resource]:
-                self.columns.held[resource, rows] += amounts[resource]
+                held = self.columns.held[resource]
+                held[rows] += amounts[resource]
 
     def unhold(self, rows: "np.typing.NDArray[np.intp]", amounts: Amounts) -> None:
         """The counterpart of `hold`."""
         for resource in (CPU, MEMORY):
             if amounts[resource]:
-                self.columns.held[resource, rows] -= amounts[resource]
+                held = self.columns.held[resource]
+                held[rows] -= amounts[resource]
 
     def fits(self, row: Row, amounts: Amounts) -> bool:
         """Would the amounts fit on the row beside what is Reserved and held there? (the row-by-row form of the predicate)"""

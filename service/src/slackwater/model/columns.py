@@ -10,6 +10,7 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.model.reasons import Reason
 from slackwater.model.resources import RESOURCES, Amounts
 
 Int64 = npt.NDArray[np.int64]
@@ -18,6 +19,13 @@ Codes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
 _FIRST_CAPACITY: Final = 64
+_OK: Final = np.uint8(Reason.OK)
+
+
+def let_pass(codes: Codes) -> Mask:
+    """Where the verdict is `Reason.OK`. To numpy a member of an enumeration costs more than a hundred codes."""
+    found: Mask = codes == _OK
+    return found
 
 
 @dataclass(frozen=True, slots=True)

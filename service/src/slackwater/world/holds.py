@@ -78,8 +78,8 @@ class Holds:
         hold = self._holds.pop(uid, None)
         if hold is None:
             return
-        # Filter has just taken it: nobody was refused for it meanwhile, so no room appears to anybody.
-        self._ledger.unhold(hold.counted, hold.amounts)
+        if len(hold.counted):  # filter has just taken it: nobody was refused for it, so no room appears to anybody
+            self._ledger.unhold(hold.counted, hold.amounts)
         rows: Rows = np.array([row], np.intp)
         narrow = Hold(
             key=hold.key,

@@ -1,6 +1,8 @@
 """Which row is which node. Rows of nodes that went are given again to later ones."""
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -139,7 +141,7 @@ class NodeTable:
 
     def rows_of(self, names: Sequence[str]) -> Rows:
         """The row of each name, `NO_ROW` for unknown ones; shape (len(names),)."""
-        return np.array([self.row_of.get(NodeName(name), NO_ROW) for name in names], np.intp)
+        return np.fromiter(map(cast("dict[str, Row]", self.row_of).get, names, repeat(NO_ROW)), np.intp, len(names))
 
     def rows_within(self, names: Spans) -> Rows:
         """The same for names within a text, as bytes."""

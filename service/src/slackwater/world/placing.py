@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.decide.placement.scores import extender_scores, randomized
-from slackwater.model.columns import Codes, Int64, NodeColumns, Rows, vertical
+from slackwater.model.columns import Codes, Int64, NodeColumns, Rows, let_pass, vertical
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
@@ -98,7 +98,7 @@ class Placing:
 
     def _filtered(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         codes = self._judge_with_landing(pod, rows, policy, now)
-        feasible = rows[codes == Reason.OK]
+        feasible = rows[let_pass(codes)]
         self._tally.verdicts += np.bincount(codes, minlength=len(Reason))
         if not len(feasible):
             self._preemptions.judged(pod.uid, None)
@@ -140,7 +140,7 @@ class Placing:
         there = rows == landing
         if landing is not None and self._may_land(pod, landing):
             codes[~there] = Reason.LANDING_ELSEWHERE  # full ones too: nobody need be preempted for it
-        if not (codes[there] == Reason.OK).any():
+        if not let_pass(codes[there]).any():
             self._migrating.lower(move)
         return codes
 
@@ -161,7 +161,7 @@ class Placing:
         if not policy.binds:
             self._leave_to_records(pod, rows, codes)
         for name in self._denials.nodes_denied(pod.uid, now):
-            codes[(rows == self._nodes.row_of[name]) & (codes == Reason.OK)] = Reason.BIND_DENIED
+            codes[(rows == self._nodes.row_of[name]) & let_pass(codes)] = Reason.BIND_DENIED
         if len(self._quarantine):
             codes[np.isin(rows, self._quarantine.rows)] = Reason.NODE_QUARANTINED
         if len(rows) and rows.min() < 0:
@@ -250,7 +250,7 @@ class Placing:
         rows = self._nodes.live_rows()
         with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
             codes = self._judge(pod, rows, policy, now)
-            if (self._admitting.of(pod.kind)[rows] & (codes == Reason.OK)).any():
+            if (self._admitting.of(pod.kind)[rows] & let_pass(codes)).any():
                 return None
             return None if self._only_promised(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
 
@@ -258,7 +258,7 @@ class Placing:
         """Rows outside `asked` that take the pod, by our accounting and by what the nodes themselves say."""
         live = self._nodes.live_rows()
         others: Rows = live[~np.isin(live, asked)]
-        fitting: Rows = others[judge_ledger(pod.need, self._ledger.columns, others) == Reason.OK]
+        fitting: Rows = others[let_pass(judge_ledger(pod.need, self._ledger.columns, others))]
         if len(fitting):
             fitting = fitting[self._admitting.of(pod.kind)[fitting]]
         denied = [self._nodes.row_of[name] for name in self._denials.nodes_denied(pod.uid, now)]

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from slackwater.decide.steering.ranking import OwnScore, Ranking
+from slackwater.decide.steering.ranking import Ranking
+from slackwater.decide.steering.room import OwnScore
 from slackwater.model.events import Pick
 from slackwater.model.objects import Pod
 from slackwater.simulate.kindtable import KindId

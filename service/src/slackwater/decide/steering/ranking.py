@@ -11,33 +11,26 @@ The score is kube-scheduler's (`simulate.scores`) plus our own by weight. What a
 So the next pod of a kind costs a few operations on one row. Deliberately absent: which pod is placed, and placing it.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
+from slackwater.decide.steering.room import EMPTINESS, OwnScore, score_room
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.reasons import Reason
 from slackwater.simulate.feasible import feasible, judged_apart, refused
-from slackwater.simulate.kindtable import KindId, Numbered
-from slackwater.simulate.nodefacts import CPU, MEMORY
+from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
 from slackwater.simulate.predicates.node_resources_fit import judge_node_resources_fit
 from slackwater.simulate.scores import PREFERENCES
 
-#: Our own score of rows for a kind, as kube-scheduler counts it: already multiplied by its weight.
-OwnScore = Callable[[Picture, Numbered, Rows], Int64]
-
-_OF_ROOM: Final = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
 _OF_NODES: Final = ("TaintToleration", "NodeAffinity", "ImageLocality")
 _OF_OTHERS: Final = ("PodTopologySpread", "InterPodAffinity")
 #: More changed rows than this share of all are dearer one by one than all together.
 _MANY: Final = 8
 _NOT_FEASIBLE: Final = -1
 _NOWHERE: Final[Rows] = np.zeros(0, np.intp)
-#: One point of score, in the unit of totals.
-EMPTINESS: Final = 1 << 20
 #: Predicates that read what pods take of a row.
 _OF_RESOURCES: Final = frozenset({"NodeResourcesFit", "Ledger"})
 
@@ -131,14 +124,8 @@ class Ranking:
         self._total = np.where(self._feasible, total, _NOT_FEASIBLE)
 
     def _score_room(self, rows: Rows) -> None:
-        if not len(rows):
-            return
-        picture, kind = self._picture, self._picture.of(self._kind)
-        total = self._own(picture, kind, rows)
-        for name in _OF_ROOM:
-            score, weight = PREFERENCES[name]
-            total = total + weight * score(picture, kind, rows)
-        self._of_room[rows] = total * EMPTINESS + emptiness(picture, rows)
+        if len(rows):
+            self._of_room[rows] = score_room(self._picture, self._kind, rows, self._own)
 
     def _scored(self, names: tuple[str, ...], rows: Rows) -> Int64:
         """The sum of these plug-ins over all rows; 0 where a row is not asked about."""
@@ -157,13 +144,4 @@ def _open_rows(picture: Picture, kind: KindId) -> Mask:
     for name, codes in judged_apart(picture, kind).items():
         if name not in _OF_RESOURCES:
             found &= codes == Reason.OK
-    return found
-
-
-def emptiness(picture: Picture, rows: Rows) -> Int64:
-    """How much of CPU and memory is left, of `EMPTINESS` - 1."""
-    lines = slice(CPU, MEMORY + 1)
-    capacity = np.maximum(picture.facts.allocatable[lines].take(rows, axis=1), 1)
-    shares = np.minimum(picture.scored[lines].take(rows, axis=1) / capacity, 1.0).sum(axis=0)
-    found: Int64 = ((2.0 - shares) / 2.0 * (EMPTINESS - 1)).astype(np.int64)
     return found

@@ -7,10 +7,9 @@ Where nobody can tell which is the best, or the pod is none of steering's, it is
 
 import numpy as np
 
-from slackwater.model.columns import Codes, Rows
+from slackwater.model.columns import Codes, Rows, let_pass
 from slackwater.model.events import NodeChosen
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import Reason
 from slackwater.run.clock import Clock
 from slackwater.run.loops.steering import SteeringLoop
 from slackwater.world.world import World
@@ -26,7 +25,7 @@ class Choosing:
 
     def of(self, pod: Pod, rows: Rows, codes: Codes) -> int | None:
         """The position of the chosen row, of those that filter has just let pass; None: kube-scheduler shall choose."""
-        passing: Rows = np.flatnonzero(codes == Reason.OK)
+        passing: Rows = np.flatnonzero(let_pass(codes))
         if len(passing) < 2 or not self._world.may_choose(pod):
             return None
         best = self._loop.best_of(pod, rows[passing])

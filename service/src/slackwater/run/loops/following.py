@@ -14,7 +14,7 @@ import numpy as np
 from slackwater.decide.steering.backlog import Backlog
 from slackwater.decide.steering.choose import Chooser
 from slackwater.decide.steering.eligible import Eligible
-from slackwater.decide.steering.ranking import OwnScore
+from slackwater.decide.steering.room import OwnScore, RoomScores
 from slackwater.decide.steering.sample import best_of
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.columns import Rows
@@ -44,7 +44,7 @@ class Following:
         self.score_anew_at = Instant(0.0)
         self._world = world
         self._eligible = eligible
-        self._own = own
+        self.rooms = RoomScores(own)
         self._collector = NominatedToo(world)
         #: Collected, and not taken in yet.
         self._nodes: list[NodeChange] = []
@@ -58,6 +58,11 @@ class Following:
     def stop(self) -> None:
         """Nothing is noted for it any more."""
         self._collector.stop()
+
+    def forget_scores(self) -> None:
+        """What scores read that no journal tells of may have changed."""
+        self.chooser.forget()
+        self.rooms.forget()
 
     async def catch_up(self) -> None:
         """The picture is as the world, but for what happened meanwhile."""
@@ -84,7 +89,9 @@ class Following:
         if pod.kind.particulars is not None and not keys_read(pod.kind) <= picture.kinds.keys:
             return None
         there = self._rows_there()[rows]
-        return None if (there == _NOT_KEPT).any() else best_of(picture, picture.kind_id(pod.kind, pod.labels), there, self._own)
+        if there.min() == _NOT_KEPT:
+            return None
+        return best_of(picture, picture.kind_id(pod.kind, pod.labels), there, self.rooms)
 
     def _caught_up(self) -> bool:
         if self._behind or self._pods or self._nodes or len(self._collector) > _SLICE:

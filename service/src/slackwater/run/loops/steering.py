@@ -21,7 +21,7 @@ import structlog
 
 from slackwater.decide.placement.scores import MAX_EXTENDER_SCORE, ScoreCurve, fractions_of, tenths
 from slackwater.decide.steering.eligible import Eligibility
-from slackwater.decide.steering.ranking import OwnScore
+from slackwater.decide.steering.room import OwnScore
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.effects import Effect
 from slackwater.model.events import PodsSteered
@@ -63,6 +63,8 @@ class SteeringLoop:
         self._more = False
         self._wake = anyio.Event()
         self._following: Following | None = None
+        #: Another one from the next reading of the settings on.
+        self._scored_by = world.policy.curve
 
     def look(self) -> None:
         """Has a pod come, or may another one be told?"""
@@ -83,10 +85,14 @@ class SteeringLoop:
 
     def best_of(self, pod: Pod, rows: Rows) -> int | None:
         """The position of the best of the rows, all of which take the pod; None: kube-scheduler shall choose."""
-        if self._following is None:
+        following = self._following
+        if following is None:
             return None
+        if self._scored_by is not self._world.policy.curve:
+            self._scored_by = self._world.policy.curve
+            following.forget_scores()
         try:
-            return self._following.best_of(pod, rows)
+            return following.best_of(pod, rows)
         except Exception:  # a bug here must not keep the pod from being placed
             _log.exception("choosing failed; steering's picture is built anew")
             self._unfollow()
@@ -162,7 +168,7 @@ class SteeringLoop:
             return True
         if now >= following.score_anew_at:
             following.score_anew_at = Instant(now + _SCORE_ANEW_SECONDS)
-            following.chooser.forget()
+            following.forget_scores()
         elsewhere = world.steering.elsewhere()
         if world.steering.leaves_to_choice(world.policy.steering, now):
             pods = backlog.behind_gates(most, now)
