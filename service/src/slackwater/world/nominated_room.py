@@ -6,7 +6,7 @@ counts as held, under a name of its own, so that it ends by nothing but its owne
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,10 +74,13 @@ class NominatedRoom:
                 kept[:, hold.counted] += vertical(hold.amounts)
         return kept[:, rows]
 
-    @contextmanager
-    def beside(self, priority: int, number: int | None = None) -> Iterator[None]:
+    def beside(self, priority: int, number: int | None = None) -> AbstractContextManager[None]:
         """Within, the room of less important preemptors does not count as taken. `number` is that of the pod's own preemption:
         the room of later ones of its priority does not count either."""
+        return self._lifted(priority, number) if self._nominees else nullcontext()
+
+    @contextmanager
+    def _lifted(self, priority: int, number: int | None) -> Iterator[None]:
         found = (
             self._holds.get(holder(uid))
             for uid, nominee in self._nominees.items()
