@@ -121,6 +121,17 @@ def test_a_node_that_is_full_for_us_is_never_chosen() -> None:
     played(story)
 
 
+def test_a_changed_score_of_ours_counts_from_the_next_question_on() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.bound(cluster.comes(a_pod("there", cpu="1", memory="4Gi")), "n-2")
+        assert cluster.ask(cluster.comes(a_pod("p", cpu="500m", memory="2Gi"))) == ["n-0"]
+        packing = ScoreCurve(min_usage=0.0, max_usage=1.0, peak=1.0)
+        cluster.world.adopt_policy(replace(cluster.world.policy, curve=packing))
+        assert cluster.ask(cluster.comes(a_pod("q", cpu="500m", memory="2Gi")), "n-2", "n-3") == ["n-2"]
+
+    played(story)
+
+
 def test_whoever_comes_back_is_told_all_nodes_since_the_same_would_come_of_the_same() -> None:
     async def story(cluster: Cluster) -> None:
         pod = cluster.comes(a_pod("p", cpu="1"))
