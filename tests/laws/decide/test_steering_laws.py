@@ -193,3 +193,17 @@ def test_pods_that_have_to_spread_evenly_are_told_one_at_a_time() -> None:
     choice = chooser.choose(picture, pods)
     assert ([pick.uid for pick in choice.picks], choice.unfit) == ([pods[0].uid], tuple(pods[1:]))
     assert chooser.choose(picture, pods[1:], (), pods[:1]).picks == ()
+
+
+def test_a_row_that_was_not_feasible_when_its_room_changed_is_scored_as_it_is_then() -> None:
+    """It takes the next pod only when all others have theirs, and nothing has changed there since it took the last one."""
+    even = SpreadConstraint(hard=True, max_skew=1, topology_key=HOSTNAME, selector=TERM.selector)
+    pod = an_app("p", spread=(even,))
+    nodes = [replace(a_node(name, labels={HOSTNAME: name}), scalars=(("pods", 10),)) for name in "abcdefgh"]
+    picture = Picture.build(nodes, [pod])
+    kind = KindId(int(picture.number([pod])[0]))
+    ranking = Ranking(picture, kind, own)
+    for _ in nodes:
+        (row,) = ranking.best(1).tolist()
+        picture.place(kind, row)
+    assert sorted(ranking.best(8).tolist()) == list(range(8)), "each is as good as the others, and no longer as when empty"

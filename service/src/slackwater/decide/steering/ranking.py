@@ -111,9 +111,8 @@ class Ranking:
         rows = np.flatnonzero(self._feasible)
         if changed is None:
             self._of_room = np.zeros(picture.n_rows, np.int64)
-            self._score_room(rows)
-        else:
-            self._score_room(changed[self._feasible[changed]])
+        # Those that are not feasible, too: pods elsewhere may make them so, and then nothing has changed there.
+        self._score_room(np.arange(picture.n_rows) if changed is None else changed)
         if changed is None or not np.array_equal(before, self._feasible):
             self._of_nodes = self._scored(_OF_NODES, rows)
         total = self._of_room + self._of_nodes
