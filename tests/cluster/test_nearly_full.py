@@ -84,7 +84,7 @@ async def never_over_total(service: SlackwaterProcess) -> AsyncIterator[None]:
         group.start_soon(guard.run)
         yield
         group.cancel_scope.cancel()
-    assert guard.looks >= 5
+    assert guard.looks >= 20
 
 
 async def until_nothing_fits(ground: Ground, system: Asked) -> None:

@@ -21,6 +21,7 @@ from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.sandbox.cluster import Sandbox
 from slackwater.edge.sandbox.server import ApiServer
 from slackwater.run.clock import unix_time
+from tests.support.waiting import until
 
 LISTENERS = ("extender", "agents", "ops")
 _SECONDS = 30.0
@@ -53,11 +54,7 @@ class Whole:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """TimeoutError if it does not come true."""
-        with anyio.fail_after(_SECONDS):
-            while True:
-                if condition():
-                    return
-                await anyio.sleep(0.01)
+        await until(condition, seconds=_SECONDS)
 
 
 @asynccontextmanager

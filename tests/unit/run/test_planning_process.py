@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from slackwater.run.loops.planning import GrowthRules, Inquiry
 from slackwater.run.planner.process import COMMAND, PlanFailedError, PlannerLostError, ProcessPlanning
 from slackwater.world.fleet.census import Census
 from tests.support.builders import a_node, a_pod
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -74,12 +75,6 @@ async def planning_of(command: Iterable[str] = COMMAND, timeout_seconds: float =
         group.cancel_scope.cancel()
 
 
-async def until(true: Callable[[], bool]) -> None:
-    with anyio.fail_after(LONG):
-        while not true():  # noqa: ASYNC110  # nobody tells of it
-            await anyio.sleep(0.01)
-
-
 def is_alive(pid: int) -> bool:
     """A process that has ended and that nobody has waited for is none."""
     try:
@@ -118,7 +113,7 @@ async def test_a_process_that_is_killed_is_missed_at_once_and_the_next_one_knows
         first = planning.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        await until(lambda: planning.pid not in (first, None))
+        await until(lambda: planning.pid not in (first, None), seconds=LONG)
         nodes, placed, notes = await asked(planning, replace(inquiry(()), changes=Changes(generation=Generation(2))))
         assert (nodes, placed, planning.sight().restarts) == (4, 1, 1)
         assert len(notes) == 1
@@ -140,7 +135,7 @@ async def test_a_plan_during_which_the_process_is_killed_is_made_by_the_next_one
         group.start_soon(ask)
         await anyio.sleep(0.05)
         os.kill(first, signal.SIGKILL)
-        await until(lambda: bool(found))
+        await until(lambda: bool(found), seconds=LONG)
     assert found[0][:2] == (6, 1)
 
 
@@ -148,17 +143,17 @@ async def test_a_process_that_always_ends_fails_the_plan_and_is_started_again_af
     async with planning_of(MORTAL) as planning:
         with pytest.raises(PlannerLostError, match="ended 2 times"):
             await asked(planning, inquiry(pending(5)))
-        await until(lambda: planning.sight().restarts >= 2)
+        await until(lambda: planning.sight().restarts >= 2, seconds=LONG)
 
 
 async def test_a_plan_has_a_deadline_and_a_process_that_misses_it_is_ended() -> None:
     async with planning_of(MUTE, timeout_seconds=0.3) as planning:
-        await until(lambda: planning.pid is not None)
+        await until(lambda: planning.pid is not None, seconds=LONG)
         mute = planning.pid
         assert mute is not None
         with pytest.raises(TimeoutError):
             await asked(planning, inquiry(pending(5)))
-        await until(lambda: not is_alive(mute))
+        await until(lambda: not is_alive(mute), seconds=LONG)
 
 
 async def test_a_plan_that_fails_says_where_and_the_next_inquiry_may_begin_anew() -> None:
@@ -175,7 +170,7 @@ async def test_the_process_ends_with_the_service() -> None:
         await asked(planning, inquiry(pending(1)))
         pid = planning.pid
         assert pid is not None
-    await until(lambda: not is_alive(pid))
+    await until(lambda: not is_alive(pid), seconds=LONG)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
@@ -192,7 +187,7 @@ async def test_the_process_ends_when_whoever_started_it_is_killed(how: signal.Si
         child = int(await parent.stdout.receive())
         assert is_alive(child)
         parent.send_signal(how)
-    await until(lambda: not is_alive(child))
+    await until(lambda: not is_alive(child), seconds=LONG)
 
 
 async def test_an_interrupt_from_the_terminal_is_the_services_business() -> None:

@@ -21,6 +21,7 @@ from slackwater.edge.web.direct import Answer, Request, Terms
 from slackwater.edge.web.serving import listen, serve_app, serve_direct
 from slackwater.run.clock import Times
 from tests.support.pki import Pki
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -83,11 +84,7 @@ class Running:
         return httpx.AsyncClient(verify=client, base_url=f"https://127.0.0.1:{self._port}", trust_env=False, timeout=20)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        with anyio.fail_after(20):
-            while True:
-                if condition():
-                    return
-                await anyio.sleep(0.01)
+        await until(condition)
 
 
 @asynccontextmanager

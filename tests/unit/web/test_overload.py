@@ -28,6 +28,7 @@ from slackwater.model.objects import Pod
 from tests.support.bodies import bind_args, filter_args
 from tests.support.builders import a_node, a_pod
 from tests.support.service import Service, a_service
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -156,17 +157,13 @@ async def test_bodies_that_never_end_take_no_more_than_their_share_of_memory() -
             for _ in range(4):
                 stream = await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port))
                 await stream.send(posted("/x", b"a" * 950, declared=1000))
-            with anyio.fail_after(10):
-                while bodies.held < 3800:  # noqa: ASYNC110 - no event tells of it
-                    await anyio.sleep(0.001)
+            await until(lambda: bodies.held >= 3800, seconds=10)
             async with await anyio.connect_tcp("127.0.0.1", port) as late:
                 await late.send(posted("/x", b"a" * 950))
                 status, text = await answer_on(late)
                 assert (status, text) == (503, b"body: 4000 bytes of questions are being answered, and no more are taken")
         async with await anyio.connect_tcp("127.0.0.1", port) as after:
-            with anyio.fail_after(10):
-                while bodies.held:  # noqa: ASYNC110 - no event tells of it
-                    await anyio.sleep(0.001)
+            await until(lambda: not bodies.held, seconds=10)
             for _ in range(3):
                 await after.send(posted("/x", b"a" * 950))
                 assert await answer_on(after) == (200, b"ok")

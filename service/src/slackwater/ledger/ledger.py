@@ -125,6 +125,7 @@ class Ledger:
 
     def hold(self, rows: "np.typing.NDArray[np.intp]", amounts: Amounts) -> None:
         """Keeps room on each of the rows for one pod (rows: distinct)."""
+        # Line by line: numpy adds on chosen rows of one line in half the time that it takes for rows of a table.
         for resource in (CPU, MEMORY):
             if amounts[resource]:
                 held = self.columns.held[resource]

@@ -63,7 +63,7 @@ class Desk:
     ) -> PermitAnswer | Awaitable[PermitAnswer | PermitRefusal] | PermitRefusal:
         answer = self._world.permit_answer(decided)
         if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
-            return self._answer_when_written(ask, decided, self._record(decided.uid))
+            return self._answer_when_written(ask, decided, self._ceiling(decided.uid))
         return answer
 
     async def _answer_with_room(
@@ -104,7 +104,7 @@ class Desk:
 
     # Both events are taken where the question is decided: what happens before somebody waits for them is not missed.
 
-    def _record(self, uid: PodUid) -> anyio.Event:
+    def _ceiling(self, uid: PodUid) -> anyio.Event:
         """Set when the pod's urgent write has ended, or has taken too long."""
         event = self._for_ceiling.get(uid)
         if event is None:

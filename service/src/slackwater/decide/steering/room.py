@@ -92,17 +92,18 @@ class RoomScores:
         if picture is not self._picture:
             self._picture, self._kept = picture, {}
         facts, pods, size = picture.facts.journal.position, picture.journal.position, _size(picture.of(kind))
-        kept = self._kept.get(size)
+        kept = self._kept.pop(size, None)
         # What a node has may be what the largest one has, and so concern all rows.
         changed = None if kept is None or kept.facts != facts else picture.journal.since(kept.pods, at_most=picture.n_rows)
         if kept is None or changed is None:
             if len(self._kept) >= _MOST_SIZES:
                 del self._kept[next(iter(self._kept))]
             n_rows = picture.n_rows
-            kept = self._kept[size] = _Kept(np.zeros(n_rows, np.int64), np.ones(n_rows, np.bool_), facts, pods)
+            kept = _Kept(np.zeros(n_rows, np.int64), np.ones(n_rows, np.bool_), facts, pods)
         elif len(changed):
             kept.stale[changed] = True
             kept.pods = pods
+        self._kept[size] = kept  # the last one: that of a size which nobody asks about goes first
         return kept
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.edge.web import wire
 from slackwater.edge.web.namelist import NameList
-from slackwater.model.columns import Codes, Int64, Mask, Rows
+from slackwater.model.columns import Codes, Int64, Mask, Rows, let_pass
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.world.nodes import NodeTable
 
@@ -53,7 +53,7 @@ class Asked:
             entries = of_code.replace(_BETWEEN, b'"%b,"' % text) + text
             (failed if _RESOLVABLE[code] else unresolvable).append(entries)
         return b'{%b,"FailedNodes":{%b},"FailedAndUnresolvableNodes":{%b},"Error":""}' % (
-            b'"Nodes":null,"NodeNames":[%b]' % passing if self._items is None else _whole(self._items, codes == Reason.OK),
+            b'"Nodes":null,"NodeNames":[%b]' % passing if self._items is None else _whole(self._items, let_pass(codes)),
             b",".join(failed),
             b",".join(unresolvable),
         )

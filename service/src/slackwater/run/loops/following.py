@@ -44,7 +44,7 @@ class Following:
         self.score_anew_at = Instant(0.0)
         self._world = world
         self._eligible = eligible
-        self.rooms = RoomScores(own)
+        self._rooms = RoomScores(own)
         self._collector = NominatedToo(world)
         #: Collected, and not taken in yet.
         self._nodes: list[NodeChange] = []
@@ -62,7 +62,7 @@ class Following:
     def forget_scores(self) -> None:
         """What scores read that no journal tells of may have changed."""
         self.chooser.forget()
-        self.rooms.forget()
+        self._rooms.forget()
 
     async def catch_up(self) -> None:
         """The picture is as the world, but for what happened meanwhile."""
@@ -91,7 +91,7 @@ class Following:
         there = self._rows_there()[rows]
         if there.min() == _NOT_KEPT:
             return None
-        return best_of(picture, picture.kind_id(pod.kind, pod.labels), there, self.rooms)
+        return best_of(picture, picture.kind_id(pod.kind, pod.labels), there, self._rooms)
 
     def _caught_up(self) -> bool:
         if self._behind or self._pods or self._nodes or len(self._collector) > _SLICE:
