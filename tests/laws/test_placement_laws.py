@@ -10,7 +10,7 @@ from slackwater.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.simulate.predicates.ledger_fit import judge_ledger
+from slackwater.simulate.predicates.ledger_fit import fits_on, judge_ledger
 from slackwater_protocol.units import Bytes, MilliCpu
 
 small = st.integers(0, 6)
@@ -50,7 +50,8 @@ def test_the_vector_verdict_equals_the_row_by_row_rule(nodes: list[tuple[Amounts
     ledger = a_ledger(nodes)
     codes = judge_ledger(wanted, ledger.columns, np.arange(len(nodes)))
     assert codes.tolist() == [judge_row(wanted, *node) for node in nodes]
-    assert [code == Reason.OK for code in codes] == [ledger.fits(Row(row), wanted) for row in range(len(nodes))]
+    assert [code == Reason.OK for code in codes] == [fits_on(wanted, ledger.columns, row) for row in range(len(nodes))]
+    assert codes.tolist() == [int(judge_ledger(wanted, ledger.columns, np.array([row]))[0]) for row in range(len(nodes))]
 
 
 @given(nodes=rows_of_nodes, wanted=sizes, more=sizes)

@@ -10,11 +10,13 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from slackwater.ledger.ledger import NodePolicy
+from slackwater.model.columns import let_pass
 from slackwater.model.effects import Bind
-from slackwater.model.events import BindEnded, BindOutcome, NodeChosen, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Ticked
-from slackwater.model.ids import Instant, NodeName
+from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Ticked
+from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
+from slackwater.world.holds import former
 from slackwater.world.invariants import violations
 from slackwater.world.policy import Policy, SteeringPolicy
 from slackwater.world.world import World
@@ -75,22 +77,34 @@ class WorldMachine(RuleBasedStateMachine):
     @rule(data=st.data(), rows=st.lists(nodes, min_size=1, unique=True))
     def ask_filter(self, data: st.DataObject, rows: list[str]) -> None:
         pod = self.pod(data)
-        codes = self.world.filter(pod, self.world.nodes.rows_of([*rows, "stranger"]), self.at)
+        asked = self.world.nodes.rows_of([*rows, "stranger"])
+        first = self.world.holds.get(pod.uid) is None and self.world.holds.get(former(pod.uid)) is None
+        passing = self.world.passing(pod, asked, self.at)
+        codes = self.world.filter(pod, asked, self.at)
         assert codes[-1] != Reason.OK
+        if first:
+            assert (let_pass(codes) == passing).all()
         if pod.node is not None and pod.node not in rows:
             assert codes.all()
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), node=nodes)
     def choose(self, data: st.DataObject, node: str) -> None:
-        """Of the nodes that filter let the pod pass on, if that is one of them: then its room is there and nowhere else."""
+        """Only where filter would let the pod pass: then its room is there and nowhere else. If not, nothing has changed."""
         pod = self.pod(data)
-        before = self.world.steering.counts.chosen
-        self.world.apply(NodeChosen(pod.uid, NodeName(node)), self.at)
-        if self.world.steering.counts.chosen > before:
+        rows = self.world.nodes.rows_of([node])
+        passes = bool(self.world.passing(pod, rows, self.at)[0])
+        counted, columns, holds = self.world.steering.counts.chosen, self.world.ledger.columns.copy(), dict(self.world.holds)
+        chosen = self.world.choose(pod, Row(int(rows[0])), self.at)
+        assert self.world.steering.counts.chosen == counted + chosen
+        if chosen:
+            assert passes
             hold = self.world.holds.get(pod.uid)
             assert hold is not None
-            assert hold.rows.tolist() == hold.counted.tolist() == [self.world.nodes.row_of[NodeName(node)]]
+            assert hold.rows.tolist() == hold.counted.tolist() == rows.tolist()
+        else:
+            assert self.world.ledger.columns.same_as(columns)
+            assert dict(self.world.holds) == holds
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), proposed=st.lists(nodes, unique=True))

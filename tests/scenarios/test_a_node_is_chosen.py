@@ -11,8 +11,8 @@ import pytest
 
 from slackwater.decide.placement.scores import ScoreCurve
 from slackwater.model.effects import Effect, OpenGate, Steer
-from slackwater.model.events import Event, NodeChosen, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, Ticked
-from slackwater.model.ids import Instant, NodeName
+from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, Ticked
+from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.particulars import ClaimMount, Particulars, PodTerm
 from slackwater.model.reasons import Reason
@@ -20,6 +20,7 @@ from slackwater.model.selectors import Requirement
 from slackwater.run.loops.choosing import Choosing
 from slackwater.run.loops.steering import SteeringLoop
 from slackwater.world.invariants import violations
+from slackwater.world.nodes import NO_ROW
 from slackwater.world.policy import Policy, SteeringPolicy
 from slackwater.world.world import World
 from slackwater_protocol.names import GATE
@@ -59,10 +60,13 @@ class Cluster:
         """The nodes that kube-scheduler is told, all of them asked about unless some are named."""
         asked = nodes or NODES
         rows = np.array([self.world.nodes.row_of[NodeName(name)] for name in asked], np.intp)
-        codes = self.world.filter(pod, rows, self.clock())
-        at = self.choosing.of(pod, rows, codes)
+        at = self.choosing.of(pod, rows)
         assert violations(self.world) == []
-        return [asked[at]] if at is not None else [name for name, code in zip(asked, codes, strict=True) if code == Reason.OK]
+        if at is not None:
+            return [asked[at]]
+        codes = self.world.filter(pod, rows, self.clock())
+        assert violations(self.world) == []
+        return [name for name, code in zip(asked, codes, strict=True) if code == Reason.OK]
 
     def bind(self, pod: Pod, node: str) -> Reason:
         return self.world.bind(pod.uid, pod.key, NodeName(node), self.clock()).reason
@@ -72,7 +76,7 @@ class Cluster:
 
     def held(self) -> dict[str, int]:
         """CPU that is held, of the nodes where some is."""
-        held = {name: int(self.world.ledger.columns.held[0, self.world.nodes.row_of[NodeName(name)]]) for name in NODES}
+        held = {name: int(self.world.ledger.columns.held[0, row]) for name, row in self.world.nodes.row_of.items()}
         return {name: cpu for name, cpu in held.items() if cpu}
 
     @property
@@ -223,7 +227,7 @@ def test_where_choosing_fails_kube_scheduler_chooses_until_the_picture_is_built_
     async def story(cluster: Cluster) -> None:
         pods = [cluster.comes(a_pod(name, cpu="1")) for name in "abc"]
         with monkeypatch.context() as broken:
-            broken.setattr("slackwater.run.loops.following.best_of", lambda *_: 1 // 0)
+            broken.setattr("slackwater.decide.steering.sample.Samples.best_of", lambda *_: 1 // 0)
             assert cluster.ask(pods[0]) == list(NODES)
         assert cluster.ask(pods[1]) == list(NODES)
         await anyio.sleep(0.5)
@@ -232,15 +236,28 @@ def test_where_choosing_fails_kube_scheduler_chooses_until_the_picture_is_built_
     played(story)
 
 
-def test_a_choice_that_does_not_fit_the_hold_changes_nothing() -> None:
+def test_what_filter_would_refuse_cannot_be_chosen_and_changes_nothing() -> None:
     async def story(cluster: Cluster) -> None:
-        pod = cluster.comes(a_pod("p", cpu="1"))
-        cluster.apply(NodeChosen(pod.uid, NodeName("n-0")))
-        rows = np.array([0, 1], np.intp)
-        cluster.world.filter(pod, rows, cluster.clock())
-        for node in ("n-3", "nowhere"):
-            cluster.apply(NodeChosen(pod.uid, NodeName(node)))
+        cluster.bound(cluster.comes(a_pod("there", cpu="3500m")), "n-0")
+        pod, asked = cluster.comes(a_pod("p", cpu="1")), cluster.comes(a_pod("asked", cpu="1"))
+        cluster.world.filter(asked, np.array([1, 2], np.intp), cluster.clock())
+        for which, row in ((pod, Row(0)), (pod, NO_ROW), (asked, Row(1))):
+            assert not cluster.world.choose(which, row, cluster.clock())
         assert (cluster.counts, cluster.held()) == ((0, 0), {})
+        assert cluster.ask(pod, "n-1", "n-2") == ["n-1"]
+
+    played(story)
+
+
+def test_where_the_best_by_their_requests_is_full_for_us_the_best_of_the_others_is_told() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.apply(NodeGone(NodeName("n-3")))
+        cluster.bound(cluster.comes(a_pod("there", cpu="1")), "n-1")
+        cluster.bound(cluster.comes(a_pod("there, too", cpu="500m")), "n-2")
+        waits = cluster.comes(a_pod("waits", cpu="4"))
+        cluster.world.filter(waits, np.array([0], np.intp), cluster.clock())
+        assert cluster.held() == {"n-0": 4000}, "no request of it shows in any picture of nodes yet"
+        assert cluster.ask(cluster.comes(a_pod("p", cpu="1")), "n-0", "n-1", "n-2") == ["n-2"]
 
     played(story)
 

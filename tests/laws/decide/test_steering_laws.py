@@ -13,10 +13,10 @@ from slackwater.app.offline.placement import pending_pods, picture_of
 from slackwater.decide.steering.choose import Chooser
 from slackwater.decide.steering.ranking import Ranking
 from slackwater.decide.steering.room import RoomScores, score_room
-from slackwater.decide.steering.sample import best_of
+from slackwater.decide.steering.sample import Samples
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
-from slackwater.model.objects import Pod
+from slackwater.model.objects import Pod, Taint
 from slackwater.model.particulars import Particulars, PodTerm, SpreadConstraint
 from slackwater.model.selectors import Requirement
 from slackwater.simulate.feasible import feasible
@@ -100,15 +100,24 @@ def test_rankings_of_the_oracles_clusters_equal_scoring_anew(index: int, draw: s
 def test_of_a_sample_that_one_is_chosen_which_kube_schedulers_scores_and_ours_put_first(
     index: int, draw: st.DataObject
 ) -> None:
-    """Scores compare the nodes of the sample with one another, not with those outside of it."""
+    """Scores compare the nodes of the sample with one another, not with those outside of it. What is kept from one question to
+    the next is as good as new, whatever becomes of pods and nodes in between."""
     cluster = read_cluster(generate(5, index))
-    picture = picture_of(cluster)
-    for kind in sorted(set(picture.number(pending_pods(cluster)).tolist())):
-        rows = feasible(picture, KindId(kind)).rows
+    picture, samples = picture_of(cluster), Samples(own)
+    kinds = [KindId(kind) for kind in sorted(set(picture.number(pending_pods(cluster)).tolist()))]
+    for kind in [*kinds, *kinds]:
+        rows = feasible(picture, kind).rows
         if len(rows):
             sample = np.array(sorted(draw.draw(st.sets(st.sampled_from(rows.tolist()), min_size=1))), np.intp)
-            want = weighted_scores(picture, KindId(kind), sample) + own(picture, picture.of(KindId(kind)), sample)
-            assert want[best_of(picture, KindId(kind), sample, RoomScores(own))] == want.max()
+            want = weighted_scores(picture, kind, sample) + own(picture, picture.of(kind), sample)
+            best = samples.best_of(picture, kind, sample)
+            assert want[best] == want.max()
+            picture.place(kind, int(sample[best]))
+        row = Row(draw.draw(st.integers(0, picture.n_rows - 1)))
+        node = picture.facts.nodes[row]
+        images = draw.draw(st.sampled_from([(), *(found.images for found in picture.facts.nodes)]))
+        taints = draw.draw(st.sampled_from([(), (Taint("at", "times", "PreferNoSchedule"),), node.taints]))
+        picture.put_node(row, replace(node, images=images, taints=taints))
 
 
 @LAW

@@ -4,13 +4,14 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
+import numpy as np
 import pytest
 
 from slackwater.ledger.ledger import NodePolicy
-from slackwater.model.columns import Codes, Rows
+from slackwater.model.columns import Rows
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, PodGone
-from slackwater.model.ids import NodeName
+from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.run.dispatcher import DispatcherConfig
@@ -54,10 +55,11 @@ async def test_t1_any_case_is_accepted_and_go_case_is_emitted(case: Callable[[st
 class TheSecond:
     """Of those that pass, as the world has it: the position in the question."""
 
-    def __init__(self, _world: World) -> None: ...
+    def __init__(self, world: World) -> None:
+        self.world = world
 
-    def of(self, _pod: Pod, _rows: Rows, codes: Codes) -> int | None:
-        passing = [at for at, code in enumerate(codes) if code == Reason.OK]
+    def of(self, pod: Pod, rows: Rows) -> int | None:
+        passing = np.flatnonzero(self.world.passing(pod, rows, Instant(0.0))).tolist()
         return passing[1] if len(passing) > 1 else None
 
 

@@ -95,14 +95,6 @@ class PodsSteered:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeChosen:
-    """Filter lets the pod pass on several nodes, and kube-scheduler is told this one alone."""
-
-    uid: PodUid
-    node: NodeName
-
-
-@dataclass(frozen=True, slots=True)
 class SteerEnded:
     """The API calls of a `Steer` effect ended; `written`: the pod says so now. Otherwise it may, where no answer came."""
 
@@ -325,7 +317,7 @@ class NodeRemoved:
 
 AuditEvent = PodAudited | NodeDoubted | NodeAudited
 DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved
-SteeringEvent = PodsSteered | NodeChosen | SteerEnded
+SteeringEvent = PodsSteered | SteerEnded
 PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping
 VerticalEvent = (
     MachineSeen

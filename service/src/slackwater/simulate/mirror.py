@@ -152,8 +152,10 @@ class Mirror:
                 self._close(name)
             else:
                 self._open(name, node)
-        moves = [move for uid in pods if (move := self._leave(uid)) is not None]
-        for pod, kind in zip(there, numbers, strict=True):
+        moved = [(pod, kind) for pod, kind in zip(there, numbers, strict=True) if not self._stays(pod, kind)]
+        leaving = [*(uid for uid, pod in pods.items() if pod is None), *(pod.uid for pod, _ in moved)]
+        moves = [move for uid in leaving if (move := self._leave(uid)) is not None]
+        for pod, kind in moved:
             if self._enter(pod, kind) and pod.node in self._nodes:
                 moves.append((kind, self.row_of(pod.node), 1))
         self._move(moves)
@@ -200,6 +202,18 @@ class Mirror:
             del self._guests[node]
         return (tenant.kind, self.row_of(node), -1) if node in self._nodes else None
 
+    def _stays(self, pod: Pod, kind: KindId) -> bool:
+        """Whether the pod is where it was, of the same kind and as important: it has been bound since, or the like."""
+        node = pod.node
+        if node is None or self._place.get(pod.uid) != node:
+            return False
+        guests = self._guests[node]
+        before = guests[pod.uid]
+        if before.kind != kind or before.pod.priority != pod.priority:
+            return False
+        guests[pod.uid] = Tenant(pod, kind)
+        return True
+
     def _enter(self, pod: Pod, kind: KindId) -> bool:
         """Whether the pod has a node."""
         if pod.node is None:
@@ -223,9 +237,12 @@ class Mirror:
             self.picture.place_many(KindId(int(kinds[start])), rows[start:end], counts[start:end])
 
     def _move_each(self, moves: Sequence[tuple[KindId, int, int]]) -> None:
-        left = Counter[tuple[KindId, int]]()
+        if len(moves) == 1:
+            self.picture.place(*moves[0])
+            return
+        left: dict[tuple[KindId, int], int] = {}
         for kind, row, count in moves:
-            left[kind, row] += count
+            left[kind, row] = left.get((kind, row), 0) + count
         for (kind, row), count in left.items():
             if count:
                 self.picture.place(kind, row, count)

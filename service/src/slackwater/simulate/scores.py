@@ -10,12 +10,12 @@ from slackwater.model.columns import Int64, Rows
 from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.preferences.balanced_allocation import score_balanced_allocation
-from slackwater.simulate.preferences.image_locality import score_image_locality
-from slackwater.simulate.preferences.inter_pod_affinity import score_inter_pod_affinity
-from slackwater.simulate.preferences.node_affinity import score_node_affinity
+from slackwater.simulate.preferences.image_locality import score_image_locality, tells_images_apart
+from slackwater.simulate.preferences.inter_pod_affinity import score_inter_pod_affinity, tells_company_apart
+from slackwater.simulate.preferences.node_affinity import score_node_affinity, tells_nodes_apart
 from slackwater.simulate.preferences.node_resources_fit import score_node_resources_fit
-from slackwater.simulate.preferences.pod_topology_spread import score_pod_topology_spread
-from slackwater.simulate.preferences.taint_toleration import score_taint_toleration
+from slackwater.simulate.preferences.pod_topology_spread import score_pod_topology_spread, tells_domains_apart
+from slackwater.simulate.preferences.taint_toleration import score_taint_toleration, tells_taints_apart
 
 _Score = Callable[[Picture, Numbered, Rows], Int64]
 
@@ -28,6 +28,15 @@ PREFERENCES: Final[Mapping[str, tuple[_Score, int]]] = {
     "InterPodAffinity": (score_inter_pod_affinity, 2),
     "NodeResourcesBalancedAllocation": (score_balanced_allocation, 1),
     "ImageLocality": (score_image_locality, 1),
+}
+#: Of those that compare rows with one another: may they say different things of different rows? Where not, that holds as long
+#: as nodes and kinds stay as they are, wherever pods stand.
+TELLS_APART: Final[Mapping[str, Callable[[Picture, Numbered], bool]]] = {
+    "TaintToleration": tells_taints_apart,
+    "NodeAffinity": tells_nodes_apart,
+    "PodTopologySpread": tells_domains_apart,
+    "InterPodAffinity": tells_company_apart,
+    "ImageLocality": tells_images_apart,
 }
 
 

@@ -70,9 +70,11 @@ class ChangeCollector:
 
     def rest(self, before: tuple[list[NodeChange], list[PodChange]] = ([], []), around: Surroundings | None = None) -> Changes:
         """All that is left, after what `some` gave `before`: together one consistent state of the world."""
-        nodes, pods = self.some(len(self) + 1)
-        pods += self._told(self._pods)
+        pods = self._told({*self._old_pods, *self._pods})
+        self._old_pods.clear()
         self._pods.clear()
+        nodes = [NodeChange(name, self._node(name)) for name in sorted(self._nodes)]
+        self._nodes.clear()
         around = around or Surroundings()
         budgets = None
         if self._budgets_version != self._world.budgets.version:
@@ -120,9 +122,9 @@ class NominatedToo(ChangeCollector):
         if pod is None or pod.ended:
             return None
         claim = world.claims.get(uid)
-        told = world.steering.node_of(uid) or world.room_kept_on(uid) or pod.nominated_node
+        told = world.steering.node_of(uid) or world.room.node_of(uid) or pod.nominated_node
         if claim is None and pod.node is None and told is not None:
-            pod = replace(pod, node=told)
+            pod = pod.on(told)
         return as_counted(pod, claim)
 
 
@@ -131,7 +133,7 @@ def as_counted(pod: Pod, claim: Claim | None) -> Pod:
     if claim is None:
         return pod if pod.vertical is None else _taking(pod, pod.need)
     if claim.node != pod.node:
-        pod = replace(pod, node=claim.node)
+        pod = pod.on(claim.node)
     return _taking(pod, claim.account.reserved)
 
 

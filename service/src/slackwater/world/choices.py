@@ -1,6 +1,6 @@
 """Nodes that were chosen when filter was asked: of all that pass, kube-scheduler was told one.
 
-    asked about many -> chosen -> bound there: met
+    asked about many -> chosen, held -> bound there: met
                                -> asked about once more, or its hold ends: the next answers name all nodes that pass
 
 A choice is made once for each pod. Whatever has kube-scheduler not bind it there (a plug-in of somebody's own, another
@@ -19,7 +19,6 @@ class Choices:
     """See the module. `note` is told of each pod whose node has changed."""
 
     def __init__(self, books: Books, counts: SteeringCounts, note: Callable[[PodUid], None]) -> None:
-        self._nodes = books.nodes
         self._holds = books.holds
         self._counts = counts
         self._note = note
@@ -31,15 +30,11 @@ class Choices:
         return self._chosen.get(uid)
 
     def may_choose(self, uid: PodUid) -> bool:
-        """Was nothing chosen for the pod yet? (Where an earlier bind of it may still come, its room is not moved.)"""
-        return uid not in self._chosen and self._holds.get(uid) is not None and self._holds.get(former(uid)) is None
+        """Was nothing chosen for the pod yet, and is no room held for it? Otherwise kube-scheduler was told of nodes before."""
+        return uid not in self._chosen and self._holds.get(uid) is None and self._holds.get(former(uid)) is None
 
     def made(self, uid: PodUid, node: NodeName) -> None:
-        """The hold that filter has just taken is narrowed to this node; nothing where it does not cover it."""
-        row = self._nodes.row_of.get(node)
-        if row is None or not self.may_choose(uid) or not self._holds.covers(uid, row):
-            return
-        self._holds.narrow(uid, row)
+        """The pod is held there."""
         self._chosen[uid] = node
         self._counts.chosen += 1
         self._note(uid)

@@ -73,24 +73,6 @@ class Holds:
             self._ledger.hold(hold.counted, hold.amounts)
         self._holds[uid] = hold
 
-    def narrow(self, uid: PodUid, row: Row) -> None:
-        """The pod may go to this row alone, which is one of its hold's: room counts there, and nowhere else."""
-        hold = self._holds.pop(uid, None)
-        if hold is None:
-            return
-        if len(hold.counted):  # filter has just taken it: nobody was refused for it, so no room appears to anybody
-            self._ledger.unhold(hold.counted, hold.amounts)
-        rows: Rows = np.array([row], np.intp)
-        narrow = Hold(
-            key=hold.key,
-            rows=rows,
-            counted=rows,
-            amounts=hold.amounts,
-            deadline=hold.deadline,
-            bind_may_come=hold.bind_may_come,
-        )
-        self.enter(uid, narrow)
-
     def get(self, uid: PodUid) -> Hold | None:
         return self._holds.get(uid)
 

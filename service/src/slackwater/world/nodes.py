@@ -1,8 +1,7 @@
 """Which row is which node. Rows of nodes that went are given again to later ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +42,8 @@ class NodeTable:
         self.rules_version = 0
         #: Moves whenever a name gets a row, or loses it.
         self.names_version = 0
+        self._compact: dict[str, int] = {}
+        self._compact_version = 0
         self._index = NameIndex({})
         self._index_version = 0
         #: Rows where our accounting refuses what kube-scheduler's own would accept: Total is below allocatable, or pods
@@ -105,8 +106,9 @@ class NodeTable:
 
     def room_appeared(self, rows: "Row | Rows") -> None:
         """What was refused there for lack of room may be asked again. `rows` are distinct."""
-        self.room_version[rows] += 1
-        self.freed.update((rows,) if isinstance(rows, int) else rows.tolist())
+        which = (rows,) if isinstance(rows, int) else rows.tolist()
+        self.room_version[which[0] if len(which) == 1 else rows] += 1
+        self.freed.update(which)
 
     def count_vertical(self, row: Row, change: int) -> None:
         """So many more pods count there by other amounts than kube-scheduler's."""
@@ -141,7 +143,9 @@ class NodeTable:
 
     def rows_of(self, names: Sequence[str]) -> Rows:
         """The row of each name, `NO_ROW` for unknown ones; shape (len(names),)."""
-        return np.fromiter(map(cast("dict[str, Row]", self.row_of).get, names, repeat(NO_ROW)), np.intp, len(names))
+        if self._compact_version != self.names_version:
+            self._compact, self._compact_version = _compact(self.row_of), self.names_version
+        return np.fromiter(map(self._compact.get, names, repeat(-1)), np.intp, len(names))
 
     def rows_within(self, names: Spans) -> Rows:
         """The same for names within a text, as bytes."""
@@ -165,3 +169,9 @@ class NodeTable:
 
 def _rules(node: Node) -> tuple[object, ...]:
     return node.unschedulable, node.taints, node.labels
+
+
+def _compact(row_of: Mapping[NodeName, Row]) -> dict[str, int]:
+    """The same, side by side in memory: what is looked up by the hundred is fetched in half the time."""
+    rows = np.fromiter(row_of.values(), np.intp, len(row_of)).tolist()
+    return dict(zip("\n".join(row_of).split("\n"), rows, strict=True)) if rows else {}

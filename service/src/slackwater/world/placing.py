@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.decide.placement.scores import extender_scores, randomized
-from slackwater.model.columns import Codes, Int64, NodeColumns, Rows, let_pass, vertical
+from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows, let_pass, vertical
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
@@ -88,6 +88,28 @@ class Placing:
             self._holds.remember(pod.uid, earlier)
         return codes
 
+    def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
+        """As `filter` about this row alone, where that lets the pod pass: one that has no preemption, and no room held for it.
+        Where it does not, nothing has changed."""
+        rows: Rows = np.array([row], np.intp)
+        if self._claims.get(pod.uid) is not None or self._migrating.landing_of(pod, now) is not None:
+            return False
+        if not self.passing(pod, rows, policy, now)[0]:
+            return False
+        self._tally.attempts += 1
+        self._tally.verdicts[Reason.OK] += 1
+        self._pods.overhear(pod, now)
+        if not policy.binds and pod.vertical is not None:
+            self._holds.count_everywhere()
+        self._preemptions.came_back(pod.uid)
+        self._passed(pod, rows, policy, now)
+        return True
+
+    def passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
+        """Where filter lets a pod pass that no migration brings; shape (len(rows),). Nothing changes."""
+        with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
+            return let_pass(self._judge(pod, rows, policy, now, wanting=False))
+
     def _answered(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         if self._preemptions.gated(pod.uid):
             self._tally.failures += 1
@@ -105,12 +127,15 @@ class Placing:
             gated = self._refused(pod, rows, codes, policy, now)
             return np.full(len(rows), Reason.GATED, np.uint8) if gated else codes
         self._preemptions.judged(pod.uid, lambda name: self._nodes.row_of.get(name) in feasible)
+        self._passed(pod, feasible, policy, now)
+        return codes
+
+    def _passed(self, pod: Pod, feasible: Rows, policy: Policy, now: Instant) -> None:
         self._preemptors.forget(pod.uid)
         self._refusals.forget(pod.uid)
         self._starvation.passed(pod.uid)
         if self._claims.get(pod.uid) is None:  # its reservation is there already, otherwise
             self._hold(pod, feasible, policy, now)
-        return codes
 
     def _hold(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
         seconds, everywhere = policy.hold_seconds, pod.vertical is not None
@@ -148,7 +173,8 @@ class Placing:
         wanted: Rows = np.array([row], np.intp)
         return bool(judge_ledger(pod.need, self._ledger.columns, wanted)[0] == Reason.OK and self._admitting.of(pod.kind)[row])
 
-    def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
+    def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant, *, wanting: bool = True) -> Codes:
+        """`wanting`: that room on record is wanted is noted."""
         about_pod = self.about_the_pod(pod, policy)
         if about_pod is not Reason.OK:
             return np.full(len(rows), about_pod, np.uint8)
@@ -159,16 +185,16 @@ class Placing:
             return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
         if not policy.binds:
-            self._leave_to_records(pod, rows, codes)
+            self._leave_to_records(pod, rows, codes, wanting=wanting)
         for name in self._denials.nodes_denied(pod.uid, now):
             codes[(rows == self._nodes.row_of[name]) & let_pass(codes)] = Reason.BIND_DENIED
         if len(self._quarantine):
             codes[np.isin(rows, self._quarantine.rows)] = Reason.NODE_QUARANTINED
-        if len(rows) and rows.min() < 0:
+        if (len(rows) > 1 and rows.min() < 0) or (len(rows) == 1 and rows[0] == NO_ROW):
             codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
         return codes
 
-    def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes) -> None:
+    def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes, *, wanting: bool) -> None:
         """No bind of ours waits until room that others gave back is on record as given back: so filter does."""
         columns = self._ledger.columns
         for name, excess in self._on_record():
@@ -181,7 +207,8 @@ class Placing:
                 more and want and want + more > free[r] for r, (more, want) in enumerate(zip(excess, pod.need, strict=True))
             ):
                 codes[at] = Reason.HELD_FOR_OTHERS
-                self.wanted_on.add(name)
+                if wanting:
+                    self.wanted_on.add(name)
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> Seen:
         """For whoever explains: the same as filter looks at, and nothing changes."""

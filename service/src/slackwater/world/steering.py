@@ -19,7 +19,7 @@ from slackwater.decide.steering.pace import Pace
 from slackwater.decide.steering.turns import Queue, Turn, Turns
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import Effect, Steer
-from slackwater.model.events import NodeChosen, Pick, PodsSteered, SteerEnded, SteeringEvent
+from slackwater.model.events import Pick, PodsSteered, SteerEnded, SteeringEvent
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.misses import Miss
 from slackwater.model.objects import Pod
@@ -108,6 +108,11 @@ class Steering:
             return 0
         return max(0, min(self.pace.allowed(policy.pace, now) - self._unwritten, policy.max_ahead - len(self._ahead)))
 
+    def may_choose(self, uid: PodUid, policy: SteeringPolicy) -> bool:
+        """kube-scheduler asks about a pod. May it be told one node of many? Not where one has room of its own for it."""
+        free = self._room.node_of(uid) is None and self._preemptions.number_of(uid) is None
+        return policy.enabled and policy.choose and free and self.choices.may_choose(uid)
+
     def leaves_to_choice(self, policy: SteeringPolicy, now: Instant) -> bool:
         """kube-scheduler is at work, and is told one node when it asks: that spares it as much as a nomination, and costs the
         API server nothing. So only pods that it does not see yet, behind a gate, are told before."""
@@ -167,28 +172,31 @@ class Steering:
                 effects = [effect for pick in picks if (effect := self._tell(pick, policy, now)) is not None]
                 self.counts.dropped += len(picks) - len(effects)
                 return list(effects)
-            case NodeChosen(uid, node):
-                self.choices.made(uid, node)
-                return []
             case SteerEnded(uid, node, written):
                 return self._write_ended(uid, node, policy, now, written=written)
 
     def asked(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> None:
         """Filter was asked about the rows, and answered."""
-        if not policy.steering.enabled:
-            return
-        self.choices.given_up(pod.uid)
         told = self._told.get(pod.uid)
-        if told is None:
-            self._search(pod, now)
-            return
-        if len(rows) == 1 and int(rows[0]) == self._nodes.row_of.get(told.node):
+        if told is None or len(rows) != 1 or int(rows[0]) != self._nodes.row_of.get(told.node):
+            self.sought(pod, policy, now)
+        elif policy.steering.enabled:
+            self.choices.given_up(pod.uid)
             if codes[0] != Reason.OK:
                 self._miss(pod.uid, Miss.REFUSED, policy, now)
             elif not told.asked:
                 self._ahead.pop(pod.uid, None)
                 told.asked = True
                 self._turns.taken((-pod.priority, self.turn_of(pod.uid)), now, told=True)
+
+    def sought(self, pod: Pod, policy: Policy, now: Instant) -> None:
+        """Filter was asked about others than the one node that the pod was told."""
+        if not policy.steering.enabled:
+            return
+        self.choices.given_up(pod.uid)
+        told = self._told.get(pod.uid)
+        if told is None:
+            self._search(pod, now)
             return
         knew = told.shown_at is not None and told.shown_at + _KNOWN_AFTER_SECONDS <= now
         if not knew:

@@ -8,7 +8,7 @@ Effects come out as values; nothing here waits, logs or reads a clock.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from slackwater.model.columns import Codes, Int64, Rows
+from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.effects import Effect, ReadPod, Touch
 from slackwater.model.events import (
     AuditEvent,
@@ -34,7 +34,7 @@ from slackwater.model.events import (
     TouchLost,
     Watched,
 )
-from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.reasons import Reason
@@ -48,6 +48,7 @@ from slackwater.world.conditions import Conditions
 from slackwater.world.contradictions import Contradictions
 from slackwater.world.gatekeeping import Gatekeeper
 from slackwater.world.migrating import Migrating
+from slackwater.world.nodes import NO_ROW
 from slackwater.world.nominating import Nominations
 from slackwater.world.occupants import Occupants
 from slackwater.world.permits import Decided, Permits
@@ -129,7 +130,7 @@ class World:
         self.standings = books.standings
         self.claims = books.claims
         self.holds = books.holds
-        self._room = books.room
+        self.room = books.room
         self.denials = books.denials
         self.budgets = books.budgets
         self.starvation = books.starvation
@@ -312,8 +313,7 @@ class World:
             self.steering.choices.ended(stranger, None)
         effects += self._binding.overdue(self.policy, now)
         doubted = self.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
-        effects += [ReadPod(uid, key) for uid, key in doubted]
-        effects += self._nominations.due(self.policy, now)
+        effects += [*(ReadPod(uid, key) for uid, key in doubted), *self._nominations.due(self.policy, now)]
         if self.synced:  # before, a gate that has to stay shut would be opened
             effects += self._gatekeeper.due(self.policy, now)
         effects += self.ceilings.due(now) + self.migrating.tick(now)
@@ -342,11 +342,21 @@ class World:
             self._owed += self.refusals.wake_held()
         return codes
 
-    def may_choose(self, pod: Pod) -> bool:
-        """Filter has let the pod pass. May it be told one node alone? Not where another node has room of its own for it."""
-        steering = self.policy.steering
-        free = self._room.node_of(pod.uid) is None and self.preemptions.number_of(pod.uid) is None
-        return steering.enabled and steering.choose and free and self.steering.choices.may_choose(pod.uid)
+    def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
+        """kube-scheduler asks filter about many rows, and is to be told this one alone: holds room there. False where filter
+        has to be asked instead: it would refuse the row, or the pod may not be chosen for. Nothing has changed then."""
+        node = self.nodes.by_row[row] if row != NO_ROW and self.steering.may_choose(pod.uid, self.policy.steering) else None
+        if node is None or not self._placing.take(pod, row, self.policy, now):
+            return False
+        self.generation = Generation(self.generation + 1)
+        self.steering.sought(pod, self.policy, now)
+        self.steering.choices.made(pod.uid, node.name)
+        self._conditions.judged(pod.uid, refused=False)
+        return True
+
+    def passing(self, pod: Pod, rows: Rows, now: Instant) -> Mask:
+        """Which of the rows filter would let the pod pass on; shape (len(rows),)."""
+        return self._placing.passing(pod, rows, self.policy, now)
 
     def prioritize(self, pod: Pod, rows: Rows) -> Int64:
         """How good each of the rows is for the pod: 0..10."""
@@ -372,10 +382,6 @@ class World:
     def permit_answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
         """What may be told now of a decision: no more than is written."""
         return self._permits.answer(decided)
-
-    def room_kept_on(self, uid: PodUid) -> NodeName | None:
-        """Where room is kept for a preemptor."""
-        return self._room.node_of(uid)
 
     def seen(self, pod: Pod, now: Instant) -> Seen:
         """What filter would look at for the pod now; nothing changes."""

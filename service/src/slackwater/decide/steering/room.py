@@ -26,6 +26,7 @@ OwnScore = Callable[[Picture, Numbered, Rows], Int64]
 
 #: One point of score, in the unit of totals.
 EMPTINESS: Final = 1 << 20
+#: The others compare rows with one another: see `sample`.
 OF_ROOM: Final = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
 #: Sizes whose scores are kept: 45 kB each at 5,000 nodes.
 _MOST_SIZES: Final = 128

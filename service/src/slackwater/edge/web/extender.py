@@ -20,7 +20,7 @@ from slackwater.edge.web.direct import Answer, Headers, Request, Terms
 from slackwater.edge.web.extender_metrics import ExtenderMetrics
 from slackwater.edge.web.gated import gated_answer
 from slackwater.edge.web.turnstile import Overloaded, Turnstile
-from slackwater.model.columns import Codes, Rows
+from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
@@ -68,9 +68,9 @@ class Patience(Protocol):
 
 
 class Choice(Protocol):
-    """Of the nodes that filter lets a pod pass on, the one that kube-scheduler is told; see `run.loops.choosing`."""
+    """Of the nodes that filter is asked about, the one that kube-scheduler is told; see `run.loops.choosing`."""
 
-    def of(self, pod: Pod, rows: Rows, codes: Codes) -> int | None: ...
+    def of(self, pod: Pod, rows: Rows) -> int | None: ...
 
 
 class Readiness(Protocol):
@@ -208,10 +208,10 @@ class Extender:
             self._world.filter(pod, _NO_ROWS, self._clock())
             return answer
         asked = self._asked.of(args)
-        codes = self._world.filter(pod, asked.rows, self._clock())
-        chosen = None if self._choice is None else self._choice.of(pod, asked.rows, codes)
+        chosen = None if self._choice is None else self._choice.of(pod, asked.rows)
         if chosen is not None:
             return asked.only(chosen)
+        codes = self._world.filter(pod, asked.rows, self._clock())
         gated = gated_answer(args.NodeNames) if self._world.preemptions.gated(pod.uid) else None
         answer = asked.filtered(codes, _texts_about(pod)) if gated is None else gated
         return self._answer_when_deleted(pod.uid, answer) if self._victims.due(pod.uid) else answer

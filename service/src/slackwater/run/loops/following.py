@@ -14,8 +14,8 @@ import numpy as np
 from slackwater.decide.steering.backlog import Backlog
 from slackwater.decide.steering.choose import Chooser
 from slackwater.decide.steering.eligible import Eligible
-from slackwater.decide.steering.room import OwnScore, RoomScores
-from slackwater.decide.steering.sample import best_of
+from slackwater.decide.steering.room import OwnScore
+from slackwater.decide.steering.sample import Samples
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName
@@ -44,7 +44,7 @@ class Following:
         self.score_anew_at = Instant(0.0)
         self._world = world
         self._eligible = eligible
-        self._rooms = RoomScores(own)
+        self._samples = Samples(own)
         self._collector = NominatedToo(world)
         #: Collected, and not taken in yet.
         self._nodes: list[NodeChange] = []
@@ -62,7 +62,7 @@ class Following:
     def forget_scores(self) -> None:
         """What scores read that no journal tells of may have changed."""
         self.chooser.forget()
-        self._rooms.forget()
+        self._samples.forget()
 
     async def catch_up(self) -> None:
         """The picture is as the world, but for what happened meanwhile."""
@@ -81,8 +81,8 @@ class Following:
         self._behind = False
 
     def best_of(self, pod: Pod, rows: Rows) -> int | None:
-        """The position in `rows`, which are rows of the world that take the pod, of the best one. None: nobody can tell now, or
-        the pod is none that steering has a say in."""
+        """The position in `rows`, rows of the world, of the best one for the pod. None: nobody can tell now, or the pod is none
+        that steering has a say in."""
         if not self._eligible(pod) or not self._caught_up():
             return None
         picture = self.mirror.picture
@@ -91,7 +91,7 @@ class Following:
         there = self._rows_there()[rows]
         if there.min() == _NOT_KEPT:
             return None
-        return best_of(picture, picture.kind_id(pod.kind, pod.labels), there, self._rooms)
+        return self._samples.best_of(picture, picture.kind_id(pod.kind, pod.labels), there)
 
     def _caught_up(self) -> bool:
         if self._behind or self._pods or self._nodes or len(self._collector) > _SLICE:
@@ -116,7 +116,8 @@ class Following:
         if key != self._row_at_is_of:
             row_of = picture.facts.row_of
             names = ("" if node is None else node.name for node in nodes.by_row)
-            self._row_at = np.fromiter((row_of.get(NodeName(name), _NOT_KEPT) for name in names), np.intp, len(nodes.by_row))
+            found = [*(row_of.get(NodeName(name), _NOT_KEPT) for name in names), _NOT_KEPT]  # the last one: of `NO_ROW`
+            self._row_at = np.array(found, np.intp)
             self._row_at_is_of = key
         return self._row_at
 

@@ -84,7 +84,7 @@ class SteeringLoop:
         return 0 if highest is None or highest < priority else self._following.backlog.ready
 
     def best_of(self, pod: Pod, rows: Rows) -> int | None:
-        """The position of the best of the rows, all of which take the pod; None: kube-scheduler shall choose."""
+        """The position of the best of the rows for the pod; None: kube-scheduler shall choose."""
         following = self._following
         if following is None:
             return None

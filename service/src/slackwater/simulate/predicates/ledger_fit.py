@@ -26,6 +26,8 @@ def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
     HELD_FOR_OTHERS where the room is there but held; full in two resources: the first of `RESOURCES` is named, and
     "larger than the node" before "full now".
     """
+    if len(rows) == 1 and fits_on(wanted, columns, int(rows[0])):
+        return np.zeros(1, np.uint8)
     few = len(rows) * _FEW < columns.total.shape[1]
     total, reserved, held = (
         column.take(rows, axis=1) if few else column for column in (columns.total, columns.reserved, columns.held)
@@ -36,6 +38,12 @@ def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
     cpu, memory = (_levels(wanted[r], total[r], free[r], held[r]) for r in (CPU, MEMORY))
     codes: Codes = _CODES[cpu * np.uint8(_N_LEVELS) + memory]
     return codes if few else codes[rows]
+
+
+def fits_on(wanted: Amounts, columns: NodeColumns, row: int) -> bool:
+    """The same of one row, in numbers of Python: for one of them that is a fifth of the work."""
+    total, reserved, held = columns.total.item, columns.reserved.item, columns.held.item
+    return all(not want or total(r, row) - reserved(r, row) - held(r, row) >= want for r, want in enumerate(wanted))
 
 
 def _fits_all(wanted: Amounts, left: Int64) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.model.columns import Int64, Rows
+from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.simulate.kindtable import Numbered
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.preferences.normalizing import HIGHEST
@@ -17,12 +17,21 @@ _LEAST: Final = 23 * _MIB
 _MOST_A_CONTAINER: Final = 1000 * _MIB
 
 
+def tells_images_apart(picture: Picture, kind: Numbered) -> bool:
+    return bool(kind.kind.images) and any(size for size, _ in _images(picture, kind))
+
+
+def _images(picture: Picture, kind: Numbered) -> list[tuple[int, Mask]]:
+    """Of each the size, and the rows that have it."""
+    return [picture.facts.image(_full_name(image)) for image in (*kind.kind.images, *kind.asks.image_volumes)]
+
+
 def score_image_locality(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
     most = _MOST_A_CONTAINER * len(kind.kind.images)
     if not most:
         return np.zeros(len(rows), np.int64)
     present = np.zeros(len(rows), np.int64)
-    images = [picture.facts.image(_full_name(image)) for image in (*kind.kind.images, *kind.asks.image_volumes)]
+    images = _images(picture, kind)
     if not any(size for size, _ in images):
         return present
     n_nodes = int(picture.facts.live[: picture.n_rows].sum())

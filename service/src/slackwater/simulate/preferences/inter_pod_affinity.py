@@ -13,9 +13,18 @@ from slackwater.simulate.predicates.inter_pod_affinity import pods_by_value, ter
 from slackwater.simulate.preferences.normalizing import HIGHEST
 
 
+def tells_company_apart(picture: Picture, kind: Numbered) -> bool:
+    return bool(kind.asks.preferred_pods or _about(picture, kind))
+
+
+def _about(picture: Picture, kind: Numbered) -> tuple[Counter, ...]:
+    """Of the pods whose own terms are about pods of the kind."""
+    return (*picture.counters.about(kind, "affinity"), *picture.counters.about(kind, "preferred"))
+
+
 def score_inter_pod_affinity(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
     raw = np.zeros(len(rows), np.int64)
-    others = (*picture.counters.about(kind, "affinity"), *picture.counters.about(kind, "preferred"))
+    others = _about(picture, kind)
     if not (others or kind.asks.preferred_pods):
         return raw
     for weighted in kind.asks.preferred_pods:

@@ -9,6 +9,10 @@ from slackwater.simulate.predicates.node_affinity import rows_of_term
 from slackwater.simulate.preferences.normalizing import by_the_highest
 
 
+def tells_nodes_apart(_picture: Picture, kind: Numbered) -> bool:
+    return bool(kind.asks.preferred_nodes)
+
+
 def score_node_affinity(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
     raw = np.zeros(len(rows), np.int64)
     if not kind.asks.preferred_nodes:

@@ -21,6 +21,10 @@ from slackwater.simulate.preferences.normalizing import HIGHEST
 _ZONE: Final = "topology.kubernetes.io/zone"
 
 
+def tells_domains_apart(_picture: Picture, kind: Numbered) -> bool:
+    return bool(soft_constraints(kind)[0])
+
+
 def score_pod_topology_spread(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
     constraints, own = soft_constraints(kind)
     if not constraints or not len(rows):

@@ -11,12 +11,21 @@ from slackwater.simulate.preferences.normalizing import HIGHEST, by_the_highest
 _EFFECT = "PreferNoSchedule"
 
 
-def score_taint_toleration(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+def tells_taints_apart(picture: Picture, kind: Numbered) -> bool:
+    return any(_untolerated(picture, kind))
+
+
+def _untolerated(picture: Picture, kind: Numbered) -> list[int]:
+    """How many, of each set of taints."""
     tolerations = [toleration for toleration in kind.kind.tolerations if toleration.effect in ("", _EFFECT)]
-    by_set = [
+    return [
         sum(taint.effect == _EFFECT and not tolerated(taint, tolerations) for taint in taints)
         for taints in picture.facts.taint_sets
     ]
+
+
+def score_taint_toleration(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+    by_set = _untolerated(picture, kind)
     if not any(by_set):
         return np.full(len(rows), HIGHEST, np.int64)
     return by_the_highest(np.array(by_set, np.int64)[picture.facts.taints[rows]], reverse=True)

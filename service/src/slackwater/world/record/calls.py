@@ -12,7 +12,7 @@ import numpy as np
 from slackwater.model.columns import Rows
 from slackwater.model.events import Event
 from slackwater.model.hindrances import Hindrance
-from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
+from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAsk
 from slackwater.simulate.drainability import DrainPolicy
@@ -101,6 +101,11 @@ class Filtered(msgspec.Struct, array_like=True, frozen=True):
 
     pod: Pod
     rows: bytes | None
+
+
+class Chosen(msgspec.Struct, array_like=True, frozen=True):
+    pod: Pod
+    row: Row
 
 
 class Bound(msgspec.Struct, array_like=True, frozen=True):

@@ -10,7 +10,7 @@ from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event
 from slackwater.model.hindrances import Hindrance
-from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.simulate.drainability import DrainPolicy
@@ -59,6 +59,11 @@ class RecordedWorld(World):
         codes = super().filter(pod, rows, now)
         self._tell(frame("filter", now, (pod, self._rows(rows)), codes))
         return codes
+
+    def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
+        chosen = super().choose(pod, row, now)
+        self._tell(frame("choose", now, (pod, row), chosen))
+        return chosen
 
     def prioritize(self, pod: Pod, rows: Rows) -> Int64:
         scores = super().prioritize(pod, rows)

@@ -26,6 +26,7 @@ from slackwater.world.record.calls import (
     Begun,
     Bound,
     Cancelled,
+    Chosen,
     Filtered,
     Frame,
     Preempted,
@@ -62,6 +63,7 @@ _NO_DECISIONS: Final = frozenset(
 )
 _READ: Final[dict[str, Any]] = {
     "filter": reader(Filtered),
+    "choose": reader(Chosen),
     "prioritize": reader(Filtered),
     "bind": reader(Bound),
     "preempt": reader(Preempted),
@@ -93,6 +95,7 @@ class Replay:
         self._world = World(Policy())
         self._do: dict[str, Callable[[Any, Instant], object]] = {
             "filter": self._filter,
+            "choose": lambda given, now: self._world.choose(given.pod, given.row, now),
             "prioritize": lambda given, _: self._world.prioritize(given.pod, self._rows_of(given.rows)),
             "bind": lambda given, now: self._world.bind(given.uid, given.key, given.node, now),
             "preempt": lambda given, now: self._world.preempt(given.pod, given.proposed, now),
