@@ -262,9 +262,7 @@ class Steering:
     def may_wait(self, pod: Pod, ready: int, policy: SteeringPolicy, now: Instant) -> bool:
         """kube-scheduler asks about the pod. Should it wait for the answer, until more of the `ready` ones were told?"""
         return (
-            policy.enabled
-            and not policy.choose
-            and policy.head_start_seconds > 0
+            policy.head_start_seconds > 0
             and ready >= LEAST
             and self.head_start.uid is None
             and pod.uid not in self._told

@@ -35,7 +35,10 @@ class HeadStarts:
 
     def due(self, pod: Pod) -> bool:
         """Should the answer about the pod wait?"""
-        return self._world.steering.may_wait(pod, self._loop.ready(pod.priority), self._world.policy.steering, self._clock())
+        policy = self._world.policy.steering
+        if policy.choose or not policy.enabled:  # before anything is counted: this is asked for each pod
+            return False
+        return self._world.steering.may_wait(pod, self._loop.ready(pod.priority), policy, self._clock())
 
     async def wait(self, pod: Pod) -> None:
         """Until the answer may be made."""
