@@ -93,12 +93,14 @@ class WorldMachine(RuleBasedStateMachine):
         """Only where filter would let the pod pass: then its room is there and nowhere else. If not, nothing has changed."""
         pod = self.pod(data)
         rows = self.world.nodes.rows_of([node])
-        passes = bool(self.world.passing(pod, rows, self.at)[0])
+        here = self.world.ledger.numbers(Row(int(rows[0])))
+        left = here.total.minus(here.reserved).minus(here.held)
         counted, columns, holds = self.world.steering.counts.chosen, self.world.ledger.columns.copy(), dict(self.world.holds)
         chosen = self.world.choose(pod, Row(int(rows[0])), self.at)
         assert self.world.steering.counts.chosen == counted + chosen
         if chosen:
-            assert passes
+            assert pod.node is None
+            assert all(not want or want <= free for want, free in zip(pod.need, left, strict=True))
             hold = self.world.holds.get(pod.uid)
             assert hold is not None
             assert hold.rows.tolist() == hold.counted.tolist() == rows.tolist()

@@ -13,7 +13,7 @@ from slackwater.decide.placement.scores import ScoreCurve
 from slackwater.model.effects import Effect, OpenGate, Steer
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName, Row
-from slackwater.model.objects import Pod
+from slackwater.model.objects import Image, Pod, Taint
 from slackwater.model.particulars import ClaimMount, Particulars, PodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
@@ -25,7 +25,7 @@ from slackwater.world.policy import Policy, SteeringPolicy
 from slackwater.world.world import World
 from slackwater_protocol.names import GATE
 from tests.faults.virtualloop import run_virtually
-from tests.support.builders import a_node, a_pod
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
 
 NODES = ("n-0", "n-1", "n-2", "n-3")
 #: Our own score says the same of all nodes, so that kube-scheduler's decide: the emptier node is the better one.
@@ -260,6 +260,46 @@ def test_where_the_best_by_their_requests_is_full_for_us_the_best_of_the_others_
         assert cluster.ask(cluster.comes(a_pod("p", cpu="1")), "n-0", "n-1", "n-2") == ["n-2"]
 
     played(story)
+
+
+def test_what_we_refuse_is_not_compared_with_what_passes() -> None:
+    """The node that is full for us has three taints to avoid: beside it the one with one taint would look good."""
+
+    async def story(cluster: Cluster) -> None:
+        image = Image(names=("app:latest",), size=3_000_000_000)
+        for name, taints, images in (("n-0", "abc", ()), ("n-1", "a", (image,)), ("n-2", "", ())):
+            avoided = tuple(Taint(key, "", "PreferNoSchedule") for key in taints)
+            node = replace(a_node(name), scalars=(("pods", 100),), taints=avoided, images=images)
+            cluster.apply(NodeSeen(node))
+        cluster.bound(cluster.comes(a_pod("there", cpu="3500m", memory="14Gi")), "n-2")
+        cluster.world.filter(cluster.comes(a_pod("waits", cpu="4")), np.array([0], np.intp), cluster.clock())
+        await anyio.sleep(0.5)
+        pods = [cluster.comes(a_pod(name, cpu="100m", memory="100Mi")) for name in "pq"]
+        pods = [replace(pod, kind=replace(pod.kind, images=("app:latest",))) for pod in pods]
+        assert cluster.ask(pods[0], "n-0", "n-1", "n-2") == ["n-2"]
+        assert cluster.ask(pods[1], "n-1", "n-2") == ["n-2"]
+
+    played(story)
+
+
+def test_a_node_that_we_do_not_know_is_left_out() -> None:
+    async def story(cluster: Cluster) -> None:
+        pod = cluster.comes(a_pod("p", cpu="1"))
+        rows = np.array([NO_ROW, 1, 2], np.intp)
+        assert cluster.choosing.of(pod, rows) == 1
+        assert cluster.held() == {"n-1": 1000}
+
+    played(story)
+
+
+def test_a_pod_that_grows_does_not_meet_room_that_others_may_be_bound_to() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.world.filter(cluster.comes(a_pod("a", cpu="3")), np.array([0, 1], np.intp), cluster.clock())
+        grows = replace(a_pod("v", cpu="2"), vertical=a_vertical(using=amounts("2", "4Gi")))
+        assert cluster.ask(cluster.comes(grows), "n-0", "n-1") == []
+        assert cluster.held() == {"n-0": 3000, "n-1": 3000}
+
+    played(story, binds=False)
 
 
 def test_while_kube_scheduler_takes_pods_only_those_behind_a_gate_are_told() -> None:

@@ -110,7 +110,7 @@ def test_of_a_sample_that_one_is_chosen_which_kube_schedulers_scores_and_ours_pu
         if len(rows):
             sample = np.array(sorted(draw.draw(st.sets(st.sampled_from(rows.tolist()), min_size=1))), np.intp)
             want = weighted_scores(picture, kind, sample) + own(picture, picture.of(kind), sample)
-            best = samples.best_of(picture, kind, sample)
+            best = samples.best_of(picture, kind, sample).at
             assert want[best] == want.max()
             picture.place(kind, int(sample[best]))
         row = Row(draw.draw(st.integers(0, picture.n_rows - 1)))

@@ -125,7 +125,7 @@ class NodeFacts:
         True where that changed anything that a verdict reads; most updates of nodes only tell that they are alive.
         """
         before, self.nodes[row] = self.nodes[row], node
-        if before.images != node.images:
+        if before.images != node.images or not self.live[row]:
             self._forget_images()
         if self.live[row] and _said(before) == _said(node):
             return False

@@ -40,6 +40,10 @@ class Denials:
             del self._denials[uid]
         return list(denied)
 
+    def still_denied(self, uid: PodUid, now: Instant) -> list[NodeName]:
+        """The same; nothing is forgotten."""
+        return [node for node, denial in self._denials.get(uid, {}).items() if not self._ended(node, denial, now)]
+
     def _ended(self, node: NodeName, denial: Denial, now: Instant) -> bool:
         if denial.deadline <= now:
             return True

@@ -1,4 +1,5 @@
-"""The filter and prioritize questions, answered from the picture. Only filter changes anything: holds and memory."""
+"""The filter and prioritize questions, answered from the picture. Only filter, of many rows or of a chosen one (`take`),
+changes anything: holds and memory."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -90,8 +91,10 @@ class Placing:
 
     def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
         """As `filter` about this row alone, where that lets the pod pass: one that has no preemption, and no room held for it.
-        Where it does not, nothing has changed."""
+        Where it does not, nothing has changed but what filter changes before it judges."""
         rows: Rows = np.array([row], np.intp)
+        if not policy.binds and pod.vertical is not None:
+            self._holds.count_everywhere()
         if self._claims.get(pod.uid) is not None or self._migrating.landing_of(pod, now) is not None:
             return False
         if not self.passing(pod, rows, policy, now)[0]:
@@ -99,16 +102,15 @@ class Placing:
         self._tally.attempts += 1
         self._tally.verdicts[Reason.OK] += 1
         self._pods.overhear(pod, now)
-        if not policy.binds and pod.vertical is not None:
-            self._holds.count_everywhere()
         self._preemptions.came_back(pod.uid)
         self._passed(pod, rows, policy, now)
         return True
 
     def passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
-        """Where filter lets a pod pass that no migration brings; shape (len(rows),). Nothing changes."""
+        """Where filter lets a pod pass that no migration brings, and for which no room is held, as far as it counts by now;
+        shape (len(rows),). Nothing changes."""
         with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
-            return let_pass(self._judge(pod, rows, policy, now, wanting=False))
+            return let_pass(self._judge(pod, rows, policy, now, asked=False))
 
     def _answered(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         if self._preemptions.gated(pod.uid):
@@ -173,8 +175,8 @@ class Placing:
         wanted: Rows = np.array([row], np.intp)
         return bool(judge_ledger(pod.need, self._ledger.columns, wanted)[0] == Reason.OK and self._admitting.of(pod.kind)[row])
 
-    def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant, *, wanting: bool = True) -> Codes:
-        """`wanting`: that room on record is wanted is noted."""
+    def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant, *, asked: bool = True) -> Codes:
+        """`asked`: by kube-scheduler, so that room on record is wanted, and denials that ended are over for the pod."""
         about_pod = self.about_the_pod(pod, policy)
         if about_pod is not Reason.OK:
             return np.full(len(rows), about_pod, np.uint8)
@@ -185,8 +187,9 @@ class Placing:
             return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
         if not policy.binds:
-            self._leave_to_records(pod, rows, codes, wanting=wanting)
-        for name in self._denials.nodes_denied(pod.uid, now):
+            self._leave_to_records(pod, rows, codes, wanting=asked)
+        denied = self._denials.nodes_denied if asked else self._denials.still_denied
+        for name in denied(pod.uid, now):
             codes[(rows == self._nodes.row_of[name]) & let_pass(codes)] = Reason.BIND_DENIED
         if len(self._quarantine):
             codes[np.isin(rows, self._quarantine.rows)] = Reason.NODE_QUARANTINED

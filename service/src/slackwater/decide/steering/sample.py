@@ -8,7 +8,7 @@ and of those the first. Deliberately absent: whether the pod fits there.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from slackwater.decide.steering.room import EMPTINESS, OwnScore, RoomScores
 from slackwater.model.columns import Int64, Rows
@@ -21,6 +21,13 @@ _Compared = tuple[Callable[[Picture, Numbered, Rows], Int64], int]
 _COMPARED: Final[dict[str, _Compared]] = {
     name: (score, EMPTINESS * weight) for name, (score, weight) in PREFERENCES.items() if name in TELLS_APART
 }
+
+
+class Best(NamedTuple):
+    """The position of the best row. `compared`: by scores that compare rows, so that among fewer another may be best."""
+
+    at: int
+    compared: bool
 
 
 class Samples:
@@ -36,13 +43,13 @@ class Samples:
         """Our own score may be another one from now on."""
         self._rooms.forget()
 
-    def best_of(self, picture: Picture, kind: KindId, rows: Rows) -> int:
-        """The position in `rows`, which has shape (rows,) and at least one entry, of the best one."""
-        numbered = picture.of(kind)
+    def best_of(self, picture: Picture, kind: KindId, rows: Rows) -> Best:
+        """The best of `rows`, which has shape (rows,) and at least one entry."""
+        numbered, comparing = picture.of(kind), self._comparing_for(picture, kind)
         total = self._rooms.of(picture, kind, rows)
-        for score, unit in self._comparing_for(picture, kind):
+        for score, unit in comparing:
             total += unit * score(picture, numbered, rows)
-        return int(total.argmax())
+        return Best(int(total.argmax()), bool(comparing))
 
     def _comparing_for(self, picture: Picture, kind: KindId) -> tuple[_Compared, ...]:
         facts = picture.facts

@@ -1,7 +1,8 @@
-"""Of the nodes that filter lets a pod pass on, kube-scheduler is told one: the best. It scores none, and asks about none again.
+"""Of the nodes that pass filter, kube-scheduler is told one: the best. It scores none, and asks about none again.
 
     filter is asked about many -> the best of them -> World.choose -> one name
-                                   -> refused there: the best of those that pass -> World.choose -> one name
+                                  refused there, or others would be compared with what is refused
+                                                   -> the best of those that pass -> World.choose -> one name
 
 Where nobody can tell which is the best, or the pod is none of steering's, filter is asked, and all that pass are told, as ever.
 """
@@ -13,6 +14,7 @@ from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
 from slackwater.run.clock import Clock
 from slackwater.run.loops.steering import SteeringLoop
+from slackwater.world.nodes import NO_ROW
 from slackwater.world.world import World
 
 
@@ -27,15 +29,18 @@ class Choosing:
     def of(self, pod: Pod, rows: Rows) -> int | None:
         """The position of the chosen row, of those that filter is asked about; room is held there. None: kube-scheduler shall
         choose, of what filter lets pass."""
-        if len(rows) < 2:
+        world, now = self._world, self._clock()
+        if len(rows) < 2 or not world.steering.may_choose(pod.uid, world.policy.steering):
             return None
-        best, now = self._loop.best_of(pod, rows), self._clock()
-        if best is None or self._world.choose(pod, Row(int(rows[best])), now):
-            return best
-        passing: Rows = np.flatnonzero(self._world.passing(pod, rows, now))
-        if len(passing) < 2:
+        best = self._loop.best_of(pod, rows)
+        if best is None and rows.min() != NO_ROW:
             return None
-        best = self._loop.best_of(pod, rows[passing])
-        if best is None or not self._world.choose(pod, Row(int(rows[passing[best]])), now):
+        if best is not None and not best.compared and world.choose(pod, Row(int(rows[best.at])), now):
+            return best.at
+        passing: Rows = np.flatnonzero(world.passing(pod, rows, now))
+        if 1 < len(passing) < len(rows):
+            best = self._loop.best_of(pod, rows[passing])
+        if best is None or len(passing) < 2:
             return None
-        return int(passing[best])
+        at = int(passing[best.at])
+        return at if world.choose(pod, Row(int(rows[at])), now) else None

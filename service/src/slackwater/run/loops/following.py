@@ -15,7 +15,7 @@ from slackwater.decide.steering.backlog import Backlog
 from slackwater.decide.steering.choose import Chooser
 from slackwater.decide.steering.eligible import Eligible
 from slackwater.decide.steering.room import OwnScore
-from slackwater.decide.steering.sample import Samples
+from slackwater.decide.steering.sample import Best, Samples
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName
@@ -80,9 +80,9 @@ class Following:
         self.backlog.take(changes.pods)
         self._behind = False
 
-    def best_of(self, pod: Pod, rows: Rows) -> int | None:
-        """The position in `rows`, rows of the world, of the best one for the pod. None: nobody can tell now, or the pod is none
-        that steering has a say in."""
+    def best_of(self, pod: Pod, rows: Rows) -> Best | None:
+        """The best one for the pod of `rows`, rows of the world. None: nobody can tell now, or the pod is none that steering
+        has a say in."""
         if not self._eligible(pod) or not self._caught_up():
             return None
         picture = self.mirror.picture

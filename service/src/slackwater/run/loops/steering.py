@@ -22,6 +22,7 @@ import structlog
 from slackwater.decide.placement.scores import MAX_EXTENDER_SCORE, ScoreCurve, fractions_of, tenths
 from slackwater.decide.steering.eligible import Eligibility
 from slackwater.decide.steering.room import OwnScore
+from slackwater.decide.steering.sample import Best
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.effects import Effect
 from slackwater.model.events import PodsSteered
@@ -83,8 +84,8 @@ class SteeringLoop:
         highest = self._following.backlog.highest_priority
         return 0 if highest is None or highest < priority else self._following.backlog.ready
 
-    def best_of(self, pod: Pod, rows: Rows) -> int | None:
-        """The position of the best of the rows for the pod; None: kube-scheduler shall choose."""
+    def best_of(self, pod: Pod, rows: Rows) -> Best | None:
+        """The best of the rows for the pod; None: kube-scheduler shall choose."""
         following = self._following
         if following is None:
             return None

@@ -20,7 +20,7 @@ from slackwater.world.drains.drain import DrainOrder
 from slackwater.world.drains.limits import DrainLimits
 from slackwater.world.policy import Policy
 
-FORMAT: Final = "slackwater.dev/record/v1"
+FORMAT: Final = "slackwater.dev/record/v2"
 START: Final = "start"
 #: The record ends here on purpose; what follows in the process is not in it.
 END: Final = "end"
