@@ -24,8 +24,10 @@ from tests.controlplane.talk import a_node, create, is_ready, read, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
-#: Prints the folder and the process ids, and waits for its end.
+#: Prints the folder and the process ids, and waits for its end. Who was started in the background ignores Ctrl-C, and so do its
+#: children, unless they say otherwise.
 OWNER = """
+import signal
 import sys
 from pathlib import Path
 import anyio
@@ -37,6 +39,7 @@ async def main():
         print(cp.logs.parent, *(cp.pid(name) for name in cp.running()), flush=True)
         await anyio.sleep(120)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 anyio.run(main)
 """
 
