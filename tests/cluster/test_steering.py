@@ -31,7 +31,8 @@ STEERED: dict[str, Any] = {"featureGates": {"Steering": True}, "steering": {"min
 TOLD: dict[str, Any] = {"featureGates": {"Steering": True}, "steering": {"minNodes": 0, "choose": False}}
 WHOLE = 10_000
 PODS = int(os.environ.get("STEERING_PODS", "400"))
-NODES = max(36, PODS // 8 // 12 * 3)
+#: 31 pods for each node that takes any, and two in each zone for batch pods: more would not fit.
+NODES = max(36, 3 * (-(-PODS // (3 * 31)) + 2))
 BOUND_WITHIN_SECONDS = 60.0 + PODS / 5
 
 MADE = "slackwater_steering_nominations_total"
