@@ -144,6 +144,34 @@ async def test_a_service_killed_while_it_steers_loses_no_pod(stage: Stage, groun
     await same_picture(service, ground)
 
 
+async def test_where_kube_scheduler_binds_a_service_killed_in_the_middle_loses_no_pod_and_no_room(
+    stage: Stage, ground: Ground
+) -> None:
+    """Half of each node is set aside in our accounting alone. Nobody said that kube-scheduler is told where pods go: it is."""
+    await ground.make_nodes(30, cpu="24")
+    service = await stage.up_service({"extender": {"bind": False}, "nodes": {"system": {"cpu": "12"}}})
+    await ground.make_pods(a_pod(f"p-{number:04}", cpu="250m") for number in range(1600))
+    await stage.up_scheduler()
+
+    async def n_bound() -> int:
+        return len(await ground.names_bound())
+
+    await eventually(n_bound, lambda n: n >= 60, within_seconds=60, wanted="60 pods bound", every_seconds=0.1)
+    before = await service.metrics()
+    await service.kill()
+    assert await n_bound() < 1200, "it was killed after its work was done"
+    await service.start()
+    await eventually(n_bound, lambda n: n == 1440, within_seconds=120, wanted="1,440 pods bound", every_seconds=0.3)
+
+    assert stage.bound_by_service() == []
+    assert before.total(CHOSEN) > 0
+    pods, nodes = (await ground.pods()).values(), await ground.nodes()
+    assert {asked.cpu for asked in total_by_node(pods, nodes).values()} == {12000}
+    found = await service.metrics()
+    assert found.total("slackwater_admissions_over_total") == 0
+    await same_picture(service, ground)
+
+
 async def test_where_kube_scheduler_binds_the_room_is_kept_and_counted_all_the_same(stage: Stage, ground: Ground) -> None:
     """Half of each node is set aside in our accounting alone, so that kube-scheduler's own would put twice as many there."""
     await ground.make_nodes(10, cpu="4")

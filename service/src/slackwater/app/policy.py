@@ -80,7 +80,7 @@ def steering_policy_of(settings: Settings) -> SteeringPolicy:
     """Whether and how pods are told where to go."""
     steering = settings.steering
     return SteeringPolicy(
-        enabled=settings.feature_gates.steering,
+        enabled=settings.steers,
         min_nodes=steering.min_nodes,
         max_ahead=steering.max_ahead,
         hold_seconds=seconds(steering.hold_timeout),

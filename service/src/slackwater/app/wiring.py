@@ -117,7 +117,7 @@ class Service:
         self.desk = Desk(self.world, self.dispatcher.submit_all, times.monotonic)
         victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
-        self.steering = self._steering() if settings.feature_gates.steering else None
+        self.steering = self._steering() if settings.steers else None
         looking = (each.look for each in (self.scaling, self.steering) if each is not None)
         self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *looking)
         truth, config = FreshReads(client, PodDecoder(kinds)), audit_config_of(settings)

@@ -1,13 +1,11 @@
 """The ledger: Total, Watermark, Reserved, Buffer, CapacityPressure, PressureAccountedFor and holds, for each node row."""
 
 from dataclasses import dataclass
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from slackwater.ledger.account import Account
 from slackwater.ledger.pressure import NodeNumbers
-from slackwater.model.columns import Int64, NodeColumns
+from slackwater.model.columns import Int64, NodeColumns, Rows
 from slackwater.model.ids import Row
 from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -123,18 +121,18 @@ class Ledger:
         total, promised = _at(columns.total, row), _at(columns.reserved, row).plus(_at(columns.held, row))
         return total.minus(promised).not_below_zero(), promised.minus(total).not_below_zero()
 
-    def hold(self, rows: "np.typing.NDArray[np.intp]", amounts: Amounts) -> None:
+    def hold(self, rows: Rows, amounts: Amounts) -> None:
         """Keeps room on each of the rows for one pod (rows: distinct)."""
         self._hold(rows, amounts, 1)
 
-    def unhold(self, rows: "np.typing.NDArray[np.intp]", amounts: Amounts) -> None:
+    def unhold(self, rows: Rows, amounts: Amounts) -> None:
         """The counterpart of `hold`."""
         self._hold(rows, amounts, -1)
 
-    def _hold(self, rows: "np.typing.NDArray[np.intp]", amounts: Amounts, sign: int) -> None:
+    def _hold(self, rows: Rows, amounts: Amounts, sign: int) -> None:
         # Line by line: numpy adds on chosen rows of one line in half the time that it takes for rows of a table; and where
         # there is one row, by its number, in a tenth.
-        which: Any = int(rows[0]) if len(rows) == 1 else rows
+        which: int | Rows = int(rows[0]) if len(rows) == 1 else rows
         for resource in (CPU, MEMORY):
             if amounts[resource]:
                 self.columns.held[resource][which] += sign * amounts[resource]

@@ -1,7 +1,7 @@
 """Nodes that were chosen when filter was asked: of all that pass, kube-scheduler was told one.
 
     asked about many -> chosen, held -> bound there: met
-                               -> asked about once more, or its hold ends: the next answers name all nodes that pass
+                                     -> asked about once more, or its hold ends: the next answers name all nodes that pass
 
 A choice is made once for each pod. Whatever has kube-scheduler not bind it there (a plug-in of somebody's own, another
 extender) would do the same again. Deliberately absent: which node (`decide.steering.sample`).

@@ -71,8 +71,9 @@ def test_every_choice_is_explained_in_a_comment() -> None:
         assert word in comments
 
 
-def test_where_slackwater_chooses_kube_scheduler_offers_it_few_nodes() -> None:
-    settings = loads(HEADER + "featureGates: {Steering: true}\n")
+@pytest.mark.parametrize("more", ["featureGates: {Steering: true}", "extender: {bind: false}"])
+def test_where_slackwater_chooses_kube_scheduler_offers_it_few_nodes(more: str) -> None:
+    settings = loads(HEADER + more)
     text = generate(settings, kubeconfig=None, extender_url=None)
     assert yaml.safe_load(text)["profiles"] == [{"schedulerName": "slackwater", "percentageOfNodesToScore": 1}]
     assert check(text, settings) == []
@@ -101,9 +102,17 @@ def test_scores_of_the_users_own_are_not_those_that_slackwater_chooses_by() -> N
     assert finding.why.startswith("NodeResourcesFit scores otherwise")
 
 
-@pytest.mark.parametrize("steering", ["{choose: false}", "{percentageOfNodesToScore: 0}"])
-def test_where_kube_scheduler_chooses_it_offers_as_many_as_ever(steering: str) -> None:
-    settings = loads(HEADER + f"featureGates: {{Steering: true}}\nsteering: {steering}\n")
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "featureGates: {Steering: true}\nsteering: {choose: false}",
+        "featureGates: {Steering: true}\nsteering: {percentageOfNodesToScore: 0}",
+        "featureGates: {Steering: false}\nextender: {bind: false}",
+    ],
+)
+def test_where_kube_scheduler_chooses_it_offers_as_many_as_ever(more: str) -> None:
+    settings = loads(HEADER + more)
     text = generate(settings, kubeconfig=None, extender_url=None)
     assert yaml.safe_load(text)["profiles"] == [{"schedulerName": "slackwater"}]
     assert check(text, settings) == []
@@ -116,7 +125,7 @@ def test_what_our_configuration_says_is_written() -> None:
     )
     file = yaml.safe_load(generate(settings, kubeconfig="/etc/k: #1", extender_url=None))
     (extender,) = file["extenders"]
-    assert file["profiles"] == [{"schedulerName": "yes"}]
+    assert file["profiles"] == [{"schedulerName": "yes", "percentageOfNodesToScore": 1}]
     assert file["clientConnection"]["kubeconfig"] == "/etc/k: #1"
     assert extender["urlPrefix"] == "http://[::1]:7/scheduler"
     assert "bindVerb" not in extender

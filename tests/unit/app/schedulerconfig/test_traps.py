@@ -11,6 +11,8 @@ from slackwater.app.schedulerconfig.certificate import CertificateNames
 from slackwater.app.settings import Settings, loads
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+#: kube-scheduler binds and chooses by itself.
+UNBOUND = "featureGates: {Steering: false}\nextender: {bind: false}\n"
 CLEAN: dict[str, Any] = yaml.safe_load(generate(Settings(), kubeconfig=None, extender_url=None))
 REMOVED = object()
 
@@ -54,7 +56,7 @@ def test_ignorable_with_bind_runs_pods_without_reservation() -> None:
 
 
 def test_ignorable_without_bind_places_past_us() -> None:
-    settings = loads(HEADER + "extender: {bind: false}")
+    settings = loads(HEADER + UNBOUND)
     file = changed(x_ignorable=True, x_bindVerb=REMOVED)
     assert traps(file, settings) == [(f"{X}.ignorable", "ignorable", "warning")]
 
@@ -260,11 +262,11 @@ def test_a_missing_verb(verb: str, want_severity: str) -> None:
 
 def test_a_missing_bind_verb_is_advice_where_nobody_can_say_whether_it_was_meant() -> None:
     assert traps(changed(x_bindVerb=REMOVED)) == [(f"{X}.bindVerb", "verb", "advice")]
-    assert found(changed(x_bindVerb=REMOVED), loads(HEADER + "extender: {bind: false}")) == []
+    assert found(changed(x_bindVerb=REMOVED), loads(HEADER + UNBOUND)) == []
 
 
 def test_a_bind_verb_that_our_configuration_does_not_want() -> None:
-    settings = loads(HEADER + "extender: {bind: false}")
+    settings = loads(HEADER + UNBOUND)
     assert traps(CLEAN, settings) == [(f"{X}.bindVerb", "differs-from-config", "warning")]
 
 

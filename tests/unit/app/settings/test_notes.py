@@ -30,6 +30,14 @@ NOTES = {
         "autoscaler: {enabled: true, nodeGroups: [{name: a}], slack: {extraCapacity: {minRate: 0.1}}}",
         "autoscaler.slack: has no effect while featureGates.ResourceSlack is false",
     ),
+    "steering": (
+        "steering: {minNodes: 0}",
+        "steering: has no effect while featureGates.Steering is not set and extender.bind is true",
+    ),
+    "steering-gate": (
+        "featureGates: {Steering: false}\nextender: {bind: false}\nsteering: {minNodes: 0}",
+        "steering: has no effect while featureGates.Steering is false",
+    ),
     "bind": ("extender: {bind: false, holdTimeout: 20s}", "extender.holdTimeout: has no effect while extender.bind is false"),
     "hold": (
         "extender: {httpTimeout: 11s}",

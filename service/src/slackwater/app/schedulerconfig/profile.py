@@ -100,7 +100,7 @@ def wanted_percentage(settings: Settings | None) -> int:
 
 
 def _chooses(settings: Settings | None) -> bool:
-    return settings is not None and settings.feature_gates.steering and settings.steering.choose
+    return settings is not None and settings.steers and settings.steering.choose
 
 
 def _is_ours(profile: dict[str, Any], settings: Settings | None) -> bool:

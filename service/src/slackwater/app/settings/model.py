@@ -27,8 +27,9 @@ class FeatureGates(Section):
     """Whether several nodes are drained at the same time. true by default."""
     resource_slack: Switch = Field(default=True, alias="ResourceSlack")
     """Whether spare room is planned. true by default; how much is said in `autoscaler.slack`."""
-    steering: Switch = Field(default=False, alias="Steering")
-    """Whether pods are told where to go before kube-scheduler searches. false by default; how is said in `steering`."""
+    steering: Switch | None = Field(default=None, alias="Steering", examples=[True])
+    """Whether kube-scheduler is told where pods go, so that it searches less; how is said in `steering`. Unset by default:
+    where `extender.bind` is false, since there it is faster with us than alone."""
 
 
 class Settings(Section):
@@ -67,3 +68,9 @@ class Settings(Section):
     """Whether the picture is held against the cluster."""
     recording: Recording = Recording()
     """Whether decisions are written down, to be repeated."""
+
+    @property
+    def steers(self) -> bool:
+        """Whether kube-scheduler is told where pods go: as the gate says, or else where kube-scheduler binds (ADR 125)."""
+        gate = self.feature_gates.steering
+        return not self.extender.bind if gate is None else gate

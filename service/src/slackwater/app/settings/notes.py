@@ -39,8 +39,9 @@ def _ineffective(settings: Settings) -> Iterator[str]:
         yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
     if settings.autoscaler.slack != Slack() and not settings.feature_gates.resource_slack:
         yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
-    if settings.steering != Steering() and not settings.feature_gates.steering:
-        yield "steering: has no effect while featureGates.Steering is false: no pod is told where to go"
+    if settings.steering != Steering() and not settings.steers:
+        why = "is false" if settings.feature_gates.steering is False else "is not set and extender.bind is true"
+        yield f"steering: has no effect while featureGates.Steering {why}: no pod is told where to go"
     extender, migration = settings.extender, settings.migration
     if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
         yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"

@@ -1,4 +1,4 @@
-"""The section `steering`: pods are told where to go before kube-scheduler searches, where the feature gate `Steering` is on."""
+"""The section `steering`: kube-scheduler is told where pods go, where the feature gate `Steering` is on."""
 
 from pydantic import Field
 
@@ -8,7 +8,8 @@ from slackwater_protocol.durations import MINUTE, SECOND, Duration
 
 
 class Steering(Section):
-    """How pods are told where to go. Of effect where `featureGates.Steering` is true."""
+    """How kube-scheduler is told where pods go. Of effect where `featureGates.Steering` is true; or where it is not set, and
+    `extender.bind` is false."""
 
     choose: Switch = True
     """Whether kube-scheduler is told one node where filter lets several pass: the best, by the scores of its default plug-ins

@@ -18,7 +18,7 @@ from slackwater.model.resources import Amounts
 from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.nodefacts import CPU, MEMORY
 from slackwater.simulate.picture import Picture
-from slackwater.simulate.scores import PREFERENCES
+from slackwater.simulate.scores import PREFERENCES, TELLS_APART
 
 #: Our own score of rows for a kind, as kube-scheduler counts it: already multiplied by its weight. Of the kind it reads what
 #: its pods request.
@@ -26,8 +26,8 @@ OwnScore = Callable[[Picture, Numbered, Rows], Int64]
 
 #: One point of score, in the unit of totals.
 EMPTINESS: Final = 1 << 20
-#: The others compare rows with one another: see `sample`.
-OF_ROOM: Final = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
+#: Those that do not compare rows with one another.
+OF_ROOM: Final = tuple(name for name in PREFERENCES if name not in TELLS_APART)
 #: Sizes whose scores are kept: 45 kB each at 5,000 nodes.
 _MOST_SIZES: Final = 128
 #: Where rows have to be scored, so many times as many are, of those that will have to be: that hardly costs more.
