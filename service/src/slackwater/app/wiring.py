@@ -290,7 +290,10 @@ class Service:
             alive.add_metric([name], int(stats.alive))
             for cause, count in stats.breaks.items():
                 breaks.add_metric([name, cause], count)
-        yield from (events, lists, watches, breaks, broken, alive)
+        failed = CounterMetricFamily("slackwater_failed_events", "Events that could not be applied, by type.", labels=["event"])
+        for kind, count in self.intake.failed.items():
+            failed.add_metric([kind], count)
+        yield from (events, lists, watches, breaks, broken, alive, failed)
 
     def _every_reflector(self) -> dict[str, Reflector[Any]]:
         return {**self._reflectors, **({} if self.scaling is None else self.scaling.reflectors)}
@@ -341,4 +344,4 @@ def _always() -> bool:
 
 
 def _report_broken(resource: str, name: str, error: Exception) -> None:
-    _log.error("object skipped: it cannot be read", resource=resource, name=name, error=str(error))
+    _log.error("object cannot be read", resource=resource, name=name, error=str(error))

@@ -155,6 +155,19 @@ class NodeAudited:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectUnreadable:
+    """An object cannot be read, or what it says could not be applied. `node` is where it counts; None: nowhere.
+
+    What was known of it before stays, and its node is closed until the object is seen again, or is gone.
+    """
+
+    uid: str
+    name: str  #: "pod shop/web-2", "node n-7"
+    node: NodeName | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """Everything has been listed once: what comes now is news."""
 
@@ -315,7 +328,7 @@ class NodeRemoved:
     detail: str
 
 
-AuditEvent = PodAudited | NodeDoubted | NodeAudited
+AuditEvent = PodAudited | NodeDoubted | NodeAudited | ObjectUnreadable
 DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved
 SteeringEvent = PodsSteered | SteerEnded
 PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping

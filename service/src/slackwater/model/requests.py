@@ -9,8 +9,8 @@ claims of DRA (an alpha gate, off), and resources that the ledger does not accou
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from slackwater.model.resources import Amounts
-from slackwater_protocol.units import LARGEST, Bytes, MilliCpu
+from slackwater.model.resources import LARGEST_AMOUNT, Amounts
+from slackwater_protocol.units import Bytes, MilliCpu
 
 _NANOS_PER_MILLI = 10**6
 _NANO = 10**9
@@ -53,5 +53,6 @@ def pod_nanos(*, apps: Iterable[int], inits: Iterable[InitRequest], pod_level: i
 
 
 def rounded_up(*, cpu_nanos: int, memory_nanos: int) -> Amounts:
-    """The amounts as kube-scheduler counts them: `MilliValue` and `Value` of the exact sum, at most an int64."""
-    return Amounts(MilliCpu(min(-(-cpu_nanos // _NANOS_PER_MILLI), LARGEST)), Bytes(min(-(-memory_nanos // _NANO), LARGEST)))
+    """The amounts as kube-scheduler counts them: `MilliValue` and `Value` of the exact sum, at most `LARGEST_AMOUNT`."""
+    cpu, memory = -(-cpu_nanos // _NANOS_PER_MILLI), -(-memory_nanos // _NANO)
+    return Amounts(MilliCpu(min(cpu, LARGEST_AMOUNT)), Bytes(min(memory, LARGEST_AMOUNT)))

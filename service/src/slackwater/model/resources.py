@@ -17,6 +17,14 @@ CPU: Final = 0
 MEMORY: Final = 1
 
 
+#: The most of one resource that a pod asks for, or a node has, as it is counted: 2^50 milliCPU, bytes or pieces (1 PiB). No
+#: machine has as much. Larger numbers count as this one, so that sums over thousands of pods and products with scores' factors
+#: stay far below 2^63, where int64 wraps.
+LARGEST_AMOUNT: Final = 2**50
+#: A node is counted with a little less, so that a pod of the largest amount fits nowhere, whatever the node reports.
+LARGEST_ON_NODE: Final = LARGEST_AMOUNT - 1
+
+
 class Amounts(NamedTuple):
     """An exact amount of each accounted resource: milliCPU and bytes."""
 
@@ -51,3 +59,9 @@ def amounts_of(values: Sequence[int]) -> Amounts:
     """Amounts from (milliCPU, bytes)."""
     cpu, memory = values
     return Amounts(MilliCpu(int(cpu)), Bytes(int(memory)))
+
+
+def on_node(reported: Amounts) -> Amounts:
+    """What a node reports, as it is counted: between -`LARGEST_ON_NODE` and `LARGEST_ON_NODE`."""
+    most = Amounts(MilliCpu(LARGEST_ON_NODE), Bytes(LARGEST_ON_NODE))
+    return reported.at_most(most).at_least(NOTHING.minus(most))

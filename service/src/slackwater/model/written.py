@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from slackwater.model.resources import Amounts
+from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from slackwater_protocol.units import byte_count, format_bytes, format_milli_cpu, milli_cpu
 
 #: Distinct texts that are kept, read and written: each counted pod's is read with every request.
 _CACHED_TEXTS: Final = 32_768
+#: Of `number` and `epoch`: far above what counting reaches, and still exact in JSON.
+_LARGEST_COUNTER: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +50,8 @@ def read_written(text: str | None) -> Written | None:
         document = json.loads(text)
         permit, ceiling = (_amounts(document[key]) for key in ("permit", "ceiling"))
         pod = str(document.get("pod", ""))
-        number, epoch = (int(document.get(key, 0)) for key in ("number", "epoch"))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        number, epoch = (_counter(document.get(key, 0)) for key in ("number", "epoch"))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     written = Written(permit=permit, ceiling=ceiling, pod=pod, number=number, epoch=epoch)
     return written if permit.within(ceiling) else None
@@ -59,8 +61,14 @@ def _quantities(amounts: Amounts) -> dict[str, int | str]:
     return {"vCPUs": format_milli_cpu(amounts.cpu), "mem": format_bytes(amounts.memory)}
 
 
+def _counter(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNTER:
+        return value
+    raise ValueError(f"permit annotation: got {value!r:.40}, want a whole number from 0 to {_LARGEST_COUNTER}")
+
+
 def _amounts(value: dict[str, str | int]) -> Amounts:
     amounts = Amounts(milli_cpu(value["vCPUs"]), byte_count(value["mem"]))
-    if min(amounts) < 0:
-        raise ValueError(f"permit annotation: got {amounts}, want nothing negative")
+    if min(amounts) < 0 or max(amounts) > LARGEST_AMOUNT:
+        raise ValueError(f"permit annotation: got {amounts}, want 0 to {LARGEST_AMOUNT} (milliCPU, bytes)")
     return amounts

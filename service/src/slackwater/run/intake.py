@@ -4,6 +4,7 @@ A standby's world takes in the same events and stays in its first list, so to sp
 what it answers to an event is not carried out.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
@@ -16,6 +17,7 @@ from slackwater.model.events import Event, Stopping, Synced, TakenOver, Ticked, 
 from slackwater.model.surroundings import SurroundingGone, SurroundingSeen
 from slackwater.run.clock import Clock
 from slackwater.run.dispatcher import Dispatcher
+from slackwater.run.failed_events import object_of, unreadable_after
 from slackwater.run.ports import Feed
 from slackwater.world.world import World
 
@@ -39,6 +41,8 @@ class Intake:
         self._standby = standby
         self._dispatcher: Dispatcher | None = None
         self._changed: tuple[Callable[[], None], ...] = ()
+        #: Events that could not be applied, by type.
+        self.failed: Counter[str] = Counter()
 
     def connect(self, dispatcher: Dispatcher, *changed: Callable[[], None]) -> None:
         """Effects go there from now on; the dispatcher in turn needs `take`. Each of `changed` is called after each event."""
@@ -73,8 +77,29 @@ class Intake:
             self._synced.set()
 
     def take(self, event: Event) -> None:
-        """One event from elsewhere than a feed, such as the end of an API call."""
-        self._hand_on(self._world.apply(event, self._clock()))
+        """Applies one event, from a feed or such as the end of an API call.
+
+        An error ends neither the caller nor the process: it is logged with the object and counted, and the object's node is
+        closed until the object can be applied again.
+        """
+        try:
+            effects = self._world.apply(event, self._clock())
+        except Exception as error:
+            kind = type(event).__name__
+            self.failed[kind] += 1
+            _log.exception("event not applied", event_type=kind, object=object_of(event))
+            effects = self._closed(event, f"{type(error).__name__}: {error}")
+        self._hand_on(effects)
+
+    def _closed(self, event: Event, why: str) -> list[Effect]:
+        unreadable = unreadable_after(event, why)
+        if unreadable is None:
+            return []
+        try:
+            return self._world.apply(unreadable, self._clock())
+        except Exception:
+            _log.exception("node not closed", object=unreadable.name, node=unreadable.node)
+            return []
 
     def _hand_on(self, effects: Iterable[Effect]) -> None:
         assert self._dispatcher is not None

@@ -5,8 +5,8 @@ Deliberately absent: whether its pods are those that the API server has; whoever
 
 from collections.abc import Callable
 
-from slackwater.model.effects import Effect
-from slackwater.model.events import AuditEvent, NodeAudited, NodeDoubted, PodAudited
+from slackwater.model.effects import Announce, Effect
+from slackwater.model.events import AuditEvent, NodeAudited, NodeDoubted, ObjectUnreadable, PodAudited
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
 from slackwater.world.books import Books
@@ -38,6 +38,8 @@ class Auditing:
                 return []
             case NodeAudited(name):
                 return self._node_audited(name, now)
+            case ObjectUnreadable():
+                return self._unreadable(event, now)
 
     def _pod_audited(self, pod: Pod, now: Instant) -> list[Effect]:
         books = self._books
@@ -49,6 +51,19 @@ class Auditing:
             books.claims.drop(pod.uid)
             effects = books.refusals.wake_recent(now)
         return effects + self._seen(pod, now)
+
+    def _unreadable(self, event: ObjectUnreadable, now: Instant) -> list[Effect]:
+        """Closes the node where the object counts: its room is not known. An Event on a known pod says so once."""
+        uid = PodUid(event.uid)
+        claim, pod = self._books.claims.get(uid), self._books.pods.get(uid)
+        node = event.node if claim is None else claim.node
+        if node is None:
+            return []
+        first = not self._quarantine.has_object(event.uid)
+        self._quarantine.close_for(event.uid, node, f"{event.name} cannot be read: {event.why}", now)
+        if pod is None or not first:
+            return []
+        return [Announce(pod.uid, pod.key, "Warning", "Unreadable", f"Node {node} takes no pods meanwhile: {event.why}")]
 
     def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
         effects: list[Effect] = []

@@ -5,7 +5,6 @@ O(1) for each request: nothing here looks at more than the pod, its node's numbe
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
 
 from slackwater.ledger.account import Account
 from slackwater.ledger.growth import Question, settled
@@ -13,7 +12,7 @@ from slackwater.model.effects import Effect, Resize
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.resources import LARGEST_AMOUNT, NOTHING, Amounts
 from slackwater.model.vertical import Resizing, Vertical
 from slackwater.model.written import Written
 from slackwater.world.books import Books
@@ -23,9 +22,6 @@ from slackwater.world.migrating import Migrating
 from slackwater.world.policy import Policy
 from slackwater.world.standings import Standing
 from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
-
-#: What one agent may ask for: more than any node has, and so little that the sum over a node's pods fits a column.
-LARGEST_AMOUNT: Final = 2**50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +54,7 @@ class Permits:
         self._nodes = books.nodes
         self._pods = books.pods
         self._claims = books.claims
+        self._quarantine = books.quarantine
         self._standings = books.standings
         self._ceilings = ceilings
         self._migrating = migrating
@@ -168,7 +165,9 @@ class Permits:
         if put_off:  # nobody uses what the node has never given, whatever was permitted
             question = replace(question, last_permit=NOTHING)
         free, over = self._ledger.room(case.row)
-        after = settled(before, NOTHING if put_off else free, question, over=over)
+        if put_off or self._quarantine.has_unreadable(case.claim.node):  # how much room is left is not known there
+            free = NOTHING
+        after = settled(before, free, question, over=over)
         effects: list[Effect] = []
         if resizing is not None:
             case.standing.permitted = after.reserved

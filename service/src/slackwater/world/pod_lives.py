@@ -87,6 +87,17 @@ class PodLives:
         self._books.claims.put(pod.uid, place)
         self._count_over_total(node)
 
+    def adopt_growing(self, policy: Policy, now: Instant) -> None:
+        """Counts every workload that grows in place anew, as a process that begins would find it."""
+        books, migrating = self._books, self._concerned.migrating
+        found = [(pod, pod.node) for uid, _ in books.standings.items() if (pod := books.pods.get(uid)) is not None]
+        for pod, node in found:
+            if node is not None:
+                self.adopt(pod, node, policy)
+        migrating.found_anew()
+        for pod, _ in found:
+            migrating.pod_seen(pod, now)
+
     def _let_pass(self, uid: PodUid, node: NodeName) -> bool:
         """By our filter; kube-scheduler bound it by itself."""
         row = self._books.nodes.row_of.get(node)
@@ -104,8 +115,9 @@ class PodLives:
         self._concerned.steering.gone(uid)
         self._forget(uid)
         claim, hold = self._books.claims.drop(uid), self._books.holds.drop_all(uid)
+        opened = self._books.quarantine.readable(uid)
         effects = self._books.refusals.wake_held() if hold is not None and len(hold.counted) else []
-        return effects + (self._books.refusals.wake_recent(now) if claim is not None else [])
+        return effects + (self._books.refusals.wake_recent(now) if claim is not None or opened else [])
 
     def _forget(self, uid: PodUid) -> None:
         """The pod waits for no place any more."""

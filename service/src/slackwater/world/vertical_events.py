@@ -16,10 +16,12 @@ from slackwater.model.events import (
     VerticalEvent,
 )
 from slackwater.model.ids import Instant, PodKey
+from slackwater.model.machines import Machine
 from slackwater.world.books import Books
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.migrating import Migrating
 from slackwater.world.policy import Policy
+from slackwater.world.unreadable import unreadable_permit
 
 
 class VerticalEvents:
@@ -36,7 +38,7 @@ class VerticalEvents:
     def apply(self, event: VerticalEvent, policy: Policy, now: Instant) -> list[Effect]:  # one case for each
         match event:
             case MachineSeen():
-                self._machine_seen(event, policy)
+                return self._machine_seen(event.machine, policy)
             case MachineGone(key):
                 self._machine_gone(key)
             case PermitWritten():
@@ -62,14 +64,17 @@ class VerticalEvents:
         for uid in self._standings.of_machine(key):
             self._ceilings.recorded(uid)
 
-    def _machine_seen(self, event: MachineSeen, policy: Policy) -> None:
+    def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
         """Pods that are counted by a guess are counted anew where their machine tells of a permit."""
-        if not self._annotations.machine_seen(event.machine):
-            return
-        for uid in self._standings.of_machine(event.machine.key):
+        if not self._annotations.machine_seen(machine):
+            return []
+        effects: list[Effect] = []
+        for uid in self._standings.of_machine(machine.key):
             claim, pod = self._claims.get(uid), self._pods.get(uid)
             if claim is not None and pod is not None:
                 account = self._standings.seen(pod, claim.account, scheduler_name=policy.scheduler_name)
                 if account != claim.account:
                     self._claims.recount(uid, account)
                 self._ceilings.recorded(uid)
+                effects += unreadable_permit(pod, machine.permit)
+        return effects

@@ -60,6 +60,7 @@ from slackwater.world.preemptors import Preemptors
 from slackwater.world.proposals import Kept, Proposals
 from slackwater.world.removals import Removals
 from slackwater.world.steering import Steering
+from slackwater.world.unreadable import unreadable_annotations
 from slackwater.world.vertical_events import VerticalEvents
 
 
@@ -211,13 +212,7 @@ class World:
         """As a process that begins would find it: what the leader before us wrote counts, not what we saw it become."""
         self.migrating.begin_again()
         self.ceilings.begin_again()
-        found = [(pod, pod.node) for uid, _ in self.standings.items() if (pod := self.pods.get(uid)) is not None]
-        for pod, node in found:
-            if node is not None:
-                self._lives.adopt(pod, node, self.policy)
-        self.migrating.found_anew()
-        for pod, _ in found:
-            self.migrating.pod_seen(pod, now)
+        self._lives.adopt_growing(self.policy, now)
 
     def adopt_policy(self, policy: Policy) -> None:
         """A changed configuration takes effect: from the next question on, and for every node at once."""
@@ -234,13 +229,15 @@ class World:
         room_appeared = self.nodes.put(node)
         if not known:
             self.claims.node_opened(node.name, self.nodes.row_of[node.name])
+            self.quarantine.node_opened(node.name)
+        room_appeared = self.quarantine.readable(node.uid) or room_appeared
         return self.refusals.wake_recent(now) if room_appeared else []
 
     def _node_gone(self, name: NodeName) -> None:
         row = self.nodes.row_of.get(name)
         self.preemptions.node_gone(name)
-        self.quarantine.lift(name)
         if row is not None:
+            self.quarantine.node_closing(name)
             self.claims.node_closing(name)
             self.holds.node_closing(row)
             self.nodes.drop(name)
@@ -249,6 +246,10 @@ class World:
         before = self.pods.get(pod.uid)
         if not self.pods.put(pod, read=read):
             return []
+        effects = self.refusals.wake_recent(now) if self.quarantine.readable(pod.uid) else []
+        return [*effects, *unreadable_annotations(before, pod), *self._pod_changed(before, pod, now)]
+
+    def _pod_changed(self, before: Pod | None, pod: Pod, now: Instant) -> list[Effect]:
         if pod.ended:
             return self._lives.let_go(pod.uid, now)
         if pod.node is not None:

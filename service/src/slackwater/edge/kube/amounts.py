@@ -1,7 +1,8 @@
 """ResourceLists: the same few texts stand in very many objects, so each distinct one is read once.
 
 What is read is CPU and memory, which every decision looks at, and the rest as it stands: ephemeral storage, huge pages,
-extended resources. Raises ValueError (`QuantityError`, msgspec's errors) for lists that cannot be read.
+extended resources. Raises ValueError (`QuantityError`, msgspec's errors) for lists that cannot be read. Numbers are bounded
+where they become integers of a column (`whole`, `model.requests.rounded_up`).
 """
 
 from functools import lru_cache
@@ -10,7 +11,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from slackwater.edge.kube.wire import AmountsRaw, Quantity
-from slackwater_protocol.units import parse_nanos
+from slackwater.model.resources import LARGEST_AMOUNT
+from slackwater_protocol.units import QuantityError, parse_nanos
 
 #: Distinct texts that are kept read.
 _CACHED_LISTS: Final = 16_384
@@ -43,9 +45,23 @@ def _read(raw: bytes) -> Asked:
     return Asked(cpu, memory, tuple(sorted(nanos.items())))
 
 
+def read_requests(raw: AmountsRaw) -> Asked:
+    """A list that the API server lets nobody make negative: requests, limits, overhead."""
+    return _read_requests(bytes(raw))
+
+
+@lru_cache(maxsize=_CACHED_LISTS)
+def _read_requests(raw: bytes) -> Asked:
+    asked = _read(raw)
+    for name, nanos in (("cpu", asked.cpu), ("memory", asked.memory), *asked.rest):
+        if nanos is not None and nanos < 0:
+            raise QuantityError(f"{nanos / _NANOS:g}", f"negative {name}, want 0 or more")
+    return asked
+
+
 def whole(nanos: int) -> int:
-    """Nanos rounded up to whole units, as kube-scheduler counts every resource but CPU."""
-    return -(-nanos // _NANOS)
+    """Nanos rounded up to whole units, as kube-scheduler counts every resource but CPU; at most `LARGEST_AMOUNT`."""
+    return max(-LARGEST_AMOUNT, min(-(-nanos // _NANOS), LARGEST_AMOUNT))
 
 
 def is_scalar(name: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from slackwater.edge.kube.amounts import NOTHING_ASKED, Asked, is_scalar, read_amounts, whole
+from slackwater.edge.kube.amounts import NOTHING_ASKED, Asked, is_scalar, read_requests, whole
 from slackwater.edge.kube.wire import (
     AmountsRaw,
     ContainerStatusWire,
@@ -41,7 +41,7 @@ class Ask:
         self._apps = [_effective(c, statuses, infeasible=infeasible) for c in spec.containers or ()]
         inits = spec.init_containers or ()
         self._inits = [(_init(c, statuses, infeasible=infeasible), _is_sidecar(c)) for c in inits]
-        self._overhead = read_amounts(spec.overhead)
+        self._overhead = read_requests(spec.overhead)
         self._whole = NOTHING_ASKED if spec.resources is None else _pod_level(spec, status, infeasible=infeasible)
 
     def requests(self) -> Amounts:
@@ -176,7 +176,7 @@ def _effective(container: ContainerWire, statuses: _Statuses, *, infeasible: boo
 
 
 def _in_resize(asked: Asked, actual: ResourcesWire, granted: AmountsRaw, *, infeasible: bool) -> Asked:
-    now, grant = read_amounts(actual.requests), read_amounts(granted)
+    now, grant = read_requests(actual.requests), read_requests(granted)
     if asked == now == grant:  # at rest, like nearly every pod nearly always
         return asked
     names = sorted({name for amounts in (asked, now, grant) for name, _ in amounts.rest})
@@ -218,4 +218,4 @@ def resize_pending(status: PodStatusWire) -> Literal["Deferred", "Infeasible"] |
 
 
 def _requests(resources: ResourcesWire | None) -> Asked:
-    return NOTHING_ASKED if resources is None else read_amounts(resources.requests)
+    return NOTHING_ASKED if resources is None else read_requests(resources.requests)

@@ -13,7 +13,7 @@ from msgspec import field
 from slackwater.edge.kube.decode import PodDecoder, read_meta
 from slackwater.edge.kube.resource_type import OnBroken, ResourceType
 from slackwater.edge.kube.surroundings import decode_replicas, surrounding
-from slackwater.edge.kube.wire import Quantity, Wire
+from slackwater.edge.kube.wire import Int32, Int64, Quantity, Wire
 from slackwater.edge.kube.workloads import decode_workload, generation_of
 from slackwater.model.buffers import BufferStatus, CapacityBuffer, Condition, Workload
 from slackwater.model.ids import PodKey
@@ -42,8 +42,8 @@ class _BufferSpec(Wire):
     provisioning_strategy: str | None = None
     pod_template_ref: _NameRef | None = None
     scalable_ref: _ScalableRef | None = None
-    replicas: int | None = None
-    percentage: int | None = None
+    replicas: Int32 | None = None
+    percentage: Int32 | None = None
     limits: dict[str, Quantity] | None = None
 
 
@@ -57,8 +57,8 @@ class _ConditionWire(Wire):
 
 class _BufferStatus(Wire):
     pod_template_ref: _NameRef | None = None
-    pod_template_generation: int | None = None
-    replicas: int | None = None
+    pod_template_generation: Int64 | None = None
+    replicas: Int32 | None = None
     provisioning_strategy: str | None = None
     conditions: list[_ConditionWire] | None = None
 

@@ -33,7 +33,7 @@ from slackwater.model.kinds import Kind, KindInterner, Toleration
 from slackwater.model.objects import DisruptionBudget, Image, Labels, Node, Pod, Taint
 from slackwater.model.preempting import read_preempting
 from slackwater.model.requests import rounded_up
-from slackwater.model.resources import Amounts
+from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, Amounts, on_node
 from slackwater.model.shared import Shared
 from slackwater.model.vertical import Vertical
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
@@ -47,6 +47,8 @@ _POD: Final = msgspec.json.Decoder(PodWire)
 _TOLERATIONS: Final = msgspec.json.Decoder(list[TolerationWire] | None)
 _IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
 
+#: Phases of pods that count nowhere any more.
+ENDED: Final = frozenset({"Succeeded", "Failed"})
 #: Texts of schedulers and times: many pods share the latest few, none needs the old ones.
 _PHRASES: Final = 4_096
 #: Kinds of plain pods that are kept at hand, needed or not.
@@ -65,11 +67,12 @@ def read_meta(raw: bytes | msgspec.Raw) -> MetaWire:
 
 #: Of a resource version: an unsigned 64-bit number has twenty.
 _MOST_DIGITS: Final = 20
+_LARGEST_VERSION: Final = 2**63 - 1
 
 
 def version_number(text: str) -> int:
     """A resource version as a number; 0 where it is none, which is then older than every other."""
-    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else 0
+    return min(int(text), _LARGEST_VERSION) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else 0
 
 
 @dataclass(slots=True)
@@ -93,11 +96,17 @@ class NodeDecoder:
             unschedulable=wire.spec.unschedulable,
             ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
             scalars=_allocatable(status)[1],
-            images=tuple(Image(tuple(map(share, i.names or ())), i.size_bytes) for i in status.images or ()),
+            images=self._images(status),
             features=tuple(map(share, status.declared_features or ())),
             provider_id=wire.spec.provider_id,
             created_at=None if meta.creation_timestamp is None else instant_of(meta.creation_timestamp),
             **_upkeep(meta.annotations or {}),
+        )
+
+    def _images(self, status: NodeStatusWire) -> tuple[Image, ...]:
+        share = self._texts.share
+        return tuple(
+            Image(tuple(map(share, image.names or ())), min(image.size_bytes, LARGEST_AMOUNT)) for image in status.images or ()
         )
 
 
@@ -130,7 +139,7 @@ class PodDecoder:
             kind=kind,
             successor=self._successor(kind, labels, wire),
             node=self._node_name(spec.node_name),
-            ended=status.phase in ("Succeeded", "Failed"),
+            ended=status.phase in ENDED,
             deleting=meta.deletion_timestamp is not None,
             priority=spec.priority or 0,
             created_at=self._phrases.share(meta.creation_timestamp or ""),
@@ -223,8 +232,8 @@ def _allocatable(status: NodeStatusWire) -> tuple[Amounts, tuple[tuple[str, int]
     """CPU and memory, and the rest by name."""
     reported = status.capacity if bytes(status.allocatable) == b"null" else status.allocatable
     found = read_amounts(reported)
-    amounts = rounded_up(cpu_nanos=found.cpu or 0, memory_nanos=found.memory or 0)
-    return amounts, tuple((name, whole(nanos)) for name, nanos in found.rest)
+    amounts = on_node(rounded_up(cpu_nanos=found.cpu or 0, memory_nanos=found.memory or 0))
+    return amounts, tuple((name, min(whole(nanos), LARGEST_ON_NODE)) for name, nanos in found.rest)
 
 
 def _kind(namespace: str, labels: Labels, wire: PodWire, *, granted: bool = False) -> Kind:

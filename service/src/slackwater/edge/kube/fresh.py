@@ -100,11 +100,11 @@ def _slice(items: list[msgspec.Raw], decode: Callable[[bytes | msgspec.Raw], T],
     for raw in items:
         try:
             objects.append(decode(raw))
-        except ValueError:
+        except UNREADABLE:
             try:
                 meta = read_meta(raw)
                 unreadable.append((meta.uid, meta.name))
-            except ValueError:
+            except UNREADABLE:
                 continue  # it has no UID: nobody can have it in any picture
     return Listing(version, tuple(objects), tuple(unreadable))
 

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from slackwater.edge.kube.wire import NO_AMOUNTS, AmountsRaw, ConditionWire, Wire
+from slackwater.edge.kube.wire import NO_AMOUNTS, AmountsRaw, ConditionWire, Int64, Wire
 
 
 class TaintWire(Wire):
@@ -19,7 +19,7 @@ class NodeSpecWire(Wire):
 
 class ImageWire(Wire):
     names: list[str] | None = None
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeStatusWire(Wire):

@@ -6,8 +6,19 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget
-from slackwater.model.events import BudgetGone, BudgetSeen, FeedEvent, NodeGone, NodeSeen, PodGone, PodSeen
+from slackwater.edge.kube.decode import ENDED, NodeDecoder, PodDecoder, decode_budget
+from slackwater.edge.kube.errors import UNREADABLE
+from slackwater.edge.kube.wire import MetaWire, Wire
+from slackwater.model.events import (
+    BudgetGone,
+    BudgetSeen,
+    FeedEvent,
+    NodeGone,
+    NodeSeen,
+    ObjectUnreadable,
+    PodGone,
+    PodSeen,
+)
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kinds import KindInterner
 
@@ -44,6 +55,8 @@ class ResourceType(Generic[K]):
     key_of: Callable[[str, str], K]  #: (namespace, name)
     gone: Callable[[K, str], FeedEvent]  #: (key, UID)
     on_broken: OnBroken
+    #: What to tell of an object that cannot be read, by (JSON, identity, why); None: nothing, it is skipped.
+    unreadable: "Callable[[bytes | msgspec.Raw, MetaWire, str], FeedEvent | None] | None" = None
     may_be_absent: bool = False
     field_selector: str = ""
     label_selector: str = ""
@@ -67,6 +80,7 @@ def nodes(on_broken: OnBroken) -> ResourceType[NodeName]:
         key_of=lambda _, name: NodeName(name),
         gone=lambda name, _: NodeGone(name),
         on_broken=on_broken,
+        unreadable=lambda _, meta, why: ObjectUnreadable(meta.uid, f"node {meta.name}", NodeName(meta.name), why),
     )
 
 
@@ -86,7 +100,35 @@ def pods(kinds: KindInterner, on_broken: OnBroken) -> ResourceType[PodKey]:
         key_of=PodKey,
         gone=lambda key, uid: PodGone(PodUid(uid), key),
         on_broken=on_broken,
+        unreadable=_unreadable_pod,
     )
+
+
+class _PlaceSpecWire(Wire):
+    node_name: str = ""
+
+
+class _PlaceStatusWire(Wire):
+    phase: str = ""
+
+
+class _PlaceWire(Wire):
+    """Where a pod counts, and whether it still does: what is read of one that cannot be read whole."""
+
+    spec: _PlaceSpecWire = msgspec.field(default_factory=_PlaceSpecWire)
+    status: _PlaceStatusWire = msgspec.field(default_factory=_PlaceStatusWire)
+
+
+_PLACE: Final = msgspec.json.Decoder(_PlaceWire)
+
+
+def _unreadable_pod(raw: bytes | msgspec.Raw, meta: MetaWire, why: str) -> FeedEvent | None:
+    try:
+        place = _PLACE.decode(raw)
+    except UNREADABLE:
+        return None
+    node = NodeName(place.spec.node_name) if place.spec.node_name and place.status.phase not in ENDED else None
+    return ObjectUnreadable(meta.uid, f"pod {meta.namespace}/{meta.name}", node, why)
 
 
 def budgets(on_broken: OnBroken) -> ResourceType[tuple[str, str]]:

@@ -14,6 +14,7 @@ from slackwater.edge.kube.wire import (
     CinderWire,
     EbsWire,
     GceDiskWire,
+    Int32,
     NodeSelectorWire,
     PortworxWire,
     Quantity,
@@ -133,7 +134,7 @@ class _ClassWire(_Object):
 
 
 class _LimitWire(Wire):
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class _NodeDriverWire(Wire):

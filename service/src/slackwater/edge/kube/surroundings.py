@@ -9,7 +9,7 @@ from msgspec import field
 from slackwater.edge.kube import storage as decoding
 from slackwater.edge.kube.decode import PodDecoder, read_meta, version_number
 from slackwater.edge.kube.resource_type import Found, OnBroken, ResourceType
-from slackwater.edge.kube.wire import Wire
+from slackwater.edge.kube.wire import Int32, Wire
 from slackwater.edge.kube.workloads import decode_workload
 from slackwater.model.buffers import Workload
 from slackwater.model.controllers import Wanted
@@ -65,14 +65,14 @@ class _DaemonSetWire(Wire):
 class _WantingSpecWire(Wire):
     """Of a ReplicaSet, ReplicationController or StatefulSet `replicas`, of a Job the others."""
 
-    replicas: int = 1
-    parallelism: int = 1
-    completions: int | None = None
+    replicas: Int32 = 1
+    parallelism: Int32 = 1
+    completions: Int32 | None = None
     suspend: bool = False
 
 
 class _WantingStatusWire(Wire):
-    succeeded: int = 0
+    succeeded: Int32 = 0
 
 
 class _WantingWire(Wire):

@@ -9,6 +9,7 @@ from typing import Final
 
 from slackwater.edge.kube.wire import AnnotationsWire, MetaWire, PodWire
 from slackwater.model.ids import UnixTime
+from slackwater.model.selectors import whole_number
 from slackwater.model.ties import NO_TIES, Owner, SafeToEvict, Ties
 
 #: Sets of ties that are kept at hand.
@@ -98,10 +99,8 @@ def _ties(meta: MetaWire, local: tuple[str, ...]) -> Ties:
 
 def _whole(text: str | None) -> int:
     """The API server takes an int32 only; of another text it says nothing, and neither do controllers."""
-    try:
-        return int(text or 0)
-    except ValueError:
-        return 0
+    number = whole_number(text)
+    return number if number is not None and -(2**31) <= number < 2**31 else 0
 
 
 def _group(api_version: str) -> str:

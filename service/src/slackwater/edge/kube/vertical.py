@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from slackwater.edge.kube.amounts import read_amounts
+from slackwater.edge.kube.amounts import read_requests
 from slackwater.edge.kube.ask import container_requests, held_requests, pod_requests, resize_pending
 from slackwater.edge.kube.errors import UNREADABLE
 from slackwater.edge.kube.wire import ContainerWire, MetaWire, OwnerWire, PodWire, Quantity, Wire
-from slackwater.model.resources import Amounts
+from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from slackwater.model.vertical import MigrationRef, Resizing, Vertical
 from slackwater_protocol.names import (
     BOUNDS,
@@ -150,7 +150,7 @@ def _equal_limits(container: ContainerWire) -> tuple[bool, bool]:
     resources = container.resources
     if resources is None:
         return (False, False)
-    limits, asked = read_amounts(resources.limits), read_amounts(resources.requests)
+    limits, asked = read_requests(resources.limits), read_requests(resources.requests)
     return (
         limits.cpu is not None and limits.cpu == asked.cpu,
         limits.memory is not None and limits.memory == asked.memory,
@@ -185,14 +185,18 @@ def _machine_resources(text: str) -> tuple[Bounds, Amounts, int]:
         )
     except UNREADABLE as error:
         raise ValueError(f"annotation {NEON_VM_RESOURCES}: {error}") from error
-    if slot_bytes <= 0:
-        raise ValueError(f"annotation {NEON_VM_RESOURCES}: memorySlotSize {wire.memory_slot_size!r}, want more than 0")
+    if not 0 < slot_bytes <= LARGEST_AMOUNT:
+        wanted = f"more than 0, at most {LARGEST_AMOUNT} bytes"
+        raise ValueError(f"annotation {NEON_VM_RESOURCES}: memorySlotSize {wire.memory_slot_size!r:.40}, want {wanted}")
     if min(using) < 0:
         raise ValueError(f"annotation {NEON_VM_RESOURCES}: use is negative")
     least, most = _CPU_LIMITS
     if not least <= low.cpu <= high.cpu <= most:
         wanted = "0.05 <= min <= max <= 512"
         raise ValueError(f"annotation {NEON_VM_RESOURCES}: cpus min {cpus.min!r}, max {cpus.max!r}, want {wanted}")
+    if max(*high, *using) > LARGEST_AMOUNT:
+        seen = f"got {max(*high, *using)}, want at most {LARGEST_AMOUNT} (milliCPU, bytes)"
+        raise ValueError(f"annotation {NEON_VM_RESOURCES}: {seen}")
     if not 0 < low.memory <= high.memory:
         raise ValueError(f"annotation {NEON_VM_RESOURCES}: memorySlots min {slots.min}, max {slots.max}, want 0 < min <= max")
     return Bounds(low, high), using, slot_bytes
@@ -207,6 +211,8 @@ def _bounds(name: str, text: str, slot_bytes: int) -> Bounds:
         raise ValueError(f"annotation {name}: {error}") from error
     if min(*low, *high) <= 0:
         raise ValueError(f"annotation {name}: {text}, want nothing zero or negative")
+    if max(high) > LARGEST_AMOUNT:
+        raise ValueError(f"annotation {name}: {text:.200}, want at most {LARGEST_AMOUNT} (milliCPU, bytes)")
     if not low.within(high):
         raise ValueError(f"annotation {name}: {text}, want min <= max")
     if low.memory % slot_bytes or high.memory % slot_bytes:

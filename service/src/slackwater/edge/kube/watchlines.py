@@ -1,7 +1,7 @@
 """Objects of lists and lines of watches into events: what each does to what was given out, and where to go on from.
 
-Pure but for the callback that reports a broken object: such a one is skipped, and never ends the stream. A line that does
-end it loses none of the lines before it.
+Pure but for the callback that reports a broken object. Such an object never ends the stream: it is given out as unreadable
+where its type says how, else skipped. A line that does end the stream loses none of the lines before it.
 """
 
 from collections.abc import Hashable, Sequence
@@ -13,7 +13,7 @@ import msgspec
 from slackwater.edge.kube.decode import read_meta, version_number
 from slackwater.edge.kube.errors import UNREADABLE, Garbled, KubeError, Refused, WentBack, read_status, shortened
 from slackwater.edge.kube.given import Given
-from slackwater.edge.kube.resource_type import ResourceType
+from slackwater.edge.kube.resource_type import Found, ResourceType
 from slackwater.edge.kube.wire import MetaWire, WatchWire
 from slackwater.model.events import FeedEvent
 
@@ -48,6 +48,7 @@ class LineReader(Generic[K]):
             except UNREADABLE as error:
                 if (meta := self._report(raw, error)) is not None:
                     self._given.unreadable(self._key(meta))
+                    events += self._unreadable(raw, meta, error)
         return events
 
     def read_lines(self, lines: Sequence[bytes], *, since: str) -> Reading:
@@ -89,6 +90,8 @@ class LineReader(Generic[K]):
             found = self._resource.decode(raw)
         except UNREADABLE as error:
             meta = self._report(raw, error)
+            if meta is not None:
+                reading.events += self._unreadable(raw, meta, error)
         else:
             reading.events += self._given.watched(found)
             if found.version:
@@ -97,6 +100,14 @@ class LineReader(Generic[K]):
             meta = read_meta(raw)  # a version that is no number is handed back as it came
         if meta is not None:
             reading.version = meta.resource_version or reading.version
+
+    def _unreadable(self, raw: msgspec.Raw, meta: MetaWire, error: Exception) -> list[FeedEvent]:
+        """What the reader has to know of an object that cannot be read; given out once for each version, like any other."""
+        tell = self._resource.unreadable
+        event = None if tell is None or not meta.uid else tell(raw, meta, shortened(str(error)))
+        if event is None:
+            return []
+        return self._given.watched(Found(self._key(meta), meta.uid, version_number(meta.resource_version), event))
 
     def _deleted(self, raw: msgspec.Raw, reading: Reading) -> None:
         try:

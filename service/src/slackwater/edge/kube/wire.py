@@ -4,9 +4,9 @@ Every field has a default, because the API leaves out what is empty, and lists m
 length of one decode. None of them can form a cycle, so all are kept from the cyclic garbage collector (`gc=False`).
 """
 
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 from slackwater_protocol.names import (
     BOUNDS,
@@ -28,6 +28,9 @@ from slackwater_protocol.names import (
 
 #: The API always writes text; people's files also hold numbers.
 Quantity = str | int | float
+#: Numbers of the API's own width: others are refused where they are decoded.
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Wire(Struct, gc=False, rename="camel"):
@@ -126,7 +129,7 @@ class ConditionWire(Wire):
 
 
 class PortWire(Wire):
-    host_port: int = 0
+    host_port: Int32 = 0
     host_ip: str = field(name="hostIP", default="")
     protocol: str = "TCP"
 
@@ -160,7 +163,7 @@ class NodeSelectorWire(Wire):
 
 
 class PreferredNodesWire(Wire):
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTermWire = field(default_factory=NodeSelectorTermWire)
 
 
@@ -184,7 +187,7 @@ class PodTermWire(Wire):
 
 
 class WeightedPodTermWire(Wire):
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodTermWire = field(default_factory=PodTermWire)
 
 
@@ -202,12 +205,12 @@ class AffinityWire(Wire):
 
 
 class SpreadWire(Wire):
-    max_skew: int = 1
+    max_skew: Int32 = 1
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: SelectorWire | None = None
     match_label_keys: list[str] | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
 
@@ -318,7 +321,7 @@ class PodSpecWire(Wire):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
     preemption_policy: str | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
     containers: list[ContainerWire] | None = None
     init_containers: list[ContainerWire] | None = None
     overhead: AmountsRaw = NO_AMOUNTS
@@ -332,7 +335,7 @@ class PodSpecWire(Wire):
     scheduling_gates: list[NamedWire] | None = None
     host_network: bool = False
     host_users: bool | None = None
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
 
 
 class ContainerStatusWire(Wire):
@@ -363,7 +366,7 @@ class BudgetSpecWire(Wire):
 
 
 class BudgetStatusWire(Wire):
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
 
 
 class BudgetWire(Wire):

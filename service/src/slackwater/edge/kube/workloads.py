@@ -6,14 +6,14 @@ import msgspec
 from msgspec import field
 
 from slackwater.edge.kube.decode import PodDecoder
-from slackwater.edge.kube.wire import MetaWire, Wire
+from slackwater.edge.kube.wire import Int64, MetaWire, Wire
 from slackwater.model.buffers import Workload
 from slackwater.model.objects import Pod
 from slackwater.model.ties import Owner
 
 
 class _Generation(Wire):
-    generation: int = 0
+    generation: Int64 = 0
 
 
 class _TemplateMeta(Wire):

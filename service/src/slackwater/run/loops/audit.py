@@ -121,9 +121,9 @@ class Audit:
                 await anyio.sleep(self._config.spacing_seconds)
 
     def _pause_seconds(self) -> float:
-        """Sooner than usual while a node is in quarantine: what kept the last audit from clearing it may be over."""
+        """Sooner than usual while a node is doubted: what kept the last audit from clearing it may be over."""
         interval = self._config.interval_seconds
-        return min(interval, _RESTS * self.counts.last_seconds) if len(self._world.quarantine) else interval
+        return min(interval, _RESTS * self.counts.last_seconds) if self._world.quarantine.doubted else interval
 
     # --- sampling ---------------------------------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class Audit:
 
     def _close_books(self, name: NodeName, held: Sequence[Found]) -> None:
         wrong = [*wrong_on(self._world, name), *held]
-        quarantined = name in self._world.quarantine
+        quarantined = name in self._world.quarantine and not self._world.quarantine.has_unreadable(name)
         for found in wrong:
             self._note(found)
         if wrong or quarantined:

@@ -59,6 +59,11 @@ def named(value: object) -> object:
     return [type(value).__name__, value]
 
 
+def raised(error: Exception) -> object:
+    """The answer of a call that raised."""
+    return ["raised", type(error).__name__]
+
+
 def frame(what: str, now: float, given: object, answer: object) -> bytes:
     """One call."""
     return _ENCODER.encode((what, now, given, answer))

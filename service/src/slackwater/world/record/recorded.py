@@ -24,7 +24,7 @@ from slackwater.world.migrating import Migrating
 from slackwater.world.permits import Decided
 from slackwater.world.policy import Policy
 from slackwater.world.proposals import Kept
-from slackwater.world.record.calls import FORMAT, START, Start, frame, named, rows_to_bytes
+from slackwater.world.record.calls import FORMAT, START, Start, frame, named, raised, rows_to_bytes
 from slackwater.world.removals import Removals
 from slackwater.world.world import World
 
@@ -47,7 +47,11 @@ class RecordedWorld(World):
         super().__init__(policy, seed=seed, make_removals=lambda books, moves: RecordedRemovals(books, moves, tell=tell))
 
     def apply(self, event: Event, now: Instant) -> list[Effect]:
-        effects = super().apply(event, now)
+        try:
+            effects = super().apply(event, now)
+        except Exception as error:
+            self._tell(frame("apply", now, named(event), raised(error)))
+            raise
         self._tell(frame("apply", now, named(event), named(effects)))
         return effects
 

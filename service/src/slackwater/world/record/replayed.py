@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from slackwater.model.columns import Rows
+from slackwater.model.events import Event
 from slackwater.model.ids import Instant
 from slackwater.world.permits import Decided
 from slackwater.world.policy import Policy
@@ -32,6 +33,7 @@ from slackwater.world.record.calls import (
     Preempted,
     encoded,
     named,
+    raised,
     read_event,
     read_frame,
     read_start,
@@ -152,8 +154,14 @@ class Replay:
     def _answer(self, found: Frame) -> bytes:
         now = Instant(found.now)
         if found.what == "apply":
-            return encoded(named(self._world.apply(read_event(found.given), now)))
+            return self._applied(read_event(found.given), now)
         return encoded(self._do[found.what](_READ[found.what](found.given), now))
+
+    def _applied(self, event: Event, now: Instant) -> bytes:
+        try:
+            return encoded(named(self._world.apply(event, now)))
+        except Exception as error:  # as the service goes on after it
+            return encoded(raised(error))
 
     def _filter(self, given: Filtered, now: Instant) -> object:
         return self._world.filter(given.pod, self._rows_of(given.rows), now)

@@ -12,6 +12,7 @@ from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Node, Taint
 from slackwater.model.requests import rounded_up
+from slackwater.model.resources import LARGEST_ON_NODE, on_node
 from slackwater_protocol.durations import SECOND, parse_duration
 from slackwater_protocol.names import CLUSTER_API_GROUP
 from slackwater_protocol.units import parse_nanos
@@ -29,6 +30,8 @@ _RESOURCES: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "epheme
 #: Kubernetes' own default of `maxPods`.
 _PODS: Final = "110"
 _NANO: Final = 10**9
+#: Of a count of nodes.
+_MOST_DIGITS: Final = 9
 #: Labels of a Machine that Cluster API copies to its Node.
 _COPIED: Final = ("node-role.kubernetes.io", "node-restriction.kubernetes.io", "node.cluster.x-k8s.io")
 _EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
@@ -93,12 +96,12 @@ def template(group: GroupWire, infrastructure: Infrastructure = NOTHING_SAID) ->
         name=NodeName(name),
         uid=name,
         resource_version=0,
-        allocatable=rounded_up(cpu_nanos=nanos.pop("cpu"), memory_nanos=nanos.pop("memory")),
+        allocatable=on_node(rounded_up(cpu_nanos=nanos.pop("cpu"), memory_nanos=nanos.pop("memory"))),
         labels=_labels(group, annotations, infrastructure),
         taints=_taints(group.spec.template.spec.taints or (), annotations),
         unschedulable=False,
         ready=True,
-        scalars=tuple((resource, -(-amount // _NANO)) for resource, amount in sorted(nanos.items())),
+        scalars=tuple((resource, min(-(-amount // _NANO), LARGEST_ON_NODE)) for resource, amount in sorted(nanos.items())),
     )
 
 
@@ -160,8 +163,8 @@ def _pairs(text: str) -> dict[str, str]:
 
 def _count(annotations: Mapping[str, str], key: str) -> int:
     text = annotations.get(key, "nothing")
-    if not text.isdecimal() or not text.isascii():
-        raise ValueError(f"annotation {key}: got {text}, want a whole number >= 0")
+    if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS:
+        raise ValueError(f"annotation {key}: got {text:.40}, want a whole number from 0 to {10**_MOST_DIGITS - 1}")
     return int(text)
 
 
