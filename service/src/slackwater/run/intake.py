@@ -87,7 +87,7 @@ class Intake:
         except Exception as error:
             kind = type(event).__name__
             self.failed[kind] += 1
-            _log.exception("event not applied", event_type=kind, object=object_of(event))
+            _log.exception("event not applied", resource=kind, object=object_of(event))
             effects = self._closed(event, f"{type(error).__name__}: {error}")
         self._hand_on(effects)
 

@@ -1,0 +1,184 @@
+"""An object that cannot be read, or applied, closes its node and ends nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from slackwater.model.effects import Announce, Effect
+from slackwater.model.events import Event, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, Synced, Ticked
+from slackwater.model.ids import Instant
+from slackwater.model.objects import Pod
+from slackwater.model.permits import PermitAsk
+from slackwater.model.reasons import Reason
+from slackwater.model.resources import LARGEST_AMOUNT
+from slackwater.model.written import Written
+from slackwater.run.intake import Intake
+from slackwater.world.invariants import violations
+from slackwater.world.policy import Policy
+from slackwater.world.record.recorded import RecordedWorld
+from slackwater.world.record.replayed import Replay
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.small_world import M, N, SmallWorld
+
+QUARANTINED = Reason.NODE_QUARANTINED
+
+
+def unreadable(pod: Pod) -> ObjectUnreadable:
+    return ObjectUnreadable(pod.uid, f"pod {pod.key}", pod.node, "requests: negative")
+
+
+def small() -> SmallWorld:
+    return SmallWorld(Policy())
+
+
+def test_a_bound_pod_that_cannot_be_read_closes_its_node_alone_until_it_can() -> None:
+    story = small()
+    story.apply(unreadable(a_pod("odd", on=N)))
+    waiting = story.comes(a_pod("waiting"))
+    assert story.ask(waiting, N, M) == [QUARANTINED, 0]
+    story.comes(a_pod("odd", on=N))
+    assert story.ask(waiting, N, M) == [0, 0]
+
+
+def test_a_node_opens_when_the_last_of_its_unreadable_pods_is_gone() -> None:
+    story = small()
+    first, second = a_pod("first", on=N), a_pod("second", on=N)
+    for pod in (first, second):
+        story.apply(unreadable(pod))
+    waiting = story.comes(a_pod("waiting"))
+    story.apply(PodGone(first.uid, first.key))
+    assert story.ask(waiting, N, M) == [QUARANTINED, 0]
+    story.apply(PodGone(second.uid, second.key))
+    assert story.ask(waiting, N, M) == [0, 0]
+    assert len(story.world.quarantine) == 0
+
+
+def test_whoever_was_refused_is_woken_when_the_node_opens() -> None:
+    story = small()
+    odd = a_pod("odd", on=N)
+    story.apply(unreadable(odd))
+    story.apply(unreadable(a_pod("other", on=M)))
+    waiting = story.comes(a_pod("waiting"))
+    assert story.ask(waiting, N, M) == [QUARANTINED, QUARANTINED]
+    effects = story.apply(PodGone(odd.uid, odd.key)) + story.after(1)
+    assert waiting.uid in {getattr(effect, "uid", None) for effect in effects}
+
+
+def test_a_pod_that_was_known_keeps_counting_for_what_it_counted_for_and_says_so_once() -> None:
+    story = small()
+    pod = story.comes(a_pod("p", on=N, cpu="2"))
+    said = [effect for _ in range(3) for effect in story.apply(unreadable(pod)) if isinstance(effect, Announce)]
+    assert [(effect.key, effect.type) for effect in said] == [(pod.key, "Warning")]
+    assert story.world.ledger.columns.reserved[0, story.world.nodes.row_of[N]] == 2000
+
+
+def test_a_pending_pod_that_cannot_be_read_closes_nothing() -> None:
+    story = small()
+    assert story.apply(unreadable(a_pod("pending"))) == []
+    assert len(story.world.quarantine) == 0
+
+
+def test_a_node_that_comes_after_its_unreadable_pod_is_closed_from_the_start() -> None:
+    story = small()
+    story.apply(replace(unreadable(a_pod("odd")), node="late"))  # type: ignore[arg-type]
+    late = a_node("late")
+    story.apply(NodeSeen(late))
+    assert story.ask(story.comes(a_pod("waiting")), late.name, M) == [QUARANTINED, 0]
+    story.apply(NodeGone(late.name))
+    other = a_node("other")
+    story.apply(NodeSeen(other))  # it may be given the row of the node that went
+    assert story.ask(story.comes(a_pod("another")), other.name, M) == [0, 0]
+
+
+def test_a_node_that_cannot_be_read_is_closed_until_it_is_seen_again() -> None:
+    story = small()
+    node = a_node(N)
+    story.apply(ObjectUnreadable(node.uid, f"node {N}", N, "allocatable: not a quantity"))
+    waiting = story.comes(a_pod("waiting"))
+    assert story.ask(waiting, N, M) == [QUARANTINED, 0]
+    story.apply(NodeSeen(node))
+    assert story.ask(waiting, N, M) == [0, 0]
+
+
+def test_nothing_grows_on_a_node_with_a_pod_that_cannot_be_read() -> None:
+    story = small()
+    vm = story.comes(replace(a_pod("vm", on=N), vertical=a_vertical(machine=None, permit=written("1", "4Gi"))))
+    ask = PermitAsk(
+        key=vm.key,
+        version=7,
+        asked=amounts("2", "8Gi"),
+        last_permit=amounts("1", "4Gi"),
+        compute_unit=amounts("250m", "1Gi"),
+        load=None,
+        slots=False,
+    )
+    odd = a_pod("odd", on=N)
+
+    def reserved() -> int:
+        story.world.ask_permit(ask, None, story.now)
+        claim = story.world.claims.get(vm.uid)
+        assert claim is not None
+        return claim.account.reserved.cpu
+
+    story.apply(unreadable(odd))
+    assert reserved() == 1000
+    story.apply(PodGone(odd.uid, odd.key))
+    assert reserved() == 2000
+
+
+def written(cpu: str, memory: str) -> str:
+    held = amounts(cpu, memory)
+    return Written(permit=held, ceiling=held).text()
+
+
+def test_two_pods_whose_requests_would_wrap_an_int64_leave_a_full_node() -> None:
+    """`5Ei` and `5Ei` are more than 2^63: the node had room for everything then."""
+    story = small()
+    for name in ("one", "two"):
+        pod = a_pod(name, on=N)
+        story.comes(replace(pod, kind=replace(pod.kind, requests=amounts("1", str(LARGEST_AMOUNT)))))
+    assert story.ask(story.comes(a_pod("waiting")), N, M)[1] == 0
+    assert story.ask(story.comes(a_pod("another")), N) != [0]
+
+
+# --- events that cannot be applied --------------------------------------------------------------------------------------
+
+
+class Fragile(RecordedWorld):
+    """Fails on the pods that are named `odd`, as a bug would."""
+
+    odd = True
+
+    def _pod_seen(self, pod: Pod, now: Instant, *, read: bool = False) -> list[Effect]:
+        if pod.key.name == "odd" and type(self).odd:
+            raise OverflowError("Python int too large to convert to C long")
+        return super()._pod_seen(pod, now, read=read)
+
+
+class Sink:
+    """Takes effects instead of the dispatcher."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] = []
+
+    def submit_all(self, effects: Sequence[Effect]) -> None:
+        self.effects += effects
+
+
+@pytest.mark.anyio
+async def test_an_event_that_cannot_be_applied_ends_nothing_and_closes_its_node() -> None:
+    frames: list[bytes] = []
+    world = Fragile(Policy(), tell=frames.append)
+    intake = Intake(world, lambda: Instant(1000.0), {})
+    intake.connect(Sink())  # type: ignore[arg-type]
+    events: list[Event] = [NodeSeen(a_node(N)), NodeSeen(a_node(M)), Synced(), PodSeen(a_pod("odd", on=N)), Ticked()]
+    for event in events:
+        intake.take(event)
+    assert dict(intake.failed) == {"PodSeen": 1}
+    assert N in world.quarantine
+    assert M not in world.quarantine
+    assert violations(world) == []
+    differences = list(Replay(frames).differences())
+    assert differences[0].recorded == ["raised", "OverflowError"], "code that has no such bug answers otherwise"
+    assert differences[0].replayed == []
