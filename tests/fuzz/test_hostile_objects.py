@@ -167,9 +167,7 @@ def batches(count: int) -> Iterator[list[dict[str, Any]]]:
     """The same pods on every run with the same count."""
     found: list[dict[str, Any]] = []
 
-    @settings(
-        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     @given(hostile_pods())
     def collect(pod: dict[str, Any]) -> None:
         found.append(pod)
