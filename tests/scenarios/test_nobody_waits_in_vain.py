@@ -137,6 +137,20 @@ def test_a_filter_that_passes_ends_starvation() -> None:
     assert not [effect for effect in story.after(1) if isinstance(effect, Nominate)]
 
 
+def test_the_node_of_a_starved_pod_takes_a_more_important_one_and_is_chosen_for_one_too() -> None:
+    pod, equal, important, starved = (
+        a_pod(name, cpu="3", priority=priority) for name, priority in zip("peis", (1, 1, 2, 2), strict=True)
+    )
+    story = Story(a_node("full", cpu="100m"), a_node("n"), pod, equal, important, starved)
+    story.filter(pod, "full")
+    assert Nominate(pod.uid, pod.key, NodeName("n")) in story.after(1)
+    assert story.filter(equal, "n") == [Reason.HELD_FOR_OTHERS]
+    story.filter(starved, "full")
+    assert Nominate(starved.uid, starved.key, NodeName("n")) in story.after(1)
+    assert story.filter(starved, "n") == [Reason.OK]
+    assert story.filter(important, "n") == [Reason.HELD_FOR_OTHERS], "kube-scheduler is about to bind an equal one there"
+
+
 def test_nodes_that_would_not_take_the_pod_are_no_starvation() -> None:
     pod = a_pod("p", node_selector={"disk": "ssd"})
     story = Story(a_node("full", cpu="100m", labels={"disk": "ssd"}), a_node("other"), pod)
