@@ -1,8 +1,9 @@
 """What pods of each priority have on each node, all nodes at once.
 
 One table is of what is Reserved: where would who have to leave? Another is of what is held for nominees: how much of it does
-a more important pod not count? Kept as claims and holds come and go, so that a preemptor's search costs some numpy operations for each priority below its own, however
-many pods there are. It is a bound, not a choice: which of the pods may be taken is looked at where it matters.
+a more important pod not count? Both are kept as claims and holds come and go, so that a question costs some numpy operations
+for each priority, however many pods there are. A preemptor's answer is a bound, not a choice: which of the pods may be taken is
+looked at where it matters.
 """
 
 from collections.abc import Iterable, Mapping
