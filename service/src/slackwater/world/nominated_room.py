@@ -1,9 +1,9 @@
 """Room kept on a node for a preemptor while its victims leave, and until it comes back.
 
 Pods of lower and equal priority see the room as taken; those of higher priority do not (`beside`). So it is with the room of
-every other nomination, which is a hold under its pod's own name until kube-scheduler asks about the pod (`Hold.nominee`). Of two
-preemptors of equal priority the later one has chosen its victims with the earlier one's room taken, so the earlier one need not
-heed the later. Their room counts as held, under a name of its own, so that it ends by nothing but its owner's doing.
+every other nomination, which is a hold under its pod's own name until kube-scheduler asks about the pod (`Hold.nominee`).
+Of two preemptors of equal priority the later one has chosen its victims with the earlier one's room taken, so the earlier one
+need not heed the later. Their room counts as held, under a name of its own, so that it ends by nothing but its owner's doing.
 """
 
 from collections.abc import Iterator

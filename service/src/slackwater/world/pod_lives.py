@@ -96,6 +96,7 @@ class PodLives:
         row = self._books.nodes.row_of.get(node)
         columns = self._books.ledger.columns
         if row is not None and (columns.reserved[:, row] > columns.total[:, row]).any():
+            self._books.tally.over_total += 1
             self._books.tally.over_total_on[node] = self._books.tally.over_total_on.get(node, 0) + 1
 
     def let_go(self, uid: PodUid, now: Instant) -> list[Effect]:

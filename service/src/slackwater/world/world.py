@@ -240,6 +240,7 @@ class World:
         row = self.nodes.row_of.get(name)
         self.preemptions.node_gone(name)
         self.quarantine.lift(name)
+        self.tally.over_total_on.pop(name, None)
         if row is not None:
             self.claims.node_closing(name)
             self.holds.node_closing(row)
