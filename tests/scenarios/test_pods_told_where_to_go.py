@@ -296,3 +296,51 @@ def test_a_more_important_pod_is_told_to_go_where_a_less_important_one_was_told_
     cluster.apply(NodeGone(N))
     cluster.apply(NodeSeen(a_node(N)))
     assert cluster.held() == 0
+
+
+def a_miss(cluster: Cluster, pod: Pod, why: Miss) -> None:
+    """The pod was told to go to N, and does not go there."""
+    match why:
+        case Miss.ELSEWHERE:
+            cluster.comes(bound(pod, M))
+        case Miss.LATE:
+            cluster.ask(pod, N, M)
+        case Miss.REFUSED_IN_TREE:
+            shown = cluster.written(pod)
+            cluster.comes(replace(shown, nominated_node=None, resource_version=shown.resource_version + 1))
+        case Miss.REPLACED:
+            cluster.comes(replace(pod, nominated_node=M, resource_version=pod.resource_version + 1))
+        case Miss.UNWRITTEN:
+            cluster.written(pod, written=False)
+        case Miss.EXPIRED:
+            cluster.written(pod)
+            cluster.after(31)
+    cluster.apply(PodGone(pod.uid, pod.key))
+
+
+@pytest.mark.parametrize("why", [Miss.ELSEWHERE, Miss.LATE, Miss.REFUSED_IN_TREE, Miss.REPLACED, Miss.UNWRITTEN, Miss.EXPIRED])
+def test_misses_slow_steering_down_until_it_makes_a_pause_and_hits_do_not(why: Miss) -> None:
+    missing, meeting = Cluster(min_nodes=0), Cluster(min_nodes=0)
+
+    def may_tell(cluster: Cluster) -> int:
+        return cluster.world.steering.may_tell(cluster.world.policy.steering, cluster.now)
+
+    allowed = []
+    for number in range(100):
+        pod = a_pod(f"p{number}", cpu="1m", memory="1Mi")
+        missing.comes(pod)
+        if not missing.tell(pod):
+            break
+        a_miss(missing, pod, why)
+        assert missing.missed == {why: number + 1}
+        allowed.append(may_tell(missing))
+        meeting.comes(pod)
+        meeting.tell(pod)
+        meeting.written(pod)
+        meeting.comes(bound(pod))
+        meeting.apply(PodGone(pod.uid, pod.key))
+    assert allowed[18:20] == [32, 16], "twenty of twenty were missed"
+    assert sorted(set(allowed), reverse=True) == [32, 16, 8, 4, 2, 0]
+    assert may_tell(meeting) == 64
+    missing.after(31)
+    assert may_tell(missing) == 1, "then one is tried"
