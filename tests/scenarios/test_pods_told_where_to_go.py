@@ -315,6 +315,8 @@ def a_miss(cluster: Cluster, pod: Pod, why: Miss) -> None:
         case Miss.EXPIRED:
             cluster.written(pod)
             cluster.after(31)
+        case Miss.REFUSED | Miss.GONE:
+            raise AssertionError(why)
     cluster.apply(PodGone(pod.uid, pod.key))
 
 

@@ -48,6 +48,7 @@ from slackwater.world.conditions import Conditions
 from slackwater.world.contradictions import Contradictions
 from slackwater.world.gatekeeping import Gatekeeper
 from slackwater.world.migrating import Migrating
+from slackwater.world.missed_room import MissedRoom
 from slackwater.world.nodes import NO_ROW
 from slackwater.world.nominating import Nominations
 from slackwater.world.occupants import Occupants
@@ -80,8 +81,7 @@ class World:
         self.migrating = Migrating(books)
         self.removals = make_removals(books, self.migrating)
         self.ceilings = Ceilings(books, policy=policy)
-        room_given = self.refusals.wake_recent
-        self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
+        self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=self.refusals.wake_recent)
         self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
         self._contradictions = Contradictions(books)
         self._binding = Binding(books)
@@ -105,6 +105,7 @@ class World:
         self.steering = Steering(books, preemptions=self.preemptions)
         self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
         self._nominations = Nominations(books, placing=self._placing)
+        self._missed_room = MissedRoom(books, self._placing)
         self._conditions = Conditions(books.tally)
         concerned = Concerned(
             ceilings=self.ceilings,
@@ -304,15 +305,14 @@ class World:
             self.steering.hold_expired(uid, self.policy, now)
         self.preemptions.due(now)
         self._preemptors.due(now)
-        if expired:
-            effects += self.refusals.wake_held()
+        effects += self.refusals.wake_held() if expired else []
         effects += self._touched(self.denials.expire(now), "denial-ended")
         effects += self._touched(self.agreements.expire(now), "victims-awaited")
         for stranger in self.pods.expire(now):
             self.refusals.forget(stranger)
             self._conditions.forget(stranger)
             self.steering.choices.ended(stranger, None)
-        effects += self._binding.overdue(self.policy, now)
+        effects += [*self._binding.overdue(self.policy, now), *self._missed_room.due(self.policy, now)]
         doubted = self.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
         effects += [*(ReadPod(uid, key) for uid, key in doubted), *self._nominations.due(self.policy, now)]
         if self.synced:  # before, a gate that has to stay shut would be opened
