@@ -88,7 +88,7 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
     desk = Desk(world, dispatcher.submit_all, monotonic)
     victims = VictimsDeleted(world, lambda: intake.take(Ticked()), within_seconds=4.0)
     intake.connect(dispatcher, desk.wake, victims.wake)
-    listener = Agents(desk=desk, readiness=intake, metrics=AgentMetrics(registry))
+    listener = Agents(desk=desk, readiness=intake, metrics=AgentMetrics(registry, lambda: world.nodes.row_of))
     extender = Extender(
         world=world,
         submitter=dispatcher,

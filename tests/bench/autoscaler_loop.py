@@ -250,7 +250,7 @@ def _autoscaler(service: Service, planning: Planning) -> Autoscaler:
         rules=lambda: GrowthRules(policy=policy),
         submit=effects.extend,
         write_status=_write_nothing,
-        clocks=Clocks(clock=lambda: Instant(clock()), wall=lambda: UnixTime(2e9)),
+        clocks=Clocks(clock=lambda: Instant(clock()), wall=lambda: UnixTime(2e9), steady=lambda: UnixTime(2e9)),
         counts=LoopCounts(),
         config=LoopConfig(),
     )

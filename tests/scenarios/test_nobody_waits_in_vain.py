@@ -119,6 +119,49 @@ def test_room_that_appears_long_after_the_refusal_is_kube_schedulers_own_event()
     assert story.world.apply(PodGone(old.uid, old.key), story.at) == []
 
 
+def test_a_pod_that_kube_scheduler_does_not_try_again_is_woken_for_room_however_late_our_watch_showed_it() -> None:
+    """kube-scheduler saw the room before it asked, and our watch is 5 s behind: it has spent the event."""
+    old, pod = a_pod("old", on="n", cpu="4"), a_pod("p", cpu="3")
+    story = Story(a_node("n"), old, pod)
+    assert story.filter(pod, "n") == [Reason.NOT_ENOUGH_CPU]
+    story.now += 5
+    assert story.world.apply(PodGone(old.uid, old.key), story.at) == []
+    assert story.after(6) == [], "kube-scheduler may come by itself"
+    assert story.after(2) == [Touch(pod.uid, pod.key, "room-missed")]
+    assert story.after(60) == [], "once"
+
+
+def test_whoever_came_back_by_itself_or_fits_nowhere_is_not_woken() -> None:
+    old, back, large = a_pod("old", on="n", cpu="4"), a_pod("back", cpu="3"), a_pod("large", cpu="5")
+    elsewhere = a_pod("elsewhere", cpu="1", node_selector={"disk": "ssd"})
+    story = Story(a_node("n"), old, back, large, elsewhere)
+    for pod in (back, large, elsewhere):
+        story.filter(pod, "n")
+    story.now += 5
+    story.world.apply(PodGone(old.uid, old.key), story.at)
+    assert story.filter(back, "n") == [Reason.OK]
+    story.bind(back, "n")
+    story.bind_ended(back, "n", "bound")
+    story.seen(a_pod("back", on="n", cpu="3"))
+    assert [effect for _ in range(30) for effect in story.after(2) if isinstance(effect, Touch)] == []
+
+
+def test_no_more_pods_are_woken_than_there_is_room_for() -> None:
+    olds = [a_pod(f"old-{number}", on="n", cpu="2") for number in range(2)]
+    pods = [a_pod(f"p{number:02}", cpu="2") for number in range(40)]
+    story = Story(a_node("n"), *olds, *pods)
+    for pod in pods:
+        assert story.filter(pod, "n") == [Reason.NOT_ENOUGH_CPU]
+    story.now += 5
+    story.world.apply(PodGone(olds[0].uid, olds[0].key), story.at)
+    assert story.after(6) == []
+    woken = [effect.key.name for _ in range(110) for effect in story.after(0.1) if isinstance(effect, Touch)]
+    assert woken == ["p00"]
+    # It never comes: others are, one after another.
+    woken = [effect.key.name for _ in range(130) for effect in story.after(0.1) if isinstance(effect, Touch)]
+    assert len(woken) == 1
+
+
 def test_a_heartbeat_of_a_node_is_no_room() -> None:
     old, pod = a_pod("old", on="n", cpu="4"), a_pod("p", cpu="3")
     story = Story(a_node("n"), old, pod)
@@ -135,6 +178,20 @@ def test_a_filter_that_passes_ends_starvation() -> None:
     story.filter(pod, "full")
     story.bind(pod, "a")
     assert not [effect for effect in story.after(1) if isinstance(effect, Nominate)]
+
+
+def test_the_node_of_a_starved_pod_takes_a_more_important_one_and_is_chosen_for_one_too() -> None:
+    pod, equal, important, starved = (
+        a_pod(name, cpu="3", priority=priority) for name, priority in zip("peis", (1, 1, 2, 2), strict=True)
+    )
+    story = Story(a_node("full", cpu="100m"), a_node("n"), pod, equal, important, starved)
+    story.filter(pod, "full")
+    assert Nominate(pod.uid, pod.key, NodeName("n")) in story.after(1)
+    assert story.filter(equal, "n") == [Reason.HELD_FOR_OTHERS]
+    story.filter(starved, "full")
+    assert Nominate(starved.uid, starved.key, NodeName("n")) in story.after(1)
+    assert story.filter(starved, "n") == [Reason.OK]
+    assert story.filter(important, "n") == [Reason.HELD_FOR_OTHERS], "kube-scheduler is about to bind an equal one there"
 
 
 def test_nodes_that_would_not_take_the_pod_are_no_starvation() -> None:

@@ -85,3 +85,19 @@ async def test_a_bind_waits_for_the_permit_of_whose_room_it_takes() -> None:
             service.take(Ticked())
         assert answers == [{"Error": ""}]
         assert [type(effect) for effect in service.writer.asked] == [WritePermit, Bind]
+
+
+@pytest.mark.parametrize("end", ["completes", "is-deleted"])
+def test_a_write_that_is_answered_after_its_pod_ended_is_forgotten(cluster: Growing, end: str) -> None:
+    """Nothing forgets a text but the end of its pod's claim, and that has come already."""
+    pod = cluster.has_pod("plain", on="n", vertical=a_vertical(machine=None))
+    cluster.decide(pod, LARGE, last=SMALL)
+    (write,) = [effect for effect in cluster.sent if isinstance(effect, WritePermit)]
+    assert write.on == "pod"
+    text, version = cluster.annotate(write)
+    if end == "completes":
+        cluster.store(replace(cluster.pods[pod.key], ended=True))
+    else:
+        cluster.deletes(pod)
+    cluster.take(PermitWritten(pod.uid, text, version))
+    assert cluster.world.annotations.written() == []

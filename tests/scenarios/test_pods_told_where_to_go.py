@@ -7,13 +7,13 @@ import pytest
 
 from slackwater.decide.steering.pace import PacePolicy
 from slackwater.model.effects import Effect, OpenGate, Steer
-from slackwater.model.events import NodeSeen, Pick, PodGone, PodsSteered, SteerEnded
+from slackwater.model.events import NodeGone, NodeSeen, Pick, PodGone, PodsSteered, SteerEnded
 from slackwater.model.ids import NodeName
 from slackwater.model.misses import Miss
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.world.changes import NominatedToo
-from slackwater.world.policy import Policy, SteeringPolicy
+from slackwater.world.policy import Policy, PreemptionPolicy, SteeringPolicy
 from slackwater_protocol.names import GATE
 from tests.support.builders import a_node, a_pod
 from tests.support.small_world import M, N, SmallWorld
@@ -262,3 +262,87 @@ def test_small_clusters_are_not_steered() -> None:
     assert cluster.world.steering.may_tell(cluster.world.policy.steering, cluster.now) == 0
     cluster.apply(NodeSeen(a_node("third")))
     assert cluster.world.steering.may_tell(cluster.world.policy.steering, cluster.now) > 0
+
+
+def test_the_room_of_nominations_does_not_keep_a_more_important_pod_out() -> None:
+    """It would have been refused on every node, the others bound, and then evicted for it."""
+    cluster = Cluster()
+    cluster.world.adopt_policy(replace(cluster.world.policy, preemption=PreemptionPolicy(enabled=True)))
+    told = [cluster.comes(a_pod(f"p{node}", cpu="3", priority=1)) for node in (N, M)]
+    for pod, node in zip(told, (N, M), strict=True):
+        cluster.tell(pod, node)
+        cluster.written(pod, node)
+    equal, important = (cluster.comes(a_pod(f"of-{priority}", cpu="3", priority=priority)) for priority in (1, 2))
+    assert cluster.ask(equal, N, M) == [Reason.HELD_FOR_OTHERS] * 2, "nobody of the same priority gets it"
+    assert cluster.ask(important, N) == [Reason.OK]
+    assert cluster.held() == 6000, "its own, and what it was let pass over"
+    assert cluster.world.bind(important.uid, important.key, N, cluster.now).reason is Reason.OK
+    # Whoever was told to go there is refused, and searches.
+    assert cluster.ask(told[0], N) == [Reason.NOT_ENOUGH_CPU]
+    assert cluster.missed == {Miss.REFUSED: 1}
+    assert cluster.held() == 0
+    # What kube-scheduler has asked about is no nomination any more: it is being bound.
+    assert cluster.ask(told[1], M) == [Reason.OK]
+    late = cluster.comes(a_pod("late", cpu="3", priority=2))
+    assert cluster.ask(late, M) == [Reason.HELD_FOR_OTHERS]
+
+
+def test_a_more_important_pod_is_told_to_go_where_a_less_important_one_was_told_to() -> None:
+    cluster = Cluster()
+    cluster.tell(cluster.comes(a_pod("p", cpu="3", priority=1)))
+    important = cluster.comes(a_pod("important", cpu="3", priority=2))
+    assert cluster.tell(important) == [Steer(important.uid, important.key, N, important.resource_version)]
+    assert cluster.held() == 6000
+    cluster.apply(NodeGone(N))
+    cluster.apply(NodeSeen(a_node(N)))
+    assert cluster.held() == 0
+
+
+def a_miss(cluster: Cluster, pod: Pod, why: Miss) -> None:
+    """The pod was told to go to N, and does not go there."""
+    match why:
+        case Miss.ELSEWHERE:
+            cluster.comes(bound(pod, M))
+        case Miss.LATE:
+            cluster.ask(pod, N, M)
+        case Miss.REFUSED_IN_TREE:
+            shown = cluster.written(pod)
+            cluster.comes(replace(shown, nominated_node=None, resource_version=shown.resource_version + 1))
+        case Miss.REPLACED:
+            cluster.comes(replace(pod, nominated_node=M, resource_version=pod.resource_version + 1))
+        case Miss.UNWRITTEN:
+            cluster.written(pod, written=False)
+        case Miss.EXPIRED:
+            cluster.written(pod)
+            cluster.after(31)
+        case Miss.REFUSED | Miss.GONE:
+            raise AssertionError(why)
+    cluster.apply(PodGone(pod.uid, pod.key))
+
+
+@pytest.mark.parametrize("why", [Miss.ELSEWHERE, Miss.LATE, Miss.REFUSED_IN_TREE, Miss.REPLACED, Miss.UNWRITTEN, Miss.EXPIRED])
+def test_misses_slow_steering_down_until_it_makes_a_pause_and_hits_do_not(why: Miss) -> None:
+    missing, meeting = Cluster(min_nodes=0), Cluster(min_nodes=0)
+
+    def may_tell(cluster: Cluster) -> int:
+        return cluster.world.steering.may_tell(cluster.world.policy.steering, cluster.now)
+
+    allowed = []
+    for number in range(100):
+        pod = a_pod(f"p{number}", cpu="1m", memory="1Mi")
+        missing.comes(pod)
+        if not missing.tell(pod):
+            break
+        a_miss(missing, pod, why)
+        assert missing.missed == {why: number + 1}
+        allowed.append(may_tell(missing))
+        meeting.comes(pod)
+        meeting.tell(pod)
+        meeting.written(pod)
+        meeting.comes(bound(pod))
+        meeting.apply(PodGone(pod.uid, pod.key))
+    assert allowed[18:20] == [32, 16], "twenty of twenty were missed"
+    assert sorted(set(allowed), reverse=True) == [32, 16, 8, 4, 2, 0]
+    assert may_tell(meeting) == 64
+    missing.after(31)
+    assert may_tell(missing) == 1, "then one is tried"

@@ -74,3 +74,43 @@ async def test_a_write_that_ends_before_anybody_waits_is_answered_at_once(cluste
         answer = await pending
     assert isinstance(answer, PermitAnswer)
     assert answer.permit == LARGE
+
+
+@pytest.mark.parametrize("order", ["smaller-then-room", "room-then-smaller", "not-awaited-yet"])
+async def test_a_waiting_question_is_not_asked_again_after_a_newer_one_of_its_pod(
+    cluster: Growing, desk: Desk, order: str
+) -> None:
+    """Its old amounts would undo what the newer question decided: 4 CPUs Reserved for a pod that asked for 1."""
+    pod = cluster.places("vm", on="n")
+    cluster.ask(pod, SMALL)
+    other = cluster.places("other", on="n")
+    cluster.ask(other, amounts("3", "4Gi"))
+    pending = asks(desk, pod, LARGE, last=SMALL, wait=30)
+    heard: list[PermitAnswer | PermitRefusal] = []
+
+    async def hears() -> None:
+        heard.append(await pending)
+
+    def smaller() -> None:
+        ask = PermitAsk(key=pod.key, version=7, asked=SMALL, last_permit=SMALL, compute_unit=UNIT, load=None, slots=False)
+        desk.ask(ask, caller=None)
+
+    def room() -> None:
+        cluster.deletes(other)
+        desk.wake()
+
+    with anyio.fail_after(AT_ONCE_SECONDS):
+        async with anyio.create_task_group() as group:
+            if order != "not-awaited-yet":
+                group.start_soon(hears)
+                await anyio.wait_all_tasks_blocked()
+            for step in (room, smaller) if order == "room-then-smaller" else (smaller, room):
+                step()
+            if order == "not-awaited-yet":
+                group.start_soon(hears)
+    claim = cluster.world.claims.get(pod.uid)
+    assert claim is not None
+    assert claim.account.reserved == SMALL
+    assert isinstance(heard[0], PermitAnswer)
+    assert heard[0].permit == SMALL
+    assert desk.waiting == 0

@@ -79,7 +79,7 @@ async def an_agent_service(
     app = Agents(
         desk=desk or own,
         readiness=readiness,
-        metrics=AgentMetrics(registry),
+        metrics=AgentMetrics(registry, lambda: own.totals),
         gatekeeper=gatekeeper,
         limits=limits or AgentLimits(),
     )

@@ -98,7 +98,7 @@ class Scene:
             rules=lambda: GrowthRules(policy=self.policy, slack=self.slack),
             submit=self.effects.extend,
             write_status=_write_nothing,
-            clocks=Clocks(clock=self.time.clock, wall=self.time.wall),
+            clocks=Clocks(clock=self.time.clock, wall=self.time.wall, steady=self.time.wall),
             counts=LoopCounts(),
             config=LoopConfig(),
             shrinking=self.shrinking(),

@@ -75,7 +75,7 @@ class ShrinkScene(Scene):
             timeout_seconds=0.0,
             submit=self.effects.extend,
             clock=self.time.clock,
-            wall=self.time.wall,
+            steady=self.time.wall,
         )
 
     @property

@@ -340,3 +340,12 @@ def test_a_taint_that_tells_no_time_or_one_of_long_ago_tells_nothing() -> None:
         for number, text in enumerate(texts)
     ]
     assert restored(nodes, now=NOW, longest_seconds=3600) == ScaleDownState()
+
+
+def test_after_a_restart_no_node_has_been_unneeded_for_longer_than_it_is_there() -> None:
+    """The clock of the process before was behind."""
+    taint = Taint("DeletionCandidateOfClusterAutoscaler", str(int(NOW) - 3000), "PreferNoSchedule")
+    nodes = [replace(machine(f"n{age}", taints=(taint,)), created_at=UnixTime(NOW - age)) for age in (100, 5000)]
+    ahead = replace(machine("ahead", taints=(taint,)), created_at=UnixTime(NOW + 50))
+    state = restored([*nodes, ahead], now=NOW, longest_seconds=3600)
+    assert state.unreached == {"n100": NOW - 100, "n5000": NOW - 3000, "ahead": NOW}

@@ -30,7 +30,7 @@ class PromiseScene(ShrinkScene):
     promising: Promising
 
     def observing(self) -> Callable[[], tuple[Observed, ...]]:
-        self.promising = Promising(self.world, [WEB], wall=self.time.wall)
+        self.promising = Promising(self.world, [WEB], steady=self.time.wall)
         end = int(self.time.wall() // 60)
         past = {"arrivals": {"end": end, "counts": [2] * 120}}
         self.promising.begin({"at": self.time.wall(), "classes": {"web": past}})

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.particulars import ClaimMount, Particulars, PodTerm
 from slackwater_protocol.names import GATE
 from tests.support.builders import a_pod
+from tests.support.containers import sizes
 
 OURS = Eligibility(scheduler_name="slackwater")
 POLICY = PacePolicy(most=64, max_miss_share=0.2, slow_seconds=1.0)
@@ -315,3 +317,33 @@ def test_what_kube_scheduler_was_kept_waiting_counts_neither_as_slow_nor_as_havi
     turns.waited(5.0)
     assert turns.idle_at(2.0, last) == pytest.approx(last + 2.81)
     assert turns.idle_at(2.0, Instant(last + 3.0)) is None, "a wait that no record has makes nothing last longer"
+
+
+def test_a_backlog_keeps_nothing_of_pods_that_have_left() -> None:
+    """Where kube-scheduler is told one node when it asks, hardly any pod is ever taken from the backlog."""
+    turns = count()
+    backlog = Backlog(OURS, lambda _: next(turns))
+    waiting = [a_pod(f"waits-{number}") for number in range(3)]
+    backlog.take(seen(*waiting))
+    for number in range(10_000):
+        pod = replace(a_pod(f"p{number}"), gates=(GATE,) if number % 2 else ())
+        backlog.take(seen(pod))
+        backlog.discard(pod.uid)
+    assert sum(sizes(backlog).values()) < 500
+    assert names(backlog.some(10, T0)) == ["waits-0", "waits-1", "waits-2"]
+
+
+def test_a_backlog_that_throws_old_entries_away_keeps_its_order_and_who_is_parked() -> None:
+    backlog = a_backlog()
+    parked, gated, first, changed = (a_pod(name) for name in ("a", "gated", "b", "c"))
+    gated = replace(gated, gates=(GATE,))
+    backlog.take(seen(parked, gated, first, changed))
+    backlog.park(backlog.some(1, T0), T0)
+    backlog.take(seen(replace(changed, gates=(GATE,))))
+    backlog.take(seen(changed))
+    for number in range(1_000):
+        pod = a_pod(f"p{number}")
+        backlog.take(seen(pod))
+        backlog.discard(pod.uid)
+    assert names(backlog.some(10, T0)) == ["gated", "b", "c"]
+    assert names(backlog.some(10, Instant(T0 + 60))) == ["a"]

@@ -80,7 +80,7 @@ async def running(*, interval: float, leading: Callable[[], bool] = lambda: True
         rules=lambda: GrowthRules(policy=scene.policy),
         submit=scene.effects.extend,
         write_status=note,
-        clocks=Clocks(clock=lambda: Instant(anyio.current_time()), wall=lambda: UnixTime(2e9)),
+        clocks=Clocks(clock=lambda: Instant(anyio.current_time()), wall=lambda: UnixTime(2e9), steady=lambda: UnixTime(2e9)),
         counts=LoopCounts(),
         config=LoopConfig(interval_seconds=interval, settle_seconds=SOON, longest_settle_seconds=10 * SOON),
         leading=leading,

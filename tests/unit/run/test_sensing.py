@@ -59,7 +59,7 @@ def test_nodes_are_found_by_name_or_by_their_machines_id() -> None:
     known, unnamed = replace(an_instance("known"), node=a_node("used").name), an_instance("unnamed")
     group = a_group(instances=[known, unnamed, an_instance("alone")])
     world = a_world(a_node("used", ready=False), a_node("other", provider_id="i-unnamed", created_at=70.0))
-    seen = sights([group], world, now=Instant(1000.0), wall=UnixTime(100.0))
+    seen = sights([group], world, now=Instant(1000.0), unix_now=UnixTime(100.0))
     assert {id_: sight.name for id_, sight in seen.items()} == {"i-known": "used", "i-unnamed": "other"}
     assert seen[InstanceId("i-known")].was_started, "a pod stands there"
     assert seen[InstanceId("i-known")].born_at is None

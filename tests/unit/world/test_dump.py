@@ -74,6 +74,7 @@ def test_the_dump_says_what_the_design_promises() -> None:
             "endsInSeconds": 6.0,
             "nodeNames": ["b"],
             "countedNames": ["b"],
+            "nominee": None,
         }
     ]
     for key in ("migrationQueue", "nominations", "gates", "migrations"):

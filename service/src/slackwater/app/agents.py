@@ -1,5 +1,6 @@
 """Settings -> the agents' listener: who is let in, what is bounded, and the application in front of the desk."""
 
+from collections.abc import Callable, Container
 from datetime import UTC, datetime
 from typing import Final
 
@@ -27,13 +28,14 @@ def agents_app(
     readiness: Readiness,
     client: ApiPort,
     registry: CollectorRegistry,
+    nodes: Callable[[], Container[str]],
 ) -> Agents:
-    """`client` is asked about tokens where these are configured."""
+    """`client` is asked about tokens where these are configured. `nodes` gives the names of those that are there."""
     listener = settings.listeners.agents
     return Agents(
         desk=desk,
         readiness=readiness,
-        metrics=AgentMetrics(registry),
+        metrics=AgentMetrics(registry, nodes),
         gatekeeper=_gate(listener.authentication, client),
         limits=AgentLimits(max_requests=listener.max_requests, max_wait_seconds=seconds(listener.max_wait)),
     )

@@ -37,7 +37,7 @@ from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.surroundings import SurroundingKind
-from slackwater.run.clock import Times
+from slackwater.run.clock import SteadyClock, Times
 from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
 from slackwater.run.loops.clocks import Clocks
 from slackwater.run.loops.counts import LoopCounts
@@ -86,6 +86,7 @@ class Scaling:
         self._leads = leads
         self._settings = settings
         self._times = times
+        self._steady = SteadyClock(times)
         self._client = client
         self._told = told
         self._document: tuple[LoopRecord, dict[str, Any]] | None = None
@@ -161,7 +162,7 @@ class Scaling:
     async def act(self) -> None:
         """Until cancelled: the loop and what belongs to it, beside `watch`."""
         async with (
-            open_clouds(self._settings, self._client, now=self._times.wall, leads=self._leads) as clouds,
+            open_clouds(self._settings, self._client, now=self._steady, leads=self._leads) as clouds,
             anyio.create_task_group() as group,
         ):
             group.start_soon(self.planning.run, name="planning")
@@ -180,7 +181,7 @@ class Scaling:
                 rules=self._rules,
                 submit=self._submit,
                 write_status=self._write_status,
-                clocks=Clocks(clock=self._times.monotonic, wall=self._wall),
+                clocks=Clocks(clock=self._times.monotonic, wall=self._wall, steady=self._steady),
                 counts=self.counts,
                 config=loop_config_of(self._settings),
                 leading=self._leads,
@@ -206,7 +207,7 @@ class Scaling:
         if not classes:
             return None
         store = ArrivalsStore(self._client, namespace=SCHEDULER_NAMESPACE)
-        return Promises(Promising(self._world, classes, wall=self._wall), self._fleet, store)
+        return Promises(Promising(self._world, classes, steady=self._steady), self._fleet, store)
 
     def _shrinking(self) -> Shrinking:
         settings = self._settings
@@ -220,7 +221,7 @@ class Scaling:
             timeout_seconds=seconds(settings.autoscaler.scale_down.simulation_timeout),
             submit=self._submit,
             clock=self._times.monotonic,
-            wall=self._wall,
+            steady=self._steady,
         )
 
     def _tell(self, event: Event) -> None:

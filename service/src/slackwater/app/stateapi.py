@@ -79,6 +79,11 @@ _HOLDS: Final = _list(
         endsInSeconds=_told(_SECONDS_OR_NULL, "Null for a landing place: it ends with its migration."),
         nodeNames=_list("Where the pod may go.", _TEXT),
         countedNames=_list("Where the room counts as held.", _TEXT),
+        nominee=_told(
+            _WHOLE_OR_NULL,
+            "The pod's priority, while kube-scheduler was only told of the node: more important pods do not count the room as "
+            "held. Null for all others.",
+        ),
     ),
 )
 _PERMITS: Final = _list(

@@ -130,6 +130,7 @@ class Service:
             readiness=self.intake,
             client=client,
             registry=registry,
+            nodes=lambda: self.world.nodes.row_of,
         )
         self.extender_front, self.agents_front = self._fronts()
         self.explaining = Explaining(

@@ -129,6 +129,10 @@ class Ledger:
         """The counterpart of `hold`."""
         self._hold(rows, amounts, -1)
 
+    def hold_all(self, amounts: Int64) -> None:
+        """Adds to what is held on every row; shape (resources, n_rows). Its counterpart is the same with the sign changed."""
+        self.columns.held[:, : amounts.shape[1]] += amounts
+
     def _hold(self, rows: Rows, amounts: Amounts, sign: int) -> None:
         # Line by line: numpy adds on chosen rows of one line in half the time that it takes for rows of a table; and where
         # there is one row, by its number, in a tenth.

@@ -3,8 +3,12 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-from slackwater.model.ids import Instant
+from slackwater.model.ids import Instant, UnixTime
+
+#: A `SteadyClock` gains or loses at most this share of the time that passes, until it is as the clock on the wall.
+_MOST_SLEW: Final = 0.05
 
 Clock = Callable[[], Instant]
 
@@ -24,3 +28,24 @@ class Times:
 
     monotonic: Clock = monotonic
     wall: Callable[[], float] = unix_time
+
+
+class SteadyClock:
+    """Unix time for intervals: begins as the clock on the wall and then follows the monotonic clock.
+
+    Where somebody sets the clock on the wall, this one does not jump: it comes nearer by at most a twentieth of the time that
+    passes. So an interval is right to 5 %, whatever happens, and what it stamps on objects stays near the truth.
+    """
+
+    def __init__(self, times: Times) -> None:
+        self._times = times
+        self._read_at = times.monotonic()
+        self._time = times.wall()
+
+    def __call__(self) -> UnixTime:
+        now = self._times.monotonic()
+        passed, self._read_at = now - self._read_at, now
+        most = _MOST_SLEW * passed
+        self._time += passed
+        self._time += min(max(self._times.wall() - self._time, -most), most)
+        return UnixTime(self._time)

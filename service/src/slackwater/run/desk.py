@@ -43,6 +43,8 @@ class Desk:
         #: When each of these waits is over, the next one first. A tick ends them: timers would cost as much as the answers.
         self._ends: deque[tuple[Instant, PodUid, anyio.Event]] = deque()
         self._for_room: dict[Row, anyio.Event] = {}
+        #: The newest wait for room of each pod.
+        self._waits: dict[PodUid, anyio.CancelScope] = {}
         self._for_record: dict[NodeName, anyio.Event] = {}
         self.waiting = 0  #: agents that wait for room now
         self._late = 0  #: permits not written in time since the log last told
@@ -54,8 +56,10 @@ class Desk:
         decided = self._decide(ask, caller)
         if isinstance(decided, PermitRefusal):
             return decided
+        self._supersede(decided.uid)
         if wait_seconds > 0 and _waits_for_room(decided):
-            return self._answer_with_room(ask, caller, decided, self._room(decided), min(wait_seconds, LONGEST_WAIT_SECONDS))
+            wait = self._waits[decided.uid] = anyio.move_on_after(min(wait_seconds, LONGEST_WAIT_SECONDS))
+            return self._answer_with_room(ask, caller, decided, self._room(decided), wait)
         return self._answer(ask, decided)
 
     def _answer(
@@ -67,9 +71,9 @@ class Desk:
         return answer
 
     async def _answer_with_room(
-        self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, seconds: float
+        self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, wait: anyio.CancelScope
     ) -> PermitAnswer | PermitRefusal:
-        found = await self._until_room(ask, caller, decided, room, seconds)
+        found = await self._until_room(ask, caller, decided, room, wait)
         if isinstance(found, PermitRefusal):
             return found
         answer = self._answer(ask, found)
@@ -102,6 +106,12 @@ class Desk:
             self.wake()
         return decided
 
+    def _supersede(self, uid: PodUid) -> None:
+        """Ends the wait of the pod's earlier question: asked again, its old amounts would undo what the newer one decided."""
+        earlier = self._waits.pop(uid, None)
+        if earlier is not None:
+            earlier.cancel()
+
     # Both events are taken where the question is decided: what happens before somebody waits for them is not missed.
 
     def _ceiling(self, uid: PodUid) -> anyio.Event:
@@ -117,21 +127,26 @@ class Desk:
         return self._for_room.setdefault(decided.row, anyio.Event())
 
     async def _until_room(
-        self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, seconds: float
+        self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, wait: anyio.CancelScope
     ) -> Decided | PermitRefusal:
-        """Asks again whenever room appears on the node, until everything is granted or the time is over."""
+        """Asks again whenever room appears on the node, until everything is granted, the time is over, or the agent has asked
+        something newer for the pod."""
         self.waiting += 1
         latest: Decided | PermitRefusal = decided
         try:
-            with anyio.move_on_after(seconds):
+            with wait:
                 while True:
                     await room.wait()
+                    if wait.cancel_called:  # its end and the room came at the same moment
+                        break
                     latest = self._decide(ask, caller)
                     if isinstance(latest, PermitRefusal) or not _waits_for_room(latest):
                         break
                     room = self._room(latest)
         finally:
             self.waiting -= 1
+            if self._waits.get(decided.uid) is wait:
+                del self._waits[decided.uid]
         return latest
 
     async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool:

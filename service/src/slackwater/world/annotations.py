@@ -50,11 +50,13 @@ class PermitAnnotations:
         version, text = self._written.get(pod.uid, (-1, None))
         return Place("pod", pod.uid, pod.key, text if version > pod.resource_version else pod.vertical.permit)
 
-    def note(self, pod: Pod, text: str | None, version: int) -> None:
-        """A write or a read has told what stands there at a version."""
+    def note(self, pod: Pod, text: str | None, version: int, *, counted: bool) -> None:
+        """A write or a read has told what stands there at a version. Of a pod that is not counted (any more) nobody asks, and
+        nobody would forget it: only its machine's text is taken in."""
         machine = self._machine_of(pod)
         if machine is None:
-            self._written[pod.uid] = (version, text)
+            if counted:
+                self._written[pod.uid] = (version, text)
         elif version >= machine.resource_version:
             self._machines[machine.key] = replace(machine, permit=text, resource_version=version)
 

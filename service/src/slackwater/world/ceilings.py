@@ -209,7 +209,7 @@ class Ceilings:
         """An annotation is known to say this now."""
         standing, pod = self._standings.get(event.pod), self._pods.known(event.pod)
         if pod is not None and pod.vertical is not None:
-            self._annotations.note(pod, event.text, event.version)
+            self._annotations.note(pod, event.text, event.version, counted=standing is not None)
         if standing is None:
             return []
         meant, standing.writing, standing.doubted = standing.writing, None, ()

@@ -198,6 +198,7 @@ def _hold(dump: Dump, uid: PodUid, hold: Hold) -> dict[str, Any]:
         "endsInSeconds": None if math.isinf(hold.deadline) else round(hold.deadline - dump.now, 3),
         "nodeNames": names,
         "countedNames": counted,
+        "nominee": hold.nominee,
     }
 
 

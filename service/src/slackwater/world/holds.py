@@ -18,6 +18,7 @@ from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, PodKey, PodUid, Row
 from slackwater.model.resources import Amounts
 from slackwater.world.nodes import NodeTable
+from slackwater.world.shares import Shares
 
 _FORMER: Final = "former/"
 
@@ -27,7 +28,8 @@ class Hold:
     """`rows` are where the pod may go; `counted` those of them where the amounts count as held.
 
     `bind_may_come`: kube-scheduler binds by itself, and may have sent the bind, so the hold does not end by time alone: the pod
-    is read first. `doubted`: it is being read.
+    is read first. `doubted`: it is being read. `nominee`: the pod's priority, as long as it is only nominated to the node and
+    kube-scheduler has not asked about it. More important pods do not count such a hold (`NominatedRoom.beside`).
     """
 
     key: PodKey
@@ -37,6 +39,7 @@ class Hold:
     deadline: Instant
     bind_may_come: bool = False
     doubted: bool = False
+    nominee: int | None = None
 
 
 class Holds:
@@ -46,6 +49,8 @@ class Holds:
         self._ledger = ledger
         self._nodes = nodes
         self._holds: dict[PodUid, Hold] = {}
+        #: What the holds of nominees count for, by their priority.
+        self.nominated = Shares()
 
     def put(
         self,
@@ -57,6 +62,7 @@ class Holds:
         *,
         everywhere: bool = False,
         bind_may_come: bool = False,
+        nominee: int | None = None,
     ) -> None:
         """Holds room for a pod on `rows` (distinct, at least one), in place of its earlier hold.
 
@@ -64,13 +70,24 @@ class Holds:
         """
         self.drop(uid)
         counted = rows if everywhere or len(rows) == 1 else rows[self._nodes.stricter[rows]]
-        hold = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline, bind_may_come=bind_may_come)
+        hold = Hold(
+            key=key,
+            rows=rows,
+            counted=counted,
+            amounts=amounts,
+            deadline=deadline,
+            bind_may_come=bind_may_come,
+            nominee=nominee,
+        )
         self.enter(uid, hold)
 
     def enter(self, uid: PodUid, hold: Hold) -> None:
         """Takes the hold as it is; the pod has no earlier one."""
         if len(hold.counted):
             self._ledger.hold(hold.counted, hold.amounts)
+        if hold.nominee is not None:
+            for row in hold.counted.tolist():
+                self.nominated.admit(row, hold.nominee, hold.amounts)
         self._holds[uid] = hold
 
     def get(self, uid: PodUid) -> Hold | None:
@@ -83,22 +100,26 @@ class Holds:
     def drop(self, uid: PodUid) -> Hold | None:
         hold = self._holds.pop(uid, None)
         if hold is not None and len(hold.counted):
-            self._ledger.unhold(hold.counted, hold.amounts)
+            self._take_back(hold)
             self._nodes.room_appeared(hold.counted)
         return hold
+
+    def _take_back(self, hold: Hold) -> None:
+        self._ledger.unhold(hold.counted, hold.amounts)
+        if hold.nominee is not None:
+            for row in hold.counted.tolist():
+                self.nominated.release(row, hold.nominee, hold.amounts)
 
     def node_closing(self, row: Row) -> None:
         """The row goes: no hold may give back there what the closed row no longer has."""
         for uid, hold in list(self._holds.items()):
             if not (hold.rows == row).any():
                 continue
-            self._ledger.unhold(hold.counted, hold.amounts)
+            self._take_back(hold)
+            del self._holds[uid]
             rows, counted = hold.rows[hold.rows != row], hold.counted[hold.counted != row]
             if len(rows):
-                self._ledger.hold(counted, hold.amounts)
-                self._holds[uid] = replace(hold, rows=rows, counted=counted)
-            else:
-                del self._holds[uid]
+                self.enter(uid, replace(hold, rows=rows, counted=counted))
 
     def expire(self, now: Instant, prolonged: Callable[[PodUid], Instant | None]) -> list[PodUid]:
         """Ends the holds whose time is over, but for those whose bind may come, and those that are `prolonged` to a new

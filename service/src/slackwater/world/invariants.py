@@ -4,7 +4,9 @@ import numpy as np
 
 from slackwater.ledger.account import Account
 from slackwater.model.columns import SCHEMA, Int64, NodeColumns
+from slackwater.model.ids import Row
 from slackwater.model.resources import NOTHING, Amounts
+from slackwater.world.shares import Shares
 from slackwater.world.sums import SUMMED, not_zero, wrong_held, wrong_on
 from slackwater.world.world import World
 
@@ -14,7 +16,7 @@ def violations(world: World) -> list[str]:
     found = [str(each) for name in world.nodes.row_of for each in wrong_on(world, name)]
     found += map(str, wrong_held(world))
     found += [f"{column}: a free row is not zero" for column in not_zero(world)]
-    return [*found, *_claims(world), *_signs(world), *_records(world)]
+    return [*found, *_claims(world), *_nominees(world), *_signs(world), *_records(world)]
 
 
 def _claims(world: World) -> list[str]:
@@ -32,6 +34,21 @@ def _claims(world: World) -> list[str]:
     sums = [f"{name}: not the sum over the claims" for name in SUMMED if _differ(getattr(columns, name), getattr(want, name))]
     shared = _differ(world.claims.shares.total(want.n_rows), want.reserved)
     return [*found, *sums, *(["reserved by priority: not the sum over the claims"] if shared else [])]
+
+
+def _nominees(world: World) -> list[str]:
+    """What is held for nominees is the sum over their holds, priority by priority."""
+    want = Shares()
+    for _, hold in world.holds:
+        if hold.nominee is not None:
+            for row in hold.counted.tolist():
+                want.admit(row, hold.nominee, hold.amounts)
+    rows = range(world.ledger.columns.n_rows)
+    return [
+        f"row {row}: held for nominees {world.holds.nominated.on(Row(row))}, want {want.on(Row(row))}"
+        for row in rows
+        if world.holds.nominated.on(Row(row)) != want.on(Row(row))
+    ]
 
 
 def _parts(account: Account) -> tuple[Amounts, ...]:

@@ -1,8 +1,9 @@
 """Room kept on a node for a preemptor while its victims leave, and until it comes back.
 
-Pods of lower and equal priority see the room as taken; those of higher priority do not (`beside`). Of two preemptors of equal
-priority the later one has chosen its victims with the earlier one's room taken, so the earlier one need not heed the later. It
-counts as held, under a name of its own, so that it ends by nothing but its owner's doing.
+Pods of lower and equal priority see the room as taken; those of higher priority do not (`beside`). So it is with the room of
+every other nomination, which is a hold under its pod's own name until kube-scheduler asks about the pod (`Hold.nominee`).
+Of two preemptors of equal priority the later one has chosen its victims with the earlier one's room taken, so the earlier one
+need not heed the later. Their room counts as held, under a name of its own, so that it ends by nothing but its owner's doing.
 """
 
 from collections.abc import Iterator
@@ -75,12 +76,14 @@ class NominatedRoom:
         return kept[:, rows]
 
     def beside(self, priority: int, number: int | None = None) -> AbstractContextManager[None]:
-        """Within, the room of less important preemptors does not count as taken. `number` is that of the pod's own preemption:
+        """Within, the room of less important nominees does not count as taken. `number` is that of the pod's own preemption:
         the room of later ones of its priority does not count either."""
-        return self._lifted(priority, number) if self._nominees else nullcontext()
+        columns = self._ledger.columns
+        told = self._holds.nominated.below(priority, columns.n_rows)
+        return self._lifted(priority, number, told) if self._nominees or told is not None else nullcontext()
 
     @contextmanager
-    def _lifted(self, priority: int, number: int | None) -> Iterator[None]:
+    def _lifted(self, priority: int, number: int | None, told: Int64 | None) -> Iterator[None]:
         found = (
             self._holds.get(holder(uid))
             for uid, nominee in self._nominees.items()
@@ -89,9 +92,13 @@ class NominatedRoom:
         lifted = [hold for hold in found if hold is not None]
         for hold in lifted:
             self._ledger.unhold(hold.counted, hold.amounts)
+        if told is not None:
+            self._ledger.hold_all(-told)
         try:
             yield
         finally:
+            if told is not None:
+                self._ledger.hold_all(told)
             for hold in lifted:
                 self._ledger.hold(hold.counted, hold.amounts)
 

@@ -26,6 +26,7 @@ class Nominations:
         self._pods = books.pods
         self._claims = books.claims
         self._holds = books.holds
+        self._room = books.room
         self._placing = placing
         self._starvation = books.starvation
         self._tally = books.tally
@@ -42,7 +43,7 @@ class Nominations:
                 self._starvation.forget(uid)
                 continue
             rows = np.array([self._nodes.row_of[node]], np.intp)
-            self._holds.put(uid, pod.key, rows, pod.need, Instant(now + policy.hold_seconds))
+            self._holds.put(uid, pod.key, rows, pod.need, Instant(now + policy.hold_seconds), nominee=pod.priority)
             self._starvation.nominated(uid, node)
             self._tally.nominations += 1
             self._tally.holds += 1
@@ -51,7 +52,8 @@ class Nominations:
 
     def _choose(self, pod: Pod, starved: Starved, policy: Policy, now: Instant) -> NodeName | None:
         tried = [row for name in starved.tried if (row := self._nodes.row_of.get(name)) is not None]
-        rows = self._placing.fitting_elsewhere(pod, np.array(tried, np.intp), now)
+        with self._room.beside(pod.priority):
+            rows = self._placing.fitting_elsewhere(pod, np.array(tried, np.intp), now)
         scores = fractions(pod.need, self._ledger.columns, rows, policy.curve)
         # Best first; equal scores in order of row, so that the choice is the same on every run.
         for row in rows[np.lexsort((rows, -scores))]:

@@ -98,6 +98,18 @@ class PodLives:
         for pod, _ in found:
             migrating.pod_seen(pod, now)
 
+    def node_gone(self, name: NodeName) -> None:
+        """The node is deleted; its pods count on it until they are seen to go."""
+        books = self._books
+        row = books.nodes.row_of.get(name)
+        self._concerned.preemptions.node_gone(name)
+        books.tally.over_total_on.pop(name, None)
+        if row is not None:
+            books.quarantine.node_closing(name)
+            books.claims.node_closing(name)
+            books.holds.node_closing(row)
+            books.nodes.drop(name)
+
     def _let_pass(self, uid: PodUid, node: NodeName) -> bool:
         """By our filter; kube-scheduler bound it by itself."""
         row = self._books.nodes.row_of.get(node)
@@ -107,6 +119,7 @@ class PodLives:
         row = self._books.nodes.row_of.get(node)
         columns = self._books.ledger.columns
         if row is not None and (columns.reserved[:, row] > columns.total[:, row]).any():
+            self._books.tally.over_total += 1
             self._books.tally.over_total_on[node] = self._books.tally.over_total_on.get(node, 0) + 1
 
     def let_go(self, uid: PodUid, now: Instant) -> list[Effect]:

@@ -3,8 +3,12 @@
 Three things free room without any event that kube-scheduler acts on: a hold that ends unused; a change of configuration; and
 room whose watch event reached kube-scheduler before it reached us, so that it asked again, was refused from the older picture,
 and has spent the event. Each refusal is woken once at most; the touch leads to a new filter call, which may refuse again.
+
+Room that appears within seconds of a refusal wakes the pod at once. How far our watch is behind nobody can tell, so every other
+refusal is looked at again and again (`missed_room`).
 """
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,8 +16,12 @@ from slackwater.model.effects import Effect, Touch
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 
-#: How far our watch may be behind kube-scheduler's. Room that appears later reaches kube-scheduler after the refusal.
+#: How far our watch is behind kube-scheduler's, mostly. Room that appears later reaches kube-scheduler after the refusal.
 _LAG_SECONDS: Final = 2.0
+#: Where kube-scheduler saw the room, it has tried the pod again by then: it holds pods back for ten seconds at most.
+_OWN_SECONDS: Final = 12.0
+#: Refusals looked at in one tick; the others follow with the next.
+_MOST_PER_TICK: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +36,14 @@ class Refusals:
 
     def __init__(self) -> None:
         self._refused: dict[PodUid, _Refusal] = {}
+        #: When each of them is looked at, the next one first; also of refusals that are over, until then.
+        self._looks: deque[tuple[Instant, _Refusal]] = deque()
 
     def note(self, pod: Pod, *, held: bool, now: Instant) -> None:
         """`held`: on some node only holds were in the way."""
         self._refused.pop(pod.uid, None)
-        self._refused[pod.uid] = _Refusal(pod, held, now)
+        refusal = self._refused[pod.uid] = _Refusal(pod, held, now)
+        self._looks.append((Instant(now + _OWN_SECONDS), refusal))
 
     def forget(self, uid: PodUid) -> None:
         self._refused.pop(uid, None)
@@ -49,6 +60,20 @@ class Refusals:
                 break
             recent.append(uid)
         return self._wake(recent, "room-appeared")
+
+    def overdue(self, now: Instant) -> list[Pod]:
+        """Pods that kube-scheduler has not tried again by itself for so long: each every 12 s, a few at a time."""
+        found: list[Pod] = []
+        while self._looks and self._looks[0][0] <= now and len(found) < _MOST_PER_TICK:
+            _, refusal = self._looks.popleft()
+            if self._refused.get(refusal.pod.uid) is refusal:
+                found.append(refusal.pod)
+                self._looks.append((Instant(now + _OWN_SECONDS), refusal))
+        return found
+
+    def wake_overdue(self, uid: PodUid) -> list[Effect]:
+        """There is room for the pod."""
+        return self._wake([uid], "room-missed")
 
     def wake_all(self) -> list[Effect]:
         """The rules changed."""

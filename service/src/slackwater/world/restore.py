@@ -162,7 +162,7 @@ class _Restoring:
         deadline = self._at_or(entry["endsInSeconds"], float("inf"))
         amounts = amounts_of([entry["amounts"][resource] for resource in RESOURCES])
         key = PodKey(entry["namespace"], entry["name"])
-        hold = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline)
+        hold = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline, nominee=entry["nominee"])
         self._world.holds.enter(PodUid(entry["uid"]), hold)
 
     def _rows(self, names: list[str]) -> Rows:

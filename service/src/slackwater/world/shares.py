@@ -1,10 +1,12 @@
-"""What pods of each priority have Reserved on each node, all nodes at once: where would who have to leave?
+"""What pods of each priority have on each node, all nodes at once.
 
-Kept as claims come and go, so that a preemptor's search costs some numpy operations for each priority below its own, however
-many pods there are. It is a bound, not a choice: which of the pods may be taken is looked at where it matters.
+One table is of what is Reserved: where would who have to leave? Another is of what is held for nominees: how much of it does
+a more important pod not count? Both are kept as claims and holds come and go, so that a question costs some numpy operations
+for each priority, however many pods there are. A preemptor's answer is a bound, not a choice: which of the pods may be taken is
+looked at where it matters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -79,8 +81,17 @@ class Shares:
 
     def total(self, n_rows: int) -> Int64:
         """The sum over all priorities, shape (resources, n_rows)."""
+        return self._sum(self._reserved, n_rows)
+
+    def below(self, priority: int, n_rows: int) -> Int64 | None:
+        """The sum over all lower priorities, shape (resources, n_rows); None if no pod has one."""
+        lower = [each for each in self._reserved if each < priority]
+        return self._sum(lower, n_rows) if lower else None
+
+    def _sum(self, priorities: Iterable[int], n_rows: int) -> Int64:
         total = np.zeros((len(RESOURCES), n_rows), np.int64)
-        for column in self._reserved.values():
+        for priority in priorities:
+            column = self._reserved[priority]
             known = min(n_rows, column.shape[1])
             total[:, :known] += column[:, :known]
         return total

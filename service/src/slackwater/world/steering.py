@@ -294,7 +294,8 @@ class Steering:
         with self._room.beside(pod.priority):
             if judge_ledger(self._standings.need(pod), self._ledger.columns, rows)[0] != Reason.OK:
                 return None
-        self._holds.put(pod.uid, pod.key, rows, self._standings.need(pod), Instant(now + policy.steering.hold_seconds))
+        deadline = Instant(now + policy.steering.hold_seconds)
+        self._holds.put(pod.uid, pod.key, rows, self._standings.need(pod), deadline, nominee=pod.priority)
         self._told[pod.uid] = _Told(pick.node, now, None if pod.kind.particulars is None else pod)
         self._tries[pod.uid] = self._tries.get(pod.uid, 0) + 1
         self._unwritten += 1

@@ -19,7 +19,7 @@ def _zeros() -> "np.typing.NDArray[np.int64]":
 
 @dataclass(slots=True)
 class Tally:
-    """All only grow."""
+    """All only grow, but for what is counted by node: that ends with the node."""
 
     attempts: int = 0
     failures: int = 0
@@ -31,7 +31,8 @@ class Tally:
     sample_starvations: int = 0
     nominations: int = 0
     nominations_met: int = 0  #: a nominated pod was bound to the nominated node
-    #: Admissions that took a node over Total (foreign binds), by node.
+    over_total: int = 0  #: admissions that took a node over Total (foreign binds)
+    #: The same by node, as long as the node is there.
     over_total_on: dict[NodeName, int] = field(default_factory=dict)
     odd_requests: int = 0  #: agents' requests that were no multiples of the compute unit
     permit_writes: int = 0  #: permit annotations sent to be written
@@ -48,7 +49,3 @@ class Tally:
     verdicts: "np.typing.NDArray[np.int64]" = field(default_factory=_zeros)
     #: Refused binds, indexed by `Reason`.
     bind_refusals: "np.typing.NDArray[np.int64]" = field(default_factory=_zeros)
-
-    @property
-    def over_total(self) -> int:
-        return sum(self.over_total_on.values())

@@ -48,6 +48,7 @@ from slackwater.world.conditions import Conditions
 from slackwater.world.contradictions import Contradictions
 from slackwater.world.gatekeeping import Gatekeeper
 from slackwater.world.migrating import Migrating
+from slackwater.world.missed_room import MissedRoom
 from slackwater.world.nodes import NO_ROW
 from slackwater.world.nominating import Nominations
 from slackwater.world.occupants import Occupants
@@ -81,8 +82,7 @@ class World:
         self.migrating = Migrating(books)
         self.removals = make_removals(books, self.migrating)
         self.ceilings = Ceilings(books, policy=policy)
-        room_given = self.refusals.wake_recent
-        self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=room_given)
+        self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=self.refusals.wake_recent)
         self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
         self._contradictions = Contradictions(books)
         self._binding = Binding(books)
@@ -106,6 +106,7 @@ class World:
         self.steering = Steering(books, preemptions=self.preemptions)
         self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
         self._nominations = Nominations(books, placing=self._placing)
+        self._missed_room = MissedRoom(books, self._placing)
         self._conditions = Conditions(books.tally)
         concerned = Concerned(
             ceilings=self.ceilings,
@@ -185,7 +186,7 @@ class World:
             case NodeSeen(node):
                 return self._node_seen(node, now)
             case NodeGone(name):
-                self._node_gone(name)
+                self._lives.node_gone(name)
             case BudgetSeen(budget):
                 self.budgets.put(budget)
             case BudgetGone(namespace, name):
@@ -232,15 +233,6 @@ class World:
             self.quarantine.node_opened(node.name)
         room_appeared = self.quarantine.readable(node.uid) or room_appeared
         return self.refusals.wake_recent(now) if room_appeared else []
-
-    def _node_gone(self, name: NodeName) -> None:
-        row = self.nodes.row_of.get(name)
-        self.preemptions.node_gone(name)
-        if row is not None:
-            self.quarantine.node_closing(name)
-            self.claims.node_closing(name)
-            self.holds.node_closing(row)
-            self.nodes.drop(name)
 
     def _pod_seen(self, pod: Pod, now: Instant, *, read: bool = False) -> list[Effect]:
         before = self.pods.get(pod.uid)
@@ -304,15 +296,14 @@ class World:
             self.steering.hold_expired(uid, self.policy, now)
         self.preemptions.due(now)
         self._preemptors.due(now)
-        if expired:
-            effects += self.refusals.wake_held()
+        effects += self.refusals.wake_held() if expired else []
         effects += self._touched(self.denials.expire(now), "denial-ended")
         effects += self._touched(self.agreements.expire(now), "victims-awaited")
         for stranger in self.pods.expire(now):
             self.refusals.forget(stranger)
             self._conditions.forget(stranger)
             self.steering.choices.ended(stranger, None)
-        effects += self._binding.overdue(self.policy, now)
+        effects += [*self._binding.overdue(self.policy, now), *self._missed_room.due(self.policy, now)]
         doubted = self.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
         effects += [*(ReadPod(uid, key) for uid, key in doubted), *self._nominations.due(self.policy, now)]
         if self.synced:  # before, a gate that has to stay shut would be opened

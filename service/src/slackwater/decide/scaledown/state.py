@@ -7,7 +7,7 @@
     state = state.evicted(pod, now)
     state = state.ended("n1")
 
-Frozen: each step gives a new value. Times are those of the clock on the wall, since taints carry them over restarts.
+Frozen: each step gives a new value. Times are Unix times, since taints carry them over restarts, of a clock that never jumps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -94,7 +94,8 @@ def restored(nodes: Iterable[Node], *, now: UnixTime, longest_seconds: float) ->
     """What the taints of the nodes tell after a start: who has been a candidate since when, and whose removal has begun.
 
     Candidates are `unreached` until a plan has tried them. A taint without a time, with one to come, or one more than
-    `longest_seconds` old, tells nothing of a candidate.
+    `longest_seconds` old, tells nothing of a candidate: the clock was set meanwhile, or nobody has looked for long. No node has
+    been a candidate for longer than it is there.
     """
     candidates: dict[NodeName, UnixTime] = {}
     leaving: dict[NodeName, UnixTime] = {}
@@ -103,7 +104,7 @@ def restored(nodes: Iterable[Node], *, now: UnixTime, longest_seconds: float) ->
         if begun is not None:
             leaving[node.name] = min(begun, now)
         elif since is not None and now - longest_seconds <= since <= now:
-            candidates[node.name] = since
+            candidates[node.name] = since if node.created_at is None else UnixTime(max(since, min(node.created_at, now)))
     return ScaleDownState(unreached=candidates, deleted_set=leaving)
 
 

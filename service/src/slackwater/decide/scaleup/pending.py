@@ -28,6 +28,8 @@ from slackwater.model.ties import Owner
 #: Resources that stand for a GPU: those that Cluster Autoscaler knows.
 GPUS: Final = frozenset({"nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx"})
 _PIECE: Final = 1_000
+#: A pod that was made so much later than now was made by another clock: its age tells nothing, and it need not wait for it.
+_SKEW_SECONDS: Final = 10.0
 #: A pod of the core's own DaemonSet controller: it belongs to its node, and comes with it.
 _DAEMON_SET: Final = ("apps", "DaemonSet")
 
@@ -180,7 +182,7 @@ def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[li
         settle = rules.gpu_settle_seconds if burst[2] else rules.settle_seconds
         settled = first[burst] + settle
         grown = created + rules.seconds_of(pod)
-        if now >= settled and now >= grown:
+        if (now >= settled and now >= grown) or created > now + _SKEW_SECONDS:
             ready.append(pod)
             continue
         at = max(settled, grown)

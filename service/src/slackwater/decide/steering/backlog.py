@@ -11,7 +11,7 @@ nodes.
 """
 
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from slackwater.decide.steering.eligible import Eligible
@@ -23,6 +23,9 @@ from slackwater.model.objects import Pod
 _FIRST_REST_SECONDS: Final = 0.5
 _LONGEST_REST_SECONDS: Final = 8.0
 
+#: A heap of fewer entries is not looked through for those that nobody needs any more.
+_FEW: Final = 64
+
 _Heaps = tuple[list[tuple[int, int, PodUid]], ...]
 
 
@@ -33,7 +36,8 @@ class Backlog:
         self._eligible = eligible
         self._turn_of = turn_of
         self._pods: dict[PodUid, Pod] = {}
-        #: Each pod's entry in the heap. Those of pods that have left meanwhile, or have another turn, are passed over.
+        #: Each pod's entry in the heap. Those of pods that have left meanwhile, or have another turn, are passed over. They are
+        #: thrown away when they are the larger part: most pods leave without ever being taken from a heap.
         self._turns: dict[PodUid, Turn] = {}
         self._heap: list[tuple[int, int, PodUid]] = []
         #: Those of pods behind a gate, which kube-scheduler does not see.
@@ -59,7 +63,21 @@ class Backlog:
 
     def _push(self, pod: Pod) -> None:
         turn = self._turns[pod.uid] = -pod.priority, self._turn_of(pod.uid)
-        heappush(self._gated_heap if pod.gates else self._heap, (*turn, pod.uid))
+        heap = self._gated_heap if pod.gates else self._heap
+        heappush(heap, (*turn, pod.uid))
+        if len(heap) > _FEW and len(heap) > 2 * len(self._pods):
+            self._clear_out(heap)
+
+    def _clear_out(self, heap: list[tuple[int, int, PodUid]]) -> None:
+        """Keeps the entries that would be taken. Each one thrown away was pushed once, so a push costs the same as ever."""
+        gated = heap is self._gated_heap
+        heap[:] = [entry for entry in heap if self._is_current(entry, gated=gated)]
+        heapify(heap)
+
+    def _is_current(self, entry: tuple[int, int, PodUid], *, gated: bool) -> bool:
+        *turn, uid = entry
+        pod = self._pods.get(uid)
+        return pod is not None and uid not in self._parked and bool(pod.gates) is gated and self._turns[uid] == tuple(turn)
 
     def discard(self, uid: PodUid) -> None:
         """The pod is not to be told any more."""
@@ -103,11 +121,9 @@ class Backlog:
         """Takes the first one out."""
         while filled := [heap for heap in heaps if heap]:
             heap = min(filled)
-            *turn, uid = heappop(heap)
-            pod = self._pods.get(uid)
-            if pod is None or uid in self._parked or bool(pod.gates) != (heap is self._gated_heap):
-                continue
-            if self._turns.get(uid) == tuple(turn):
+            entry = heappop(heap)
+            if self._is_current(entry, gated=heap is self._gated_heap):
+                uid = entry[-1]
                 return self._pods.pop(uid), self._turns.pop(uid)
         return None
 

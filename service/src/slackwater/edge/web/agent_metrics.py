@@ -1,6 +1,6 @@
 """Metrics of the agents' listener, next to it. Every series of the known versions exists from the start."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -18,15 +18,22 @@ _SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 OTHER: Final = "other"
 #: The node of a pod that is not known.
 NO_NODE: Final = "<none>"
+#: Fewer series are not looked through for nodes that are gone.
+_FEW: Final = 64
 
 
 class AgentMetrics(Collector):
-    """Requests by status and version, their time, and what agents do that they should not. Plain numbers, told at scrape."""
+    """Requests by status and version, their time, and what agents do that they should not. Plain numbers, told at scrape.
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    `nodes` gives the names of the nodes that are there. The series of a node end with it.
+    """
+
+    def __init__(self, registry: CollectorRegistry, nodes: Callable[[], Container[str]]) -> None:
+        self._nodes = nodes
         self._requests = {("200", version_name(v)): 0 for v in ProtocolVersion}
         self._by_status: dict[str, int] = {}
         self._results: dict[tuple[str, str, str], int] = {}
+        self._look_at = _FEW
         self._seconds = Spread(_SECONDS)
         self.migrating = 0  #: answers that told an agent of its pod's migration
         self.pending = 0  #: answers that granted less than there was room for, since the ceiling was not written yet
@@ -42,6 +49,14 @@ class AgentMetrics(Collector):
     def result(self, status: int, node: str, *, has_metrics: bool) -> None:
         """`node` is empty where the pod is on none that is known."""
         _count(self._results, (str(status), node or NO_NODE, "true" if has_metrics else "false"))
+        if len(self._results) > self._look_at:
+            self._drop_gone()
+
+    def _drop_gone(self) -> None:
+        """Looks next when there are twice as many series: what that costs, each new one has paid for."""
+        nodes = self._nodes()
+        self._results = {key: count for key, count in self._results.items() if key[1] == NO_NODE or key[1] in nodes}
+        self._look_at = max(2 * len(self._results), _FEW)
 
     def collect(self) -> Iterator[Metric]:
         yield _counter(
@@ -64,6 +79,7 @@ class AgentMetrics(Collector):
         )
         by_status = (((code,), count) for code, count in self._by_status.items())
         yield _counter("slackwater_resource_requests", "All agent requests, by HTTP status.", ("code",), by_status)
+        self._drop_gone()
         yield _counter(
             "slackwater_resource_requests_results",
             "Agent requests that could be read, by HTTP status, the pod's node, and whether they told a load.",

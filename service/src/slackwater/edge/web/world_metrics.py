@@ -100,7 +100,7 @@ class WorldCollector(Collector):
             yield family
 
     def _should_deny(self) -> Metric:
-        """Nodes that are gone keep their counts: counters only grow."""
+        """A node's series ends with the node: where nodes come and go there would be more of them with each."""
         family = CounterMetricFamily(
             "slackwater_reserve_should_deny",
             "Pods that others bound to a node without room for them, by node.",

@@ -150,7 +150,7 @@ class Autoscaler:
         interval = self._config.interval_seconds
         if self._again_at is None:
             return interval
-        return min(interval, max(self._again_at - self._clocks.wall(), self._config.settle_seconds))
+        return min(interval, max(self._again_at - self._clocks.steady(), self._config.settle_seconds))
 
     async def _settled(self) -> None:
         """A burst is planned for as a whole."""
@@ -196,7 +196,7 @@ class Autoscaler:
             daemons=self._sensor.daemons,
             askers=self._sensor.askers,
             observed=self._observed(),
-            now=turn.at,
+            now=self._clocks.steady(),
             shrink=None if self._shrinking is None else self._shrinking.sense(census, self._sensor.replicas),
         )
 

@@ -8,10 +8,12 @@ from slackwater.model.ids import Instant, UnixTime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """`clock` for intervals, `wall` for the times that objects carry."""
+    """`clock` for intervals, `wall` for what people read. `steady` never jumps: it is for intervals that begin or end with a
+    time that an object carries."""
 
     clock: Callable[[], Instant]
     wall: Callable[[], UnixTime]
+    steady: Callable[[], UnixTime]
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Follows the pods of classes that have a promise, beside the world: what the watch shows goes into the book of arrivals.
 
-    promising = Promising(world, classes, wall=wall)
+    promising = Promising(world, classes, steady=steady)
     promising.look()          # after each event of the world; where nothing waits it costs a comparison
     promising.observed()      # before each plan
 
@@ -22,10 +22,10 @@ _SLICE: Final = 200
 class Promising:
     """See the module."""
 
-    def __init__(self, world: World, classes: Sequence[PodClass], *, wall: Callable[[], UnixTime]) -> None:
+    def __init__(self, world: World, classes: Sequence[PodClass], *, steady: Callable[[], UnixTime]) -> None:
         self._world = world
-        self._wall = wall
-        self._book = ArrivalBook(classes, wall())
+        self._steady = steady
+        self._book = ArrivalBook(classes, steady())
         self._changed: set[PodUid] = set()
         #: Taken from the set all at once: one by one, each would pass over the holes that those before it left.
         self._waiting: list[PodUid] = []
@@ -34,7 +34,7 @@ class Promising:
     def begin(self, saved: Mapping[str, Any] | None) -> None:
         """Follows from now on, after what an earlier process saved. Raises as `ArrivalBook.restore`."""
         if saved is not None:
-            self._book.restore(saved, self._wall())
+            self._book.restore(saved, self._steady())
         self._changed.update(pod.uid for pod in self._world.pods)
         self._world.pods.changed = (*self._world.pods.changed, self._changed)
         self._on = True
@@ -49,17 +49,17 @@ class Promising:
 
     def observed(self) -> tuple[Observed, ...]:
         """Of each class, in their order; none before `begin`."""
-        return self._book.observed(self._wall()) if self._on else ()
+        return self._book.observed(self._steady()) if self._on else ()
 
     def saved(self) -> dict[str, Any]:
-        return self._book.saved(self._wall())
+        return self._book.saved(self._steady())
 
     def _take(self, most: int) -> None:
         if not self._waiting:
             self._waiting.extend(self._changed)
             self._changed.clear()
         part, self._waiting[-most:] = self._waiting[-most:], []
-        now = self._wall()
+        now = self._steady()
         for uid in part:
             pod = self._world.pods.get(uid)
             if pod is None:

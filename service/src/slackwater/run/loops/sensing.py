@@ -75,7 +75,7 @@ class Sensor:
         groups, silent = await ask_providers(self._senses.providers, timeout_seconds=self._timeout)
         with watch:
             now = self._clocks.clock()
-            seen = sights(groups, self._senses.world, now=now, wall=self._clocks.wall())
+            seen = sights(groups, self._senses.world, now=now, unix_now=self._clocks.steady())
             self._fleet.observe(groups, seen, now, silent=silent)
         return silent
 
@@ -126,7 +126,7 @@ async def ask_providers(providers: Iterable[NodeProvider], *, timeout_seconds: f
     return groups, silent
 
 
-def sights(groups: Iterable[NodeGroup], world: World, *, now: Instant, wall: UnixTime) -> dict[InstanceId, NodeSight]:
+def sights(groups: Iterable[NodeGroup], world: World, *, now: Instant, unix_now: UnixTime) -> dict[InstanceId, NodeSight]:
     """The Nodes of the groups' instances, by the instances' ids."""
     by_id: dict[str, Node] = {node.provider_id: node for _, node in world.nodes if node.provider_id}
     found: dict[InstanceId, NodeSight] = {}
@@ -135,7 +135,7 @@ def sights(groups: Iterable[NodeGroup], world: World, *, now: Instant, wall: Uni
         for instance in group.instances:
             node = _node_of(instance, world, by_id)
             if node is not None:
-                found[instance.id] = _sight(node, promised, world, now=now, wall=wall)
+                found[instance.id] = _sight(node, promised, world, now=now, unix_now=unix_now)
     return found
 
 
@@ -144,9 +144,9 @@ def _node_of(instance: Instance, world: World, by_id: Mapping[str, Node]) -> Nod
     return by_id.get(instance.id) if row is None else world.nodes.by_row[row]
 
 
-def _sight(node: Node, promised: Collection[str], world: World, *, now: Instant, wall: UnixTime) -> NodeSight:
+def _sight(node: Node, promised: Collection[str], world: World, *, now: Instant, unix_now: UnixTime) -> NodeSight:
     started = is_started(node, promised)
-    born = None if node.created_at is None else Instant(now - max(0.0, wall - node.created_at))
+    born = None if node.created_at is None else Instant(now - max(0.0, unix_now - node.created_at))
     return NodeSight(node.name, started, born, ready=node.ready, used=not started and _is_used(node.name, world))
 
 

@@ -79,7 +79,7 @@ class Shrinking:
         timeout_seconds: float,
         submit: Callable[[Iterable[Effect]], None],
         clock: Callable[[], Instant],
-        wall: Callable[[], UnixTime],
+        steady: Callable[[], UnixTime],
     ) -> None:
         self._world = world
         self._drains = world.removals.drains
@@ -89,7 +89,7 @@ class Shrinking:
         self._timeout_seconds = timeout_seconds
         self._submit = submit
         self._clock = clock
-        self._wall = wall
+        self._steady = steady
         self._ended: tuple[DrainEnd, ...] = ()
         self.state: ScaleDownState | None = None
 
@@ -101,7 +101,7 @@ class Shrinking:
         None where nothing is to be planned: it is switched off, and what had begun is given up; or no provider has told yet
         which nodes are its own.
         """
-        policy, now = self._policy(), self._wall()
+        policy, now = self._policy(), self._steady()
         if self.state is None:
             if not census or not all(found.known for found in census.values()):
                 return None
@@ -166,7 +166,7 @@ class Shrinking:
         since = None if self.state is None else self.state.since(node)
         if since is None:
             return None, []
-        policy, delays, waited = self._policy(), self._delays, self._wall() - since
+        policy, delays, waited = self._policy(), self._delays, self._steady() - since
         rules = rules_of(group, policy)
         found: list[tuple[Hindrance, str]] = []
         cooling = self._fleet.cooling(
@@ -218,7 +218,7 @@ class Shrinking:
         return answer == "cancelled"
 
     def _begin(self, found: ShrinkPlan, census: Mapping[GroupName, Census]) -> Batch:
-        now, wall = self._clock(), self._wall()
+        now, unix_now = self._clock(), self._steady()
         removals, drains = self._drains.under_way()
         cooling = self._cooling(census, now)
         batch = choose_batch(
@@ -226,15 +226,15 @@ class Shrinking:
             {name: each.group for name, each in census.items()},
             self._policy(),
             UnderWay(removals=removals, drains=drains),
-            now=wall,
+            now=unix_now,
             cooling=cooling,
         )
         # Empty nodes need not wait until all others are tainted.
         for some in (batch.empty, batch.drains):
-            orders = [order for one in some if (order := self._order(one, wall)) is not None]
+            orders = [order for one in some if (order := self._order(one, unix_now)) is not None]
             self._submit(self._drains.begin(orders, now))
             assert self.state is not None
-            self.state = self.state.begun([order.node for order in orders], wall)
+            self.state = self.state.begun([order.node for order in orders], unix_now)
         return batch
 
     def _cooling(self, names: Iterable[GroupName], now: Instant) -> dict[GroupName, str]:
@@ -255,7 +255,7 @@ class Shrinking:
         )
         return {name: why for name, why in found if why is not None}
 
-    def _order(self, found: Removable, wall: UnixTime) -> DrainOrder | None:
+    def _order(self, found: Removable, unix_now: UnixTime) -> DrainOrder | None:
         """None where the node has gone since the plan was made."""
         node = self._node(found.node)
         if node is None:
@@ -267,7 +267,7 @@ class Shrinking:
             uid=node.uid,
             group=found.group,
             empty=found.empty,
-            stamp=wall,
+            stamp=unix_now,
             ready=found.ready,
             gpu=any(name in GPUS and amount for name, amount in node.scalars),
             destinations=tuple((pod.key, target) for pod, target in found.moves if not is_placeholder(pod)),

@@ -40,6 +40,8 @@ class GroupMemory:
     removal_failed_at: Instant | None = None
     #: When each instance was first seen.
     _since: dict[InstanceId, Instant] = field(default_factory=dict)
+    #: Those that were there at the first look; None before it.
+    _found: frozenset[InstanceId] | None = None
     _started: set[NodeName] = field(default_factory=set)
     _lost_since: dict[InstanceId, Instant] = field(default_factory=dict)  # failures that were counted
     _asked: int = 0  # nodes asked for since all was well
@@ -95,6 +97,7 @@ class GroupMemory:
         self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
     ) -> None:
         self.starts.observe(there, {id_ for id_, sight in sights.items() if sight.started}, now)
+        self._found = frozenset(there) if self._found is None else self._found & there.keys()
         self._since = {id_: self._since.get(id_, now) for id_ in there}
         self._lost_since = {id_: at for id_, at in self._lost_since.items() if id_ in there}
         names = {sight.name for sight in sights.values()}
@@ -139,8 +142,8 @@ class GroupMemory:
             return Lost(instance, "timeout", "its node did not register in time", given_up=False)
         if sight is None or sight.used or sight.name in self._started:
             return None
-        born_at = self._since[instance.id] if sight.born_at is None else sight.born_at
-        if now - born_at > self._patience(policy):
+        born_at = self._born_at(instance.id, sight)
+        if now - (self._since[instance.id] if born_at is None else born_at) > self._patience(policy):
             return Lost(instance, "timeout", f"node {sight.name} registered and was not ready in time", given_up=False)
         return None
 
@@ -151,9 +154,17 @@ class GroupMemory:
 
     def _is_old(self, id_: InstanceId, sight: NodeSight, policy: FleetPolicy) -> bool:
         """A node that we found past its time, or in use, is not to be taken for a new one: it has been ready before."""
-        if sight.born_at is None or id_ not in self._since:
+        born_at = self._born_at(id_, sight)
+        if born_at is None or id_ not in self._since:
             return sight.was_started
-        return sight.was_started or self._since[id_] - sight.born_at > self._patience(policy)
+        return sight.was_started or self._since[id_] - born_at > self._patience(policy)
+
+    def _born_at(self, id_: InstanceId, sight: NodeSight) -> Instant | None:
+        """When the node came. That is told by another clock than ours, so it is believed only of what was there before us: of
+        an instance that came under our eyes no node is older."""
+        if sight.born_at is None or self._found is None or id_ in self._found:
+            return sight.born_at
+        return max(sight.born_at, self._since.get(id_, sight.born_at))
 
     def _doubted(self) -> int:
         return 0 if self.doubt is None else self.doubt.to - self.doubt.seen
