@@ -82,10 +82,10 @@ class Binding:
     def _reserve(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> Reason:
         row = self._nodes.row_of[node]
         wanted = pod.need
-        covered = self._holds.covers(pod.uid, row)
+        certain = self._is_certain(pod, row)
         self._holds.drop(pod.uid)
         with self._room.beside(pod.priority):
-            reason = self._lacking(row, wanted, beside_holds=not covered)
+            reason = self._lacking(row, wanted, beside_holds=not certain)
         if reason is not Reason.OK:
             self._denials.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.denial_seconds))
             return reason
@@ -104,14 +104,23 @@ class Binding:
         )
         return Reason.OK
 
+    def _is_certain(self, pod: Pod, row: Row) -> bool:
+        """Was the pod's room there when filter answered, and nobody else's since? It counted there; or kube-scheduler was told
+        of the row and counts the pod as we do."""
+        hold = self._holds.get(pod.uid)
+        if hold is None or not (hold.rows == row).any():
+            return False
+        return bool((hold.counted == row).any()) or (pod.vertical is None and not self._nodes.stricter[row])
+
     def _lacking(self, row: Row, wanted: Amounts, *, beside_holds: bool) -> Reason:
-        """A pod with a hold of its own needs room beside what is Reserved; one without must respect the holds of others."""
+        """A pod whose room is certain needs it beside what is Reserved. Any other must leave room for those who can go nowhere
+        else; what counts there for others is a guess, and yields to a bind."""
         columns = self._ledger.columns
         for r, full in enumerate((Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)):
             free = columns.total[r, row] - columns.reserved[r, row]
             if wanted[r] and wanted[r] > free:
                 return full
-            if wanted[r] and beside_holds and wanted[r] > free - columns.held[r, row]:
+            if wanted[r] and beside_holds and wanted[r] > free - columns.held[r, row] + self._holds.guessed_on(row)[r]:
                 return Reason.HELD_FOR_OTHERS
         return Reason.OK
 
