@@ -1,7 +1,7 @@
 """A model of kube-scheduler beside one World on virtual time: it says what a rule about room costs, in seconds and refusals.
 
-Cycles are serial and binds run beside them. The scheduler assumes a pod on its node by its requests from the cycle to the watch,
-as kube-scheduler does. It scores by LeastAllocated and by our prioritize. Deliberately absent: sampling, preemption, priorities.
+Cycles are serial and binds run beside them. The scheduler assumes a pod on its node by its requests from the cycle on, as
+kube-scheduler does. It scores by LeastAllocated and by our prioritize. Deliberately absent: sampling, preemption, priorities.
 """
 
 import heapq
@@ -25,7 +25,7 @@ from slackwater.world.world import World
 
 _CYCLE_SECONDS: Final = 0.01
 _WRITE_SECONDS: Final = 0.02
-_TICK_SECONDS: Final = 0.25
+_TICK_SECONDS: Final = 1.0
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
 _FIRST_BACKOFF_SECONDS: Final = 1.0
 _LONGEST_BACKOFF_SECONDS: Final = 10.0

@@ -12,7 +12,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.resources import Amounts
 from slackwater.world.books import Books
-from slackwater.world.claims import Claim
+from slackwater.world.claims import Claim, ClaimState
 from slackwater.world.policy import Policy
 
 #: How long a claim may stay "binding": longer than the dispatcher's deadline, which always ends it before.
@@ -64,8 +64,10 @@ class Binding:
         self._holds.drop(uid)
         if claim.state in {"seen", "bound"}:
             return BindAnswer(Reason.OK, None, True)
-        # What this request comes to decides, not the read that an earlier one's silence led to.
-        self._claims.settle(uid, "binding", Instant(now + _BINDING_SECONDS))
+        # What this request comes to decides, not the read that an earlier one's silence led to. But where it is refused, the
+        # earlier one may have happened all the same.
+        state: ClaimState = "binding" if claim.state == "binding" else "repeated"
+        self._claims.settle(uid, state, Instant(now + _BINDING_SECONDS))
         return BindAnswer(Reason.OK, Bind(uid, claim.key, claim.node), True)
 
     def _refusal(self, uid: PodUid, key: PodKey, node: NodeName, pod: Pod | None, claim: Claim | None) -> Reason:
@@ -137,7 +139,8 @@ class Binding:
             return []
         if event.outcome in {"unknown", "unreachable"}:
             self._tally.bind_refusals[Reason.API_UNREACHABLE] += 1
-        if event.outcome == "unknown":
+        no_news = claim.state == "repeated" and event.outcome in {"refused", "unreachable", "unsent"}
+        if event.outcome == "unknown" or no_news:
             self._claims.settle(event.uid, "unsure", Instant(now + policy.confirm_seconds))
             return [ReadPod(event.uid, claim.key)]
         return self._failed(event, claim, policy, now)

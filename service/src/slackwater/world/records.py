@@ -135,8 +135,8 @@ class Records:
         ]
 
     def loose(self) -> Int64 | None:
-        """By how much a restart may count more on each row than counts now, shape (resources, rows); None where it is nothing on
-        all of them. Whoever reads it must not change it."""
+        """By how much a restart may count more on each row than counts now, shape (resources, rows); None where it is nothing
+        on all of them. Whoever reads it must not change it."""
         for node in list(self._stale):
             self._bring_up_to_date(node)
         if not self._sums:
