@@ -314,7 +314,7 @@ async def test_room_between_the_only_choice_and_its_bind_is_held() -> None:
 
 
 async def test_where_our_total_is_smaller_two_pods_never_meet_in_the_gap() -> None:
-    """With system amounts kube-scheduler believes in more room than there is. Room is held on one node, and moves with the bind;
+    """With system amounts kube-scheduler believes in more room than there is. Room is held on one node and moves with the bind;
     who comes too late is refused, and told other nodes next."""
     policy = Policy(nodes=NodePolicy(system=amounts("1", "0")))
     async with a_service(policy) as service:
