@@ -16,7 +16,6 @@ from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, 
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.world.holds import former
 from slackwater.world.invariants import violations
 from slackwater.world.policy import Policy, SteeringPolicy
 from slackwater.world.world import World
@@ -78,7 +77,7 @@ class WorldMachine(RuleBasedStateMachine):
     def ask_filter(self, data: st.DataObject, rows: list[str]) -> None:
         pod = self.pod(data)
         asked = self.world.nodes.rows_of([*rows, "stranger"])
-        first = self.world.holds.get(pod.uid) is None and self.world.holds.get(former(pod.uid)) is None
+        first = not self.world.holds.all_of(pod.uid)
         passing = self.world.passing(pod, asked, self.at)
         codes = self.world.filter(pod, asked, self.at)
         assert codes[-1] != Reason.OK

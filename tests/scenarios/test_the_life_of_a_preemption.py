@@ -116,13 +116,15 @@ def test_nobody_dies_for_a_pod_that_fits_on_a_node_it_was_not_asked_for() -> Non
 
 
 def test_nobody_dies_for_room_that_is_only_promised_for_a_moment() -> None:
-    """The first pod may go to either node, and holds room on both until it is bound."""
-    first, pod = a_pod("first", cpu="2", priority=9), a_preemptor()
-    cluster = Cluster(a_node("n"), a_node("m"), a_victim("v", cpu="1"), a_victim("w", on="m", cpu="1"), first, pod)
-    assert cluster.filter(first) == [Reason.OK, Reason.OK]
-    assert cluster.filter(pod) == [Reason.HELD_FOR_OTHERS, Reason.HELD_FOR_OTHERS]
-    assert cluster.world.bind(first.uid, first.key, N, cluster.at).reason is Reason.OK
-    assert Reason.OK in cluster.filter(pod)
+    """The first pod holds room on one node, and kube-scheduler may yet give it up; the other node is full of its equals."""
+    first, full, pod = a_pod("first", cpu="2", priority=9), a_pod("full", on="m", cpu="4", priority=9), a_preemptor()
+    cluster = Cluster(a_node("m"), a_node("n"), a_victim("v", cpu="1"), full, first, pod)
+    assert cluster.filter(first, "n") == [Reason.OK]
+    assert cluster.filter(pod, "m", "n") == [Reason.NOT_ENOUGH_CPU, Reason.HELD_FOR_OTHERS]
+    cluster.serve()
+    assert cluster.deleted == []
+    cluster.after(11)
+    assert cluster.filter(pod, "m", "n") == [Reason.NOT_ENOUGH_CPU, Reason.OK]
     cluster.serve()
     assert cluster.deleted == []
 

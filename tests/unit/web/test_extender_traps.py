@@ -314,15 +314,18 @@ async def test_room_between_the_only_choice_and_its_bind_is_held() -> None:
 
 
 async def test_where_our_total_is_smaller_two_pods_never_meet_in_the_gap() -> None:
-    """With system amounts kube-scheduler believes in more room than there is: each row it may still choose is held."""
+    """With system amounts kube-scheduler believes in more room than there is. Room is held on one node and moves with the bind;
+    who comes too late is refused, and told other nodes next."""
     policy = Policy(nodes=NodePolicy(system=amounts("1", "0")))
     async with a_service(policy) as service:
         first, second = a_pod("first", cpu="2"), a_pod("second", cpu="2")
         service.has(a_node("a"), a_node("b"), a_node("c", cpu="5"), first, second)
         assert (await service.ask("filter", filter_args(first, "a", "b")))["NodeNames"] == ["a", "b"]
-        assert (await service.ask("filter", filter_args(second, "a", "b", "c")))["NodeNames"] == ["c"]
-        await service.ask("bind", bind_args(first, "a"))
         assert (await service.ask("filter", filter_args(second, "a", "b", "c")))["NodeNames"] == ["b", "c"]
+        assert await service.ask("bind", bind_args(first, "b")) == {"Error": ""}
+        refused = await service.ask("bind", bind_args(second, "b"))
+        assert refused["Error"].startswith(MEANINGS[Reason.NOT_ENOUGH_CPU].text)
+        assert (await service.ask("filter", filter_args(second, "a", "b", "c")))["NodeNames"] == ["a", "c"]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ _POD_NUMBERS: Final = _object(
     min=_WHOLE,
     max=_WHOLE,
 )
-_CLAIM_STATE: Final[Json] = {"enum": ["binding", "bound", "unsure", "doubted", "seen"]}
+_CLAIM_STATE: Final[Json] = {"enum": ["binding", "repeated", "bound", "unsure", "doubted", "seen"]}
 
 _PODS: Final = _list(
     "Pods that count on a node.",

@@ -59,6 +59,7 @@ class Reason(IntEnum):
     GATED = 44
     ROOM_NOT_ON_RECORD = 45
     NODE_QUARANTINED = 46
+    NODE_NOT_CHOSEN = 47
 
 
 class Meaning(NamedTuple):
@@ -150,4 +151,5 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.NODE_QUARANTINED: Meaning(
         "node_quarantined", "Slackwater: the node's books do not add up, so nothing new is placed there until they do", False
     ),
+    Reason.NODE_NOT_CHOSEN: Meaning("node_not_chosen", "Slackwater: another node was chosen for the pod", True),
 }

@@ -12,7 +12,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.resources import Amounts
 from slackwater.world.books import Books
-from slackwater.world.claims import Claim
+from slackwater.world.claims import Claim, ClaimState
 from slackwater.world.policy import Policy
 
 #: How long a claim may stay "binding": longer than the dispatcher's deadline, which always ends it before.
@@ -64,8 +64,10 @@ class Binding:
         self._holds.drop(uid)
         if claim.state in {"seen", "bound"}:
             return BindAnswer(Reason.OK, None, True)
-        # What this request comes to decides, not the read that an earlier one's silence led to.
-        self._claims.settle(uid, "binding", Instant(now + _BINDING_SECONDS))
+        # What this request comes to decides, not the read that an earlier one's silence led to. But where it is refused, the
+        # earlier one may have happened all the same.
+        state: ClaimState = "binding" if claim.state == "binding" else "repeated"
+        self._claims.settle(uid, state, Instant(now + _BINDING_SECONDS))
         return BindAnswer(Reason.OK, Bind(uid, claim.key, claim.node), True)
 
     def _refusal(self, uid: PodUid, key: PodKey, node: NodeName, pod: Pod | None, claim: Claim | None) -> Reason:
@@ -82,10 +84,10 @@ class Binding:
     def _reserve(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> Reason:
         row = self._nodes.row_of[node]
         wanted = pod.need
-        covered = self._holds.covers(pod.uid, row)
+        certain = self._is_certain(pod, row)
         self._holds.drop(pod.uid)
         with self._room.beside(pod.priority):
-            reason = self._lacking(row, wanted, beside_holds=not covered)
+            reason = self._lacking(row, wanted, beside_holds=not certain)
         if reason is not Reason.OK:
             self._denials.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.denial_seconds))
             return reason
@@ -104,14 +106,23 @@ class Binding:
         )
         return Reason.OK
 
+    def _is_certain(self, pod: Pod, row: Row) -> bool:
+        """Was the pod's room there when filter answered, and nobody else's since? It counted there; or kube-scheduler was told
+        of the row and counts the pod as we do."""
+        hold = self._holds.get(pod.uid)
+        if hold is None or not (hold.rows == row).any():
+            return False
+        return bool((hold.counted == row).any()) or (pod.vertical is None and not self._nodes.stricter[row])
+
     def _lacking(self, row: Row, wanted: Amounts, *, beside_holds: bool) -> Reason:
-        """A pod with a hold of its own needs room beside what is Reserved; one without must respect the holds of others."""
+        """A pod whose room is certain needs it beside what is Reserved. Any other must leave room for those who can go nowhere
+        else; what counts there for others is a guess, and yields to a bind."""
         columns = self._ledger.columns
         for r, full in enumerate((Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)):
             free = columns.total[r, row] - columns.reserved[r, row]
             if wanted[r] and wanted[r] > free:
                 return full
-            if wanted[r] and beside_holds and wanted[r] > free - columns.held[r, row]:
+            if wanted[r] and beside_holds and wanted[r] > free - columns.held[r, row] + self._holds.guessed_on(row)[r]:
                 return Reason.HELD_FOR_OTHERS
         return Reason.OK
 
@@ -128,7 +139,8 @@ class Binding:
             return []
         if event.outcome in {"unknown", "unreachable"}:
             self._tally.bind_refusals[Reason.API_UNREACHABLE] += 1
-        if event.outcome == "unknown":
+        no_news = claim.state == "repeated" and event.outcome in {"refused", "unreachable", "unsent"}
+        if event.outcome == "unknown" or no_news:
             self._claims.settle(event.uid, "unsure", Instant(now + policy.confirm_seconds))
             return [ReadPod(event.uid, claim.key)]
         return self._failed(event, claim, policy, now)

@@ -7,11 +7,10 @@ A choice is made once for each pod. Whatever has kube-scheduler not bind it ther
 extender) would do the same again. Deliberately absent: which node (`decide.steering.sample`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.world.books import Books
-from slackwater.world.holds import former
 from slackwater.world.steering_counts import SteeringCounts
 
 
@@ -24,6 +23,7 @@ class Choices:
         self._note = note
         #: None: kube-scheduler came back with the pod, or has not bound it in time.
         self._chosen: dict[PodUid, NodeName | None] = {}
+        self._tried: dict[PodUid, set[NodeName]] = {}
 
     def node_of(self, uid: PodUid) -> NodeName | None:
         """Where kube-scheduler is about to bind the pod."""
@@ -31,11 +31,16 @@ class Choices:
 
     def may_choose(self, uid: PodUid) -> bool:
         """Was nothing chosen for the pod yet, and is no room held for it? Otherwise kube-scheduler was told of nodes before."""
-        return uid not in self._chosen and self._holds.get(uid) is None and self._holds.get(former(uid)) is None
+        return uid not in self._chosen and not self._holds.all_of(uid)
+
+    def tried(self, uid: PodUid) -> Collection[NodeName]:
+        """The nodes that were chosen for the pod so far; kube-scheduler has bound it to none of them."""
+        return self._tried.get(uid, ())
 
     def made(self, uid: PodUid, node: NodeName) -> None:
         """The pod is held there."""
         self._chosen[uid] = node
+        self._tried.setdefault(uid, set()).add(node)
         self._counts.chosen += 1
         self._note(uid)
 
@@ -47,5 +52,6 @@ class Choices:
 
     def ended(self, uid: PodUid, node: NodeName | None) -> None:
         """The pod is bound to a node; None: it is gone."""
+        self._tried.pop(uid, None)
         chosen = self._chosen.pop(uid, None)
         self._counts.chosen_met += chosen is not None and chosen == node

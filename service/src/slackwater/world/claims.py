@@ -11,10 +11,11 @@ from slackwater.model.snapshot import PlacedPod
 from slackwater.world.nodes import NodeTable
 from slackwater.world.shares import Shares
 
-#: binding: the API call is on its way. bound: the API server has said yes, the watch not yet. unsure: no answer came.
+#: binding: the API call is on its way. repeated: so it is, and an earlier one had no answer: that one may have happened.
+#: bound: the API server has said yes, the watch not yet. unsure: no answer came.
 #: doubted: a deadline passed, and the pod is being read; shown unbound now, the claim is given up.
 #: seen: the watch shows the pod there. Only `seen` has no deadline.
-ClaimState = Literal["binding", "bound", "unsure", "doubted", "seen"]
+ClaimState = Literal["binding", "repeated", "bound", "unsure", "doubted", "seen"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,11 @@
 """Room kept between the scheduler's decision and its bind. Every hold ends: at bind, at the next filter of its pod, or by time.
 
-A hold covers the rows that the scheduler may still choose from. With one row left the choice is certain, and the room counts as
-taken there. With several, it counts only on rows where kube-scheduler could choose wrongly because our accounting is stricter
-than its own (see `NodeTable.stricter`), and everywhere for a pod that grows in place: elsewhere kube-scheduler itself assumes
-the pod before its next decision, and a hold on each of the rows would refuse others for nothing (docs/adr/0003).
+A hold knows the rows that kube-scheduler may still choose from, and counts on one of them. With one row left that is the row.
+With several, it is the row that our score prefers, a guess that bind or the watch corrects. It counts on none where
+kube-scheduler counts the pod by the same amounts itself: it assumes the pod before its next decision (docs/adr/0154).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
@@ -14,9 +13,9 @@ from typing import Final
 import numpy as np
 
 from slackwater.ledger.ledger import Ledger
-from slackwater.model.columns import Rows
+from slackwater.model.columns import Int64, Rows, vertical
 from slackwater.model.ids import Instant, PodKey, PodUid, Row
-from slackwater.model.resources import Amounts
+from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 from slackwater.world.nodes import NodeTable
 from slackwater.world.shares import Shares
 
@@ -25,7 +24,8 @@ _FORMER: Final = "former/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """`rows` are where the pod may go; `counted` those of them where the amounts count as held.
+    """`rows` are where the pod may go; `counted` is the one of them where the amounts count as held, or none. Where
+    kube-scheduler binds, `counted` may also have rows of pods that grow and came there since (`Holds.count_on`).
 
     `bind_may_come`: kube-scheduler binds by itself, and may have sent the bind, so the hold does not end by time alone: the pod
     is read first. `doubted`: it is being read. `nominee`: the pod's priority, as long as it is only nominated to the node and
@@ -41,6 +41,11 @@ class Hold:
     doubted: bool = False
     nominee: int | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """kube-scheduler may choose among several rows."""
+        return len(self.rows) > 1
+
 
 class Holds:
     """At most one hold for each pod; and where kube-scheduler binds, what is left of former ones, under names of their own."""
@@ -51,6 +56,11 @@ class Holds:
         self._holds: dict[PodUid, Hold] = {}
         #: What the holds of nominees count for, by their priority.
         self.nominated = Shares()
+        #: The names of what is left of each pod's former holds, the oldest first.
+        self._former: dict[PodUid, list[PodUid]] = {}
+        self._former_holds = 0
+        #: Whose hold is open.
+        self._open: dict[PodUid, None] = {}
 
     def put(
         self,
@@ -60,20 +70,18 @@ class Holds:
         amounts: Amounts,
         deadline: Instant,
         *,
-        everywhere: bool = False,
+        counted: Row | None = None,
         bind_may_come: bool = False,
         nominee: int | None = None,
     ) -> None:
-        """Holds room for a pod on `rows` (distinct, at least one), in place of its earlier hold.
-
-        `everywhere`: kube-scheduler counts the pod itself by other amounts, so that it could choose wrongly on each row.
-        """
+        """Holds room for a pod on one of `rows` (distinct, at least one), in place of its earlier hold: on `counted`, or where
+        there is only one row on that."""
         self.drop(uid)
-        counted = rows if everywhere or len(rows) == 1 else rows[self._nodes.stricter[rows]]
+        where: Rows = rows if len(rows) == 1 else np.array([] if counted is None else [counted], np.intp)
         hold = Hold(
             key=key,
             rows=rows,
-            counted=counted,
+            counted=where,
             amounts=amounts,
             deadline=deadline,
             bind_may_come=bind_may_come,
@@ -82,44 +90,67 @@ class Holds:
         self.enter(uid, hold)
 
     def enter(self, uid: PodUid, hold: Hold) -> None:
-        """Takes the hold as it is; the pod has no earlier one."""
+        """Takes the hold as it is; nobody has one under this name."""
         if len(hold.counted):
             self._ledger.hold(hold.counted, hold.amounts)
         if hold.nominee is not None:
             for row in hold.counted.tolist():
                 self.nominated.admit(row, hold.nominee, hold.amounts)
         self._holds[uid] = hold
+        if hold.is_open:
+            self._open[uid] = None
+        if uid.startswith(_FORMER):
+            self._former.setdefault(of_former(uid), []).append(uid)
+            self._former_holds = max(self._former_holds, _number_of(uid) + 1)
 
     def get(self, uid: PodUid) -> Hold | None:
         return self._holds.get(uid)
 
+    def all_of(self, uid: PodUid) -> list[Hold]:
+        """What is left of the pod's former holds, the oldest first, and its present one."""
+        names = [*self._former.get(uid, ()), uid] if self._former else [uid]
+        return [hold for name in names if (hold := self._holds.get(name)) is not None]
+
+    def counted_for(self, uid: PodUid) -> frozenset[int]:
+        """The rows where room is held for the pod."""
+        return frozenset(row for hold in self.all_of(uid) for row in hold.counted.tolist())
+
     def covers(self, uid: PodUid, row: Row) -> bool:
-        hold = self._holds.get(uid)
-        return hold is not None and bool((hold.rows == row).any())
+        """May kube-scheduler bind the pod there, by what it was told?"""
+        return any(bool((hold.rows == row).any()) for hold in self.all_of(uid))
 
     def drop(self, uid: PodUid) -> Hold | None:
-        hold = self._holds.pop(uid, None)
+        hold = self._taken(uid)
         if hold is not None and len(hold.counted):
-            self._take_back(hold)
             self._nodes.room_appeared(hold.counted)
         return hold
 
-    def _take_back(self, hold: Hold) -> None:
-        self._ledger.unhold(hold.counted, hold.amounts)
+    def _taken(self, uid: PodUid) -> Hold | None:
+        """As `drop`; nobody is told that room appeared."""
+        hold = self._holds.pop(uid, None)
+        if hold is None:
+            return None
+        if len(hold.counted):
+            self._ledger.unhold(hold.counted, hold.amounts)
         if hold.nominee is not None:
             for row in hold.counted.tolist():
                 self.nominated.release(row, hold.nominee, hold.amounts)
+        self._open.pop(uid, None)
+        if uid.startswith(_FORMER):
+            names = self._former[of_former(uid)]
+            names.remove(uid)
+            if not names:
+                del self._former[of_former(uid)]
+        return hold
 
     def node_closing(self, row: Row) -> None:
         """The row goes: no hold may give back there what the closed row no longer has."""
         for uid, hold in list(self._holds.items()):
-            if not (hold.rows == row).any():
-                continue
-            self._take_back(hold)
-            del self._holds[uid]
-            rows, counted = hold.rows[hold.rows != row], hold.counted[hold.counted != row]
-            if len(rows):
-                self.enter(uid, replace(hold, rows=rows, counted=counted))
+            if (hold.rows == row).any():
+                self._taken(uid)
+                rows, counted = hold.rows[hold.rows != row], hold.counted[hold.counted != row]
+                if len(rows):
+                    self.enter(uid, replace(hold, rows=rows, counted=counted))
 
     def expire(self, now: Instant, prolonged: Callable[[PodUid], Instant | None]) -> list[PodUid]:
         """Ends the holds whose time is over, but for those whose bind may come, and those that are `prolonged` to a new
@@ -134,49 +165,75 @@ class Holds:
                 self._holds[uid] = replace(self._holds[uid], deadline=deadline)
         return expired
 
+    def guessed_on(self, row: Row) -> Amounts:
+        """What counts there for pods that kube-scheduler may put elsewhere as well."""
+        guesses = (self._holds[uid] for uid in self._open)
+        return reduce(Amounts.plus, (hold.amounts for hold in guesses if (hold.counted == row).any()), NOTHING)
+
     # --- where kube-scheduler binds by itself -------------------------------------------------------------------------------
 
-    def count_everywhere(self) -> None:
-        """From now on kube-scheduler could choose wrongly on every row: what was not counted there is."""
-        for uid, hold in list(self._holds.items()):
-            if len(hold.counted) < len(hold.rows):
-                self.drop(uid)
-                self.enter(uid, replace(hold, counted=hold.rows))
+    def may_come_to(self, rows: Rows) -> Int64 | None:
+        """What pods with an open hold would take of each row, were they all bound there, beyond what counts there; shape
+        (resources, len(rows)). None: there is no such pod."""
+        if not self._open:
+            return None
+        coming = np.zeros((len(RESOURCES), self._ledger.columns.n_rows), np.int64)
+        for uid in self._open:
+            hold = self._holds[uid]
+            coming[:, hold.rows] += vertical(hold.amounts)
+            coming[:, hold.counted] -= vertical(hold.amounts)
+        return coming[:, rows]
 
-    def remember(self, uid: PodUid, earlier: Iterable[Hold | None]) -> None:
-        """The pod was asked about once more, yet a bind that these earlier holds let pass may still come: where its new hold
-        does not count, they do, until their own end."""
-        held = [hold for hold in earlier if hold is not None and hold.bind_may_come]
-        if not held:
-            return
-        rows: Rows = np.unique(np.concatenate([np.zeros(0, np.intp), *(hold.counted for hold in held)]))
+    def count_on(self, row: Row) -> None:
+        """A pod that grows is about to be on the row, or is: kube-scheduler counts it by too little, so whoever may be bound
+        beside it counts there from now on."""
+        for uid in list(self._open):
+            hold = self._holds[uid]
+            if (hold.rows == row).any() and not (hold.counted == row).any():
+                self._taken(uid)
+                self.enter(uid, replace(hold, counted=np.append(hold.counted, row)))
+
+    def lift(self, uid: PodUid) -> list[Hold]:
+        """Takes the pod's holds away, all of them, for it to be judged; `lay_down` has to follow."""
+        return [hold for name in [*self._former.get(uid, ()), uid] if (hold := self._taken(name)) is not None]
+
+    def lay_down(self, uid: PodUid, lifted: Sequence[Hold], until: Instant) -> None:
+        """The pod was judged anew. A bind that one of the lifted holds let pass may still come, where we do not bind: that one
+        counts on until its own end, which for the latest of them is `until` at most. The others have ended."""
         now = self._holds.get(uid)
-        if now is not None:
-            rows = rows[~np.isin(rows, now.counted)]
-        if len(rows):
-            amounts = reduce(Amounts.at_least, (hold.amounts for hold in held))
-            deadline = max(hold.deadline for hold in held)
-            last = replace(held[-1], rows=rows, counted=rows, amounts=amounts, deadline=deadline, doubted=False)
-            self.enter(former(uid), last)
+        for hold in lifted:
+            rows = hold.counted if now is None else hold.counted[~np.isin(hold.counted, now.counted)]
+            if not len(rows):
+                continue
+            if hold.bind_may_come:
+                deadline = min(hold.deadline, until)
+                left = replace(hold, rows=rows, counted=rows, deadline=deadline, doubted=False)
+                self.enter(self._former_name(uid), left)
+            else:
+                self._nodes.room_appeared(rows)
 
-    def drop_all(self, uid: PodUid) -> Hold | None:
+    def _former_name(self, uid: PodUid) -> PodUid:
+        return PodUid(f"{_FORMER}{self._former_holds}/{uid}")
+
+    def drop_all(self, uid: PodUid) -> None:
         """The pod is bound, or gone: nothing of it may come any more."""
-        earlier, hold = self.drop(former(uid)), self.drop(uid)
-        return hold or earlier
+        for name in [*self._former.get(uid, ()), uid]:
+            self.drop(name)
 
     def doubt(self, now: Instant, until: Instant) -> list[tuple[PodUid, PodKey]]:
         """The pods that have to be read, since the time of their holds is over; they last until then, or until a read."""
         due = [(uid, hold) for uid, hold in self._holds.items() if hold.bind_may_come and hold.deadline <= now]
         for uid, hold in due:
             self._holds[uid] = replace(hold, doubted=True, deadline=until)
-        return [(of_former(uid), hold.key) for uid, hold in due]
+        return list(dict.fromkeys((of_former(uid), hold.key) for uid, hold in due))
 
     def read_unbound(self, uid: PodUid) -> list[PodUid]:
         """A read has found the pod without a node: what was doubted ends; answers under which names."""
-        names = [name for name in (uid, former(uid)) if (hold := self._holds.get(name)) is not None and hold.doubted]
-        for name in names:
+        names = [*self._former.get(uid, ()), uid]
+        ended = [name for name in names if (hold := self._holds.get(name)) is not None and hold.doubted]
+        for name in ended:
             self.drop(name)
-        return names
+        return ended
 
     def __iter__(self) -> Iterator[tuple[PodUid, Hold]]:
         return iter(self._holds.items())
@@ -185,11 +242,10 @@ class Holds:
         return len(self._holds)
 
 
-def former(uid: PodUid) -> PodUid:
-    """Whose hold it is that is left of the pod's earlier ones."""
-    return PodUid(f"{_FORMER}{uid}")
-
-
 def of_former(uid: PodUid) -> PodUid:
-    """The pod, by either name."""
-    return PodUid(uid.removeprefix(_FORMER))
+    """The pod, by its UID or by the name of what is left of a former hold of it."""
+    return PodUid(uid.removeprefix(_FORMER).partition("/")[2]) if uid.startswith(_FORMER) else uid
+
+
+def _number_of(former: PodUid) -> int:
+    return int(former.removeprefix(_FORMER).partition("/")[0])

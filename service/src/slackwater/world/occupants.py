@@ -7,6 +7,7 @@ who of the occupants has to go.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from slackwater.decide.preemption.victims import Occupant, Site, fits, importance
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
@@ -76,8 +77,8 @@ class Occupants:
         """What the pod could have there now; negative where more is promised than there is."""
         columns = self._ledger.columns
         free = columns.total[:, row] - columns.reserved[:, row] - columns.held[:, row]
-        own = self._holds.get(uid)
-        held = own.amounts if own is not None and (own.counted == row).any() else NOTHING
+        own = (hold.amounts for hold in self._holds.all_of(uid) if (hold.counted == row).any())
+        held = reduce(Amounts.plus, own, NOTHING)
         return Amounts(MilliCpu(int(free[CPU])), Bytes(int(free[MEMORY]))).plus(held)
 
     def _takeable(self, pod: Pod, uid: PodUid, node: NodeName, now: Instant) -> Pod | None:

@@ -1,20 +1,20 @@
 """The filter and prioritize questions, answered from the picture. Only filter, of many rows or of a chosen one (`take`),
 changes anything: holds and memory."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.decide.placement.scores import extender_scores, randomized
+from slackwater.decide.placement.scores import extender_scores, fractions_of, randomized
 from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows, let_pass, vertical
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.model.resources import Amounts
 from slackwater.simulate.predicates.ledger_fit import judge_ledger
 from slackwater.world.books import Books
-from slackwater.world.holds import former
+from slackwater.world.choices import Choices
+from slackwater.world.holds import Hold
 from slackwater.world.migrating import Migrating
 from slackwater.world.nodes import NO_ROW
 from slackwater.world.policy import Policy
@@ -49,10 +49,11 @@ class Placing:
         migrating: Migrating,
         preemptions: Preemptions,
         preemptors: Preemptors,
-        on_record: Callable[[], Iterable[tuple[NodeName, Amounts]]],
+        choices: Choices,
+        on_record: Callable[[], Int64 | None],
         seed: int,
     ) -> None:
-        """`on_record`: by node, by how much a restart might count more than counts now."""
+        """`on_record`: by how much a restart might count more on each row than counts now; None where it would nowhere."""
         self._ledger = books.ledger
         self._nodes = books.nodes
         self._pods = books.pods
@@ -67,6 +68,7 @@ class Placing:
         self._room = books.room
         self._tally = books.tally
         self._migrating = migrating
+        self._choices = choices
         self._on_record = on_record
         #: Nodes where room is on record still that nobody has any more, and a pod wants it; until somebody clears this.
         self.wanted_on: set[NodeName] = set()
@@ -81,20 +83,16 @@ class Placing:
         """
         self._tally.attempts += 1
         self._pods.overhear(pod, now)
-        earlier = self._holds.drop(former(pod.uid)), self._holds.drop(pod.uid)
-        if not policy.binds and pod.vertical is not None:
-            self._holds.count_everywhere()
-        codes = self._answered(pod, rows, policy, now)
-        if not policy.binds:
-            self._holds.remember(pod.uid, earlier)
+        self._choices.given_up(pod.uid)
+        earlier = self._holds.lift(pod.uid)
+        codes = self._answered(pod, rows, earlier, policy, now)
+        self._holds.lay_down(pod.uid, earlier, Instant(now + policy.in_flight_seconds))
         return codes
 
     def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
         """As `filter` about this row alone, where that lets the pod pass: one that has no preemption, and no room held for it.
         Where it does not, nothing has changed but what filter changes before it judges."""
         rows: Rows = np.array([row], np.intp)
-        if not policy.binds and pod.vertical is not None:
-            self._holds.count_everywhere()
         if self._claims.get(pod.uid) is not None or self._migrating.landing_of(pod, now) is not None:
             return False
         if not self.passing(pod, rows, policy, now)[0]:
@@ -112,17 +110,21 @@ class Placing:
         with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
             return let_pass(self._judge(pod, rows, policy, now, asked=False))
 
-    def _answered(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
+    def _answered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
         if self._preemptions.gated(pod.uid):
             self._tally.failures += 1
             return np.full(len(rows), Reason.GATED, np.uint8)
         self._preemptions.came_back(pod.uid)
         with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
-            return self._filtered(pod, rows, policy, now)
+            return self._filtered(pod, rows, earlier, policy, now)
 
-    def _filtered(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
+    def _filtered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
         codes = self._judge_with_landing(pod, rows, policy, now)
         feasible = rows[let_pass(codes)]
+        if self._has_to_choose(pod, feasible, policy):
+            chosen = self._chosen(pod, feasible, earlier, policy)
+            feasible = np.array([chosen], np.intp)
+            codes[let_pass(codes) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
         self._tally.verdicts += np.bincount(codes, minlength=len(Reason))
         if not len(feasible):
             self._preemptions.judged(pod.uid, None)
@@ -140,22 +142,60 @@ class Placing:
             self._hold(pod, feasible, policy, now)
 
     def _hold(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
-        seconds, everywhere = policy.hold_seconds, pod.vertical is not None
+        seconds, counted = policy.hold_seconds, None
         if not policy.binds:
             claims = pod.kind.particulars is not None and bool(pod.kind.particulars.claims)
             seconds = policy.volumes_seconds if claims else policy.in_flight_seconds
-            # No bind call of ours tells where the pod went before the watch does: a pod that grows must not meet it there.
-            everywhere = everywhere or self._pods.vertical > 0
-        self._holds.put(
-            pod.uid,
-            pod.key,
-            rows,
-            self._standings.need(pod),
-            Instant(now + seconds),
-            everywhere=everywhere,
-            bind_may_come=not policy.binds,
-        )
+            if pod.vertical is not None:
+                self._holds.count_on(Row(int(rows[0])))
+        elif len(rows) > 1 and self._counts_otherwise(pod, rows):
+            best = self._best(pod, rows, policy)
+            # On any other row kube-scheduler, where it chooses that one, counts the pod itself.
+            counted = best if pod.vertical is not None or self._nodes.stricter[best] else None
+        need, until = self._standings.need(pod), Instant(now + seconds)
+        self._holds.put(pod.uid, pod.key, rows, need, until, counted=counted, bind_may_come=not policy.binds)
         self._tally.holds += 1
+
+    def _counts_otherwise(self, pod: Pod, rows: Rows) -> bool:
+        """Could kube-scheduler choose a row wrongly, since it counts this pod, or pods there, by less than we do?"""
+        return pod.vertical is not None or bool(self._nodes.stricter[rows].any())
+
+    def _has_to_choose(self, pod: Pod, rows: Rows, policy: Policy) -> bool:
+        """Where kube-scheduler binds, nobody judges its choice: it is told one node wherever it could be wrong. Pods that grow
+        come near any other by growing, or by their next bind."""
+        if policy.binds or len(rows) < 2:
+            return False
+        return self._pods.vertical > 0 or self._counts_otherwise(pod, rows)
+
+    def _chosen(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy) -> Row:
+        """Chooses one of the rows, and remembers it."""
+        row = self._choice(pod, rows, earlier, policy)
+        node = self._nodes.by_row[row]
+        assert node is not None, "filter lets no pod pass on a row without a node"
+        self._choices.made(pod.uid, node.name)
+        return row
+
+    def _choice(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy) -> Row:
+        """The row where victims have made room for the pod; else, of those that were not chosen for it before, the one that our
+        score prefers. While binds may come to two nodes the pod goes to no third one: room would be held for it on every node
+        in turn."""
+        name = self._room.node_of(pod.uid)
+        kept = NO_ROW if name is None else self._nodes.row_of.get(name, NO_ROW)
+        counted = [int(hold.counted[0]) for hold in earlier if hold.bind_may_come and len(hold.counted)]
+        again = counted[::-1] if len(set(counted)) > 1 else []
+        for row in (kept, *again):
+            if row in rows:
+                return Row(row)
+        tried = [self._nodes.row_of.get(node, NO_ROW) for node in self._choices.tried(pod.uid)]
+        untried: Rows = rows[~np.isin(rows, tried)] if tried else rows
+        return self._best(pod, untried if len(untried) else rows, policy)
+
+    def _best(self, pod: Pod, rows: Rows, policy: Policy) -> Row:
+        """The row that our score prefers, with what is held counted: of equal ones the first."""
+        columns, total = self._ledger.columns, np.take(self._ledger.columns.total, rows, axis=1)
+        after = np.take(columns.reserved + columns.held, rows, axis=1) + vertical(self._standings.need(pod))
+        scores = fractions_of(after, total, columns.total.max(axis=1, initial=0), policy.curve)
+        return Row(int(rows[scores.argmax()]))
 
     def _judge_with_landing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         """A migration's target has its room already: on one node, and only there, as long as that takes it."""
@@ -188,6 +228,7 @@ class Placing:
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
         if not policy.binds:
             self._leave_to_records(pod, rows, codes, wanting=asked)
+            self._leave_to_coming(pod, rows, codes)
         denied = self._denials.nodes_denied if asked else self._denials.still_denied
         for name in denied(pod.uid, now):
             codes[(rows == self._nodes.row_of[name]) & let_pass(codes)] = Reason.BIND_DENIED
@@ -199,27 +240,38 @@ class Placing:
 
     def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes, *, wanting: bool) -> None:
         """No bind of ours waits until room that others gave back is on record as given back: so filter does."""
-        columns = self._ledger.columns
-        for name, excess in self._on_record():
-            row = self._nodes.row_of.get(name)
-            at = np.flatnonzero(rows == row)
-            if row is None or not len(at) or codes[at[0]] != Reason.OK:
-                continue
-            free = columns.total[:, row] - columns.reserved[:, row] - columns.held[:, row]
-            if any(
-                more and want and want + more > free[r] for r, (more, want) in enumerate(zip(excess, pod.need, strict=True))
-            ):
-                codes[at] = Reason.HELD_FOR_OTHERS
-                if wanting:
-                    self.wanted_on.add(name)
+        excess = self._on_record()
+        if excess is None:
+            return
+        short = self._is_short(pod, rows, codes, excess[:, rows])
+        codes[short] = Reason.HELD_FOR_OTHERS
+        if wanting:
+            nodes = (self._nodes.by_row[row] for row in rows[short].tolist())
+            self.wanted_on.update(node.name for node in nodes if node is not None)
+
+    def _leave_to_coming(self, pod: Pod, rows: Rows, codes: Codes) -> None:
+        """Pods that kube-scheduler was told several nodes for, when it counted all pods as we do, may be bound to any of those.
+        Room is left for them wherever a pod grows, or this one does."""
+        coming = self._holds.may_come_to(rows)
+        if coming is not None:
+            short = self._is_short(pod, rows, codes, coming)
+            if pod.vertical is None:
+                short &= self._nodes.stricter[rows]
+            codes[short] = Reason.HELD_FOR_OTHERS
+
+    def _is_short(self, pod: Pod, rows: Rows, codes: Codes, more: Int64) -> Mask:
+        """Of the rows that let the pod pass, those where it finds no room beside so much `more`; shape (len(rows),)."""
+        columns, want = self._ledger.columns, vertical(pod.need)
+        free = np.take(columns.total - columns.reserved - columns.held, rows, axis=1)
+        short: Mask = ((more > 0) & (want > 0) & (want + more > free)).any(axis=0) & let_pass(codes) & (rows != NO_ROW)
+        return short
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> Seen:
         """For whoever explains: the same as filter looks at, and nothing changes."""
         uid = pod.uid
         with self._room.beside(pod.priority, self._preemptions.number_of(uid)):
             columns = self._ledger.columns.copy()
-        hold = self._holds.get(uid)
-        if hold is not None and len(hold.counted):
+        for hold in self._holds.all_of(uid):
             columns.held[:, hold.counted] -= vertical(hold.amounts)
         reason, only_on = self._itself(pod, policy, now)
         return Seen(

@@ -13,7 +13,6 @@ from slackwater.world.ceilings import Ceilings
 from slackwater.world.claims import Claim
 from slackwater.world.conditions import Conditions
 from slackwater.world.gatekeeping import Gatekeeper
-from slackwater.world.holds import former
 from slackwater.world.migrating import Migrating
 from slackwater.world.nominating import Nominations
 from slackwater.world.policy import Policy
@@ -59,11 +58,17 @@ class PodLives:
         self._concerned.nominations.ended(pod.uid, node)
         self._concerned.steering.bound(pod.uid, node, policy, now)
         self._forget(pod.uid)
-        self._books.holds.drop_all(pod.uid)
+        effects = self._holds_ended(pod.uid, node)
         if pod.vertical is None:
-            return []
+            return effects
         self._concerned.migrating.pod_seen(pod, now)
-        return self._concerned.ceilings.ensure(pod.uid, now)
+        return effects + self._concerned.ceilings.ensure(pod.uid, now)
+
+    def _holds_ended(self, uid: PodUid, node: NodeName | None) -> list[Effect]:
+        """The pod is on the node, or nowhere any more: room that was held for it elsewhere is free again."""
+        unused = self._books.holds.counted_for(uid) - {self._books.nodes.row_of.get(node) if node else None}
+        self._books.holds.drop_all(uid)
+        return self._books.refusals.wake_held() if unused else []
 
     def recount(self, pod: Pod, claim: Claim, policy: Policy) -> None:
         """The watch shows a counted pod as it is now."""
@@ -76,7 +81,7 @@ class PodLives:
         """Somebody else bound it, or it is counted anew: by what the API tells of it."""
         let_pass = self._let_pass(pod.uid, node)
         if pod.vertical is not None and not policy.binds:
-            self._books.holds.count_everywhere()
+            self._count_beside(node)
         self._books.claims.drop(pod.uid)
         standings = self._books.standings
         account = standings.placed(pod) if let_pass else standings.found(pod, scheduler_name=policy.scheduler_name)
@@ -113,7 +118,13 @@ class PodLives:
     def _let_pass(self, uid: PodUid, node: NodeName) -> bool:
         """By our filter; kube-scheduler bound it by itself."""
         row = self._books.nodes.row_of.get(node)
-        return row is not None and any(self._books.holds.covers(name, row) for name in (uid, former(uid)))
+        return row is not None and self._books.holds.covers(uid, row)
+
+    def _count_beside(self, node: NodeName) -> None:
+        """A pod that grows is there: whoever may be bound beside it counts."""
+        row = self._books.nodes.row_of.get(node)
+        if row is not None:
+            self._books.holds.count_on(row)
 
     def _count_over_total(self, node: NodeName) -> None:
         row = self._books.nodes.row_of.get(node)
@@ -127,9 +138,9 @@ class PodLives:
         self._books.starvation.forget(uid)
         self._concerned.steering.gone(uid)
         self._forget(uid)
-        claim, hold = self._books.claims.drop(uid), self._books.holds.drop_all(uid)
+        claim = self._books.claims.drop(uid)
         opened = self._books.quarantine.readable(uid)
-        effects = self._books.refusals.wake_held() if hold is not None and len(hold.counted) else []
+        effects = self._holds_ended(uid, None)
         return effects + (self._books.refusals.wake_recent(now) if claim is not None or opened else [])
 
     def _forget(self, uid: PodUid) -> None:

@@ -8,10 +8,13 @@ ended, nothing of its record is safe to be told. It may also be more: `contradic
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from slackwater.ledger.account import Account
+from slackwater.model.columns import Int64
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 from slackwater.model.written import Written
 from slackwater.world.books import Books
 from slackwater.world.policy import Policy
@@ -34,6 +37,9 @@ class Records:
         self._sums: dict[NodeName, Amounts] = {}
         #: Pods whose part of these is to be worked out anew, when their node is asked about: one request marks its pod often.
         self._stale: dict[NodeName, dict[PodUid, None]] = {}
+        #: The sums by row, (resources, rows), of the nodes as they were when names had this version.
+        self._by_row: Int64 = np.zeros((len(RESOURCES), 0), np.int64)
+        self._rows_are_of = -1
 
     def restored(self, pod: Pod) -> Account:
         """What a restart would count, by the text that is known. The pod is vertical."""
@@ -87,6 +93,7 @@ class Records:
             if excess != NOTHING:
                 self._loose.setdefault(node, {})[uid] = excess
                 self._sums[node] = self._sums.get(node, NOTHING).plus(excess)
+                self._enter_row(node)
 
     def forget(self, uid: PodUid, node: NodeName) -> None:
         """The pod counts on the node no more."""
@@ -102,6 +109,7 @@ class Records:
             self._sums[node] = self._sums[node].minus(excess)
             if not loose:
                 del self._loose[node], self._sums[node]
+            self._enter_row(node)
 
     def in_the_way(self, node: NodeName, *, beside: PodUid | None = None) -> list[PodUid]:
         """The pods whose records would take the node over Total, were we to restart now. `beside`: all others than this one."""
@@ -126,11 +134,24 @@ class Records:
             r for r, more in enumerate(others) if more and columns.reserved.item(r, row) + more > columns.total.item(r, row)
         ]
 
-    def loose(self) -> list[tuple[NodeName, Amounts]]:
-        """By node, by how much a restart may count more than counts now."""
+    def loose(self) -> Int64 | None:
+        """By how much a restart may count more on each row than counts now, shape (resources, rows); None where it is nothing
+        on all of them. Whoever reads it must not change it."""
         for node in list(self._stale):
             self._bring_up_to_date(node)
-        return list(self._sums.items())
+        if not self._sums:
+            return None
+        if self._rows_are_of != self._nodes.names_version:
+            self._rows_are_of = self._nodes.names_version
+            self._by_row = np.zeros((len(RESOURCES), len(self._nodes.by_row)), np.int64)
+            for node in self._sums:
+                self._enter_row(node)
+        return self._by_row
+
+    def _enter_row(self, node: NodeName) -> None:
+        row = self._nodes.row_of.get(node)
+        if row is not None and self._rows_are_of == self._nodes.names_version:
+            self._by_row[:, row] = self._sums.get(node, NOTHING)
 
     def loose_on(self, node: NodeName) -> list[PodUid]:
         """The pods that it may count for more."""

@@ -181,7 +181,6 @@ class Steering:
         if told is None or len(rows) != 1 or int(rows[0]) != self._nodes.row_of.get(told.node):
             self.sought(pod, policy, now)
         elif policy.steering.enabled:
-            self.choices.given_up(pod.uid)
             if codes[0] != Reason.OK:
                 self._miss(pod.uid, Miss.REFUSED, policy, now)
             elif not told.asked:
@@ -193,7 +192,6 @@ class Steering:
         """Filter was asked about others than the one node that the pod was told."""
         if not policy.steering.enabled:
             return
-        self.choices.given_up(pod.uid)
         told = self._told.get(pod.uid)
         if told is None:
             self._search(pod, now)

@@ -88,11 +88,13 @@ class World:
         self._binding = Binding(books)
         occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
         self._preemptors = Preemptors(books, occupants, self.preemptions)
+        self.steering = Steering(books, preemptions=self.preemptions)
         self._placing = Placing(
             books,
             migrating=self.migrating,
             preemptions=self.preemptions,
             preemptors=self._preemptors,
+            choices=self.steering.choices,
             on_record=self.ceilings.records.loose,
             seed=seed,
         )
@@ -103,7 +105,6 @@ class World:
             preemptors=self._preemptors,
             preemptions=self.preemptions,
         )
-        self.steering = Steering(books, preemptions=self.preemptions)
         self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
         self._nominations = Nominations(books, placing=self._placing)
         self._missed_room = MissedRoom(books, self._placing)
@@ -270,9 +271,10 @@ class World:
         if pod.node is None and self._binding.read_unbound(pod.uid):
             # The pod itself was told to wait for its own bind, others for its room.
             effects = [Touch(pod.uid, pod.key, "bind-given-up"), *self.refusals.wake_recent(now)]
-        if pod.node is None and self.holds.read_unbound(pod.uid):
-            self.tally.holds_expired += 1
-            self.steering.hold_expired(pod.uid, self.policy, now)
+        if pod.node is None and (ended := self.holds.read_unbound(pod.uid)):
+            self.tally.holds_expired += len(ended)
+            if pod.uid in ended:  # and not only what was left of earlier ones
+                self.steering.hold_expired(pod.uid, self.policy, now)
             effects += self.refusals.wake_held()
         return effects + self._pod_seen(pod, now, read=True)
 
@@ -323,14 +325,13 @@ class World:
     def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
         """Which of the rows the pod may go to: a `Reason` for each. Holds room there."""
         self.generation = Generation(self.generation + 1)
-        before = self.holds.get(pod.uid)
+        before = self.holds.counted_for(pod.uid)
         codes = self._placing.filter(pod, rows, self.policy, now)
         self.steering.asked(pod, rows, codes, self.policy, now)
         while self._placing.wanted_on:
             self.ceilings.room_wanted(self._placing.wanted_on.pop(), now)
-        refused = bool(codes.all())
-        self._conditions.judged(pod.uid, refused=refused)
-        if refused and before is not None and len(before.counted):  # its earlier hold ended unused
+        self._conditions.judged(pod.uid, refused=bool(codes.all()))
+        if before - self.holds.counted_for(pod.uid):  # an earlier hold of the pod ended unused
             self._owed += self.refusals.wake_held()
         return codes
 

@@ -212,6 +212,8 @@ class Extender:
         if chosen is not None:
             return asked.only(chosen)
         codes = self._world.filter(pod, asked.rows, self._clock())
+        if (codes == Reason.NODE_NOT_CHOSEN).any():
+            return asked.only(int(codes.argmin()))  # `Reason.OK` is the least
         gated = gated_answer(args.NodeNames) if self._world.preemptions.gated(pod.uid) else None
         answer = asked.filtered(codes, _texts_about(pod)) if gated is None else gated
         return self._answer_when_deleted(pod.uid, answer) if self._victims.due(pod.uid) else answer
