@@ -83,10 +83,11 @@ async def test_again_is_tried_again_and_refused_is_not() -> None:
     [
         ([Outcome("again", 503)] * 100, "unreachable"),
         ([Outcome("unknown", 0), *[Outcome("again", 503)] * 100], "unknown"),
+        ([Outcome("unknown", 0), Outcome("refused", 403, "no")], "unknown"),
         ([Outcome("refused", 403, "no")], "refused"),
         ([Outcome("done", 201)], "bound"),
     ],
-    ids=["never-reached", "lost-then-unreachable", "refused", "done"],
+    ids=["never-reached", "lost-then-unreachable", "lost-then-refused", "refused", "done"],
 )
 async def test_a_bind_always_ends_as_an_event_that_says_what_is_known(script: list[Outcome], want: str) -> None:
     events: list[Event] = []

@@ -61,6 +61,8 @@ class Holds:
         self._former_holds = 0
         #: Whose hold is open.
         self._open: dict[PodUid, None] = {}
+        #: What these would take of each row; kept from the first question about it until none of them is left.
+        self._coming: Int64 | None = None
 
     def put(
         self,
@@ -99,6 +101,7 @@ class Holds:
         self._holds[uid] = hold
         if hold.is_open:
             self._open[uid] = None
+            self._count_coming(hold, 1)
         if uid.startswith(_FORMER):
             self._former.setdefault(of_former(uid), []).append(uid)
             self._former_holds = max(self._former_holds, _number_of(uid) + 1)
@@ -135,7 +138,10 @@ class Holds:
         if hold.nominee is not None:
             for row in hold.counted.tolist():
                 self.nominated.release(row, hold.nominee, hold.amounts)
-        self._open.pop(uid, None)
+        if hold.is_open:
+            del self._open[uid]
+            self._count_coming(hold, -1)
+            self._coming = self._coming if self._open else None
         if uid.startswith(_FORMER):
             names = self._former[of_former(uid)]
             names.remove(uid)
@@ -177,12 +183,17 @@ class Holds:
         (resources, len(rows)). None: there is no such pod."""
         if not self._open:
             return None
-        coming = np.zeros((len(RESOURCES), self._ledger.columns.n_rows), np.int64)
-        for uid in self._open:
-            hold = self._holds[uid]
-            coming[:, hold.rows] += vertical(hold.amounts)
-            coming[:, hold.counted] -= vertical(hold.amounts)
-        return coming[:, rows]
+        n_rows = self._ledger.columns.n_rows
+        if self._coming is None or self._coming.shape[1] != n_rows:
+            self._coming = np.zeros((len(RESOURCES), n_rows), np.int64)
+            for uid in self._open:
+                self._count_coming(self._holds[uid], 1)
+        return self._coming.take(rows, axis=1)
+
+    def _count_coming(self, hold: Hold, sign: int) -> None:
+        if self._coming is not None:
+            self._coming[:, hold.rows] += sign * vertical(hold.amounts)
+            self._coming[:, hold.counted] -= sign * vertical(hold.amounts)
 
     def count_on(self, row: Row) -> None:
         """A pod that grows is about to be on the row, or is: kube-scheduler counts it by too little, so whoever may be bound

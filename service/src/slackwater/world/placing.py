@@ -192,9 +192,10 @@ class Placing:
 
     def _best(self, pod: Pod, rows: Rows, policy: Policy) -> Row:
         """The row that our score prefers, with what is held counted: of equal ones the first."""
-        columns, total = self._ledger.columns, np.take(self._ledger.columns.total, rows, axis=1)
-        after = np.take(columns.reserved + columns.held, rows, axis=1) + vertical(self._standings.need(pod))
-        scores = fractions_of(after, total, columns.total.max(axis=1, initial=0), policy.curve)
+        columns, need = self._ledger.columns, vertical(self._standings.need(pod))
+        after = columns.reserved.take(rows, axis=1) + columns.held.take(rows, axis=1) + need
+        largest = columns.total.max(axis=1, initial=0)
+        scores = fractions_of(after, columns.total.take(rows, axis=1), largest, policy.curve)
         return Row(int(rows[scores.argmax()]))
 
     def _judge_with_landing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
@@ -252,7 +253,7 @@ class Placing:
     def _leave_to_coming(self, pod: Pod, rows: Rows, codes: Codes) -> None:
         """Pods that kube-scheduler was told several nodes for, when it counted all pods as we do, may be bound to any of those.
         Room is left for them wherever a pod grows, or this one does."""
-        coming = self._holds.may_come_to(rows)
+        coming = self._holds.may_come_to(rows) if self._counts_otherwise(pod, rows) else None
         if coming is not None:
             short = self._is_short(pod, rows, codes, coming)
             if pod.vertical is None:

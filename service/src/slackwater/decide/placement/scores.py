@@ -34,9 +34,14 @@ def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCur
 
 def fractions_of(after: Int64, total: Int64, largest: Int64, curve: ScoreCurve) -> npt.NDArray[np.float64]:
     """The same from what would be Reserved and is there, shape (resources, rows); `largest` is of all rows, (resources,)."""
-    sized = total / np.maximum(largest, 1).reshape(-1, 1)
-    score = np.interp(after / np.maximum(total, 1), *_points(curve)) * sized
-    return np.asarray(np.where((after <= total).all(axis=0), score.min(axis=0), 0.0), np.float64)
+    fullness, scores = _points(curve)
+    least, fits = np.full(total.shape[1], np.inf), np.ones(total.shape[1], np.bool_)
+    # Line by line: numpy reduces over so short an axis in twice the time.
+    for want, there, most in zip(after, total, largest.tolist(), strict=True):
+        score = np.interp(want / np.maximum(there, 1), fullness, scores) * (there / max(most, 1))
+        np.minimum(least, score, out=least)
+        fits &= want <= there
+    return np.where(fits, least, 0.0)
 
 
 def _points(curve: ScoreCurve) -> tuple[list[float], list[float]]:
