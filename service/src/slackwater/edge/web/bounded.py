@@ -8,10 +8,12 @@ certificate goes into the request's state, as `peer`: nothing that a caller writ
 import asyncio
 from typing import Final, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from slackwater.edge.web.direct import UNREAD_SECONDS
 from slackwater.edge.web.peer import peer_name
+from slackwater.edge.web.requestparser import RequestParser, origin_form
 
 MAX_CONNECTIONS: Final = 512
 #: Path and headers of one request.
@@ -40,6 +42,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         crowded = len(self.connections) >= MAX_CONNECTIONS
         super().connection_made(cast("asyncio.Transport", transport))
+        # In place of uvicorn's, which allows the same.
+        self.parser = cast("httptools.HttpRequestParser", RequestParser(self, lenient_data_after_close=True))
         if crowded:
             self._end(503, f"{MAX_CONNECTIONS} connections are open, and no more are taken")
             return
@@ -89,6 +93,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._unseen_bytes = 0
+        self.url = origin_form(self.url)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

@@ -21,6 +21,7 @@ from uvicorn.server import ServerState
 
 from slackwater.edge.web.crowd import Bodies, Crowd
 from slackwater.edge.web.peer import host_of, peer_name
+from slackwater.edge.web.requestparser import RequestParser, origin_form
 
 #: How often a connection is looked at for being idle, at most.
 _LOOK_SECONDS: Final = 30.0
@@ -107,7 +108,7 @@ class DirectProtocol(asyncio.Protocol):
         self._state = server_state
         self._connections: set[Any] = server_state.connections  # whatever can be shut down
         self._loop = _loop or asyncio.get_running_loop()
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser = RequestParser(self)
         self._transport: asyncio.Transport
         self._waiting: deque[Request] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -198,8 +199,6 @@ class DirectProtocol(asyncio.Protocol):
         self._unseen_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._done = True  # it was answered as if it had not asked; what follows is no HTTP
         except httptools.HttpParserError as error:
             self._refuse(400, f"this is no HTTP/1.1 request: {error}")
         if self._unseen_bytes > _MAX_HEAD_BYTES:
@@ -287,7 +286,7 @@ class DirectProtocol(asyncio.Protocol):
             self._answer_waiting()
 
     def _plain_path(self) -> str:
-        return self._path.partition(b"?")[0].decode("latin-1")
+        return origin_form(self._path).partition(b"?")[0].decode("latin-1")
 
     def _bound_head(self, more: int) -> None:
         self._head_bytes += more
@@ -313,7 +312,7 @@ class DirectProtocol(asyncio.Protocol):
     async def _answer_later(self, request: Request, pending: Awaitable[Answer]) -> None:
         try:
             self._write(request, await pending)
-        except asyncio.CancelledError:
+        except BaseException:  # cancelled, or a fault of the application
             self._transport.close()
             raise
         finally:
