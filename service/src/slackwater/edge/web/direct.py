@@ -19,7 +19,7 @@ import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
-from slackwater.edge.web.crowd import Bodies, Crowd
+from slackwater.edge.web.crowd import Bodies, Enter, Place
 from slackwater.edge.web.peer import host_of, peer_name
 from slackwater.edge.web.requestparser import RequestParser, origin_form
 
@@ -98,9 +98,10 @@ class DirectProtocol(asyncio.Protocol):
         app_state: Any,
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        crowd: Crowd,
+        enter: Enter,
     ) -> None:
-        self._crowd = crowd
+        self._enter = enter
+        self._place: Place | None = None
         self._held = 0  # bytes of bodies, as `Terms.bodies` counts them
         self._app = cast("Application", config.app)
         self._peer: str | None = None
@@ -127,10 +128,11 @@ class DirectProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass
-        self._host = host_of(transport)
-        if (why := self._crowd.enter(self._host)) is not None:
-            self._refuse(503, why)
+        entered = self._enter(host_of(transport))
+        if isinstance(entered, str):
+            self._refuse(503, entered)
             return
+        self._place = entered
         self._connections.add(self)
         self._peer = peer_name(transport)
         self._check = self._loop.call_later(_LOOK_SECONDS, self._check_idle)
@@ -138,9 +140,9 @@ class DirectProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._done = True
         self._waiting.clear()
-        if self in self._connections:
-            self._connections.discard(self)
-            self._crowd.leave(self._host)
+        self._connections.discard(self)
+        if self._place is not None:
+            self._place.leave()
         self._give_back(self._held)
         for timer in (self._check, self._late, self._unread):
             if timer is not None:

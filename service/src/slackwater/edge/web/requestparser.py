@@ -1,8 +1,8 @@
 """Parses HTTP/1.1 requests and ignores what they offer to become.
 
-httptools ends a request that offers an upgrade at its head, and takes its body for the other protocol. `curl --http2` and Java's
-HttpClient offer HTTP/2 with the first request of a connection, body and all. A server may ignore the offer (RFC 9110, 7.8), and
-this parser does: it reads the head again without it, and goes on with the body and the requests that follow.
+httptools ends a request that offers an upgrade at its head, and takes its body for the other protocol. `curl --http2` and
+Java's HttpClient offer HTTP/2 with the first request of a connection, body and all. A server may ignore the offer (RFC 9110,
+7.8), and this parser does: it reads the head again without it, and goes on with the body and the requests that follow.
 What comes after CONNECT is no HTTP: the parser skips it, and says that the connection ends with the answer.
 """
 
@@ -16,7 +16,7 @@ _CONNECT: Final = b"CONNECT"
 
 
 def origin_form(target: bytes) -> bytes:
-    """The path and query of a request's target. A client that takes us for a proxy names the host before it (RFC 9112, 3.2.2)."""
+    """The path and query of a request's target. A client of a proxy puts the host before them (RFC 9112, 3.2.2)."""
     if target.startswith(b"/") or b"://" not in target:
         return target
     rest = target.partition(b"://")[2]
