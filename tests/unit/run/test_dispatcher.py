@@ -153,6 +153,15 @@ async def test_a_bind_always_ends_as_an_event_that_says_what_is_known(script: li
     assert [event.outcome for event in events if isinstance(event, BindEnded)] == [want]
 
 
+async def test_an_effect_that_may_not_be_tried_again_in_time_gives_its_place_back_at_once() -> None:
+    """The API server asks for more time than is left: the wait would hold one of the few places for nothing."""
+    writer = ScriptedWriter(script=[Outcome("again", 429, after_seconds=32.0)])
+    async with running(writer, DispatcherConfig(max_writes=1, write_seconds=20.0)) as dispatcher:
+        with anyio.fail_after(5):
+            assert (await dispatcher.submit(TOUCH).ended()).verdict == "again"
+            assert (await dispatcher.submit(other(1)).ended()).verdict == "done"
+
+
 async def test_a_call_that_never_answers_ends_at_the_deadline_as_unknown() -> None:
     events: list[Event] = []
     writer = ScriptedWriter(open_gate=anyio.Event())

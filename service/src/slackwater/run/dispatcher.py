@@ -272,7 +272,10 @@ class Dispatcher:
             self._count(ticket.effect, outcome)
             if outcome.verdict in {"done", "refused"}:
                 return
-            await anyio.sleep(max(outcome.after_seconds, self._backoff_seconds(attempt)))
+            pause = max(outcome.after_seconds, self._backoff_seconds(attempt))
+            if anyio.current_time() + pause >= anyio.current_effective_deadline():
+                return  # no other attempt would follow, and others want the place
+            await anyio.sleep(pause)
 
     async def _attempt(self, effect: Effect) -> Outcome:
         try:
