@@ -93,7 +93,7 @@ async def _listening(app: Agents) -> AsyncIterator[str]:
     config, state = uvicorn.Config(cast("Any", app), log_config=None, timeout_keep_alive=600), ServerState()
     crowd = Crowd(10_000)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: DirectProtocol(config, state, {}, crowd=crowd), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: DirectProtocol(config, state, {}, enter=crowd.enter), "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     finally:

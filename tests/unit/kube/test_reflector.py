@@ -9,6 +9,7 @@ from random import Random
 import anyio
 import pytest
 
+from slackwater.edge.kube import errors
 from slackwater.edge.kube.client import KubeClient
 from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import NODES_PATH, nodes
@@ -367,6 +368,20 @@ async def test_the_server_says_how_long_to_stay_away(api: FakeApi, client: KubeC
         asked_at = anyio.current_time()
         await story.asked(lambda: story.reflector.stats().watches == 2)
         assert anyio.current_time() - asked_at > 0.9
+
+
+@pytest.mark.parametrize("asked", ["3600", "9" * 5000])
+async def test_a_feed_stays_away_for_half_a_minute_at_most(
+    api: FakeApi, client: KubeClient, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "LONGEST_WAIT_SECONDS", 0.3)
+    assert errors.refused("watch", 429, b"", {"Retry-After": asked}).after_seconds == 0.3
+    api.put(NODES_PATH, "a")
+    api.reply("watch", NODES_PATH, Reply(status=429, body=status(429, "TooManyRequests"), headers={"Retry-After": asked}))
+    async with reflecting(api, client) as story:
+        await story.listed(1)
+        with anyio.fail_after(5):
+            await story.asked(lambda: story.reflector.stats().watches == 2)
 
 
 async def test_waits_between_attempts_grow_and_are_short_again_after_a_success(api: FakeApi, client: KubeClient) -> None:

@@ -2,16 +2,20 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 
 import anyio
 import pytest
 
-from slackwater.model.effects import Announce, Bind, Effect, Nominate, ReadPod, Touch
+from slackwater.model.effects import Announce, Bind, Effect, MarkNode, Nominate, ReadPod, Resize, Touch, UnmarkNode
 from slackwater.model.events import BindEnded, Event, TouchLost
 from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.objects import Taint
+from slackwater.model.resources import Amounts
 from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
 from slackwater.run.ports import Outcome
+from slackwater_protocol.units import Bytes, MilliCpu
 from tests.support.service import DONE, ScriptedWriter, bound
 
 pytestmark = pytest.mark.anyio
@@ -69,6 +73,60 @@ async def test_a_waiting_equal_effect_is_joined_and_a_running_bind_too_but_not_a
         writer.open_gate.set()
 
 
+def resize(milli_cpu: int) -> Resize:
+    to = Amounts(MilliCpu(milli_cpu), Bytes(1 << 30))
+    return Resize(uid=UID, key=KEY, container="c", to=to, limits=(True, True))
+
+
+NODE = NodeName("n")
+MARK = MarkNode(uid="node", name=NODE, taint=Taint("t", "", "NoSchedule"))
+UNMARK = UnmarkNode(uid="node", name=NODE, taint_key="t")
+ELSEWHERE = Bind(UID, KEY, NodeName("elsewhere"))
+NOMINATED = Touch(UID, KEY, "nominated")
+
+
+@pytest.mark.parametrize(
+    ("asked", "want"),
+    [
+        ([UNMARK, MARK, UNMARK, MARK], None),
+        ([MARK, MARK, UNMARK, UNMARK], [MARK, MARK, UNMARK]),
+        ([TOUCH, Nominate(UID, KEY, NODE), NOMINATED, Nominate(UID, KEY, NodeName("m")), NOMINATED], None),
+        ([BIND, ELSEWHERE, BIND], [BIND, ELSEWHERE, BIND]),
+        ([BIND, BIND, ELSEWHERE, ELSEWHERE], [BIND, ELSEWHERE]),
+        ([resize(2000), resize(3000), resize(2000)], [resize(2000), resize(2000)]),
+        ([TOUCH, resize(2000), resize(3000), resize(4000)], [TOUCH, resize(4000)]),
+        ([TOUCH, resize(2000), NOMINATED, resize(3000)], None),
+    ],
+)
+async def test_an_object_ends_at_what_was_asked_for_last(asked: list[Effect], want: list[Effect] | None) -> None:
+    """The first is under way while the others are asked for. `want` None: each is carried out."""
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    async with running(writer) as dispatcher:
+        tickets = [dispatcher.submit(asked[0])]
+        await anyio.wait_all_tasks_blocked()
+        tickets += [dispatcher.submit(effect) for effect in asked[1:]]
+        assert writer.open_gate is not None
+        writer.open_gate.set()
+        for ticket in tickets:
+            assert (await ticket.ended()).verdict == "done"
+    assert writer.asked == (asked if want is None else want)
+
+
+async def test_what_waits_for_one_object_is_bounded() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    async with running(writer) as dispatcher:
+        tickets = [dispatcher.submit((MARK, UNMARK)[number % 2]) for number in range(200)]
+        assert dispatcher.stats.waiting == 64
+        assert tickets[-1] is tickets[63], "an equal one still joins the last"
+        with anyio.fail_after(1):
+            assert (await tickets[-2].ended()).verdict == "again", "what is too many is told so"
+        other_node = dispatcher.submit(replace(MARK, uid="another node"))
+        assert writer.open_gate is not None
+        writer.open_gate.set()
+        assert (await other_node.ended()).verdict == "done"
+        assert (await tickets[0].ended()).verdict == "done"
+
+
 async def test_again_is_tried_again_and_refused_is_not() -> None:
     writer = ScriptedWriter(script=[Outcome("again", 503), Outcome("again", 429, after_seconds=0.05), Outcome("refused", 422)])
     async with running(writer) as dispatcher:
@@ -94,6 +152,15 @@ async def test_a_bind_always_ends_as_an_event_that_says_what_is_known(script: li
     async with running(ScriptedWriter(script=script), DispatcherConfig(bind_seconds=0.3), events.append) as dispatcher:
         await dispatcher.submit(BIND).ended()
     assert [event.outcome for event in events if isinstance(event, BindEnded)] == [want]
+
+
+async def test_an_effect_that_may_not_be_tried_again_in_time_gives_its_place_back_at_once() -> None:
+    """The API server asks for more time than is left: the wait would hold one of the few places for nothing."""
+    writer = ScriptedWriter(script=[Outcome("again", 429, after_seconds=32.0)])
+    async with running(writer, DispatcherConfig(max_writes=1, write_seconds=20.0)) as dispatcher:
+        with anyio.fail_after(5):
+            assert (await dispatcher.submit(TOUCH).ended()).verdict == "again"
+            assert (await dispatcher.submit(other(1)).ended()).verdict == "done"
 
 
 async def test_a_call_that_never_answers_ends_at_the_deadline_as_unknown() -> None:

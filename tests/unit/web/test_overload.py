@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from slackwater.app.openfiles import raise_limit
 from slackwater.edge.web import bounded, direct
-from slackwater.edge.web.crowd import Bodies, Crowd
+from slackwater.edge.web.crowd import Bodies, Crowd, Place
 from slackwater.edge.web.direct import Answer, Request, Terms
 from slackwater.edge.web.ops import ops_app
 from slackwater.edge.web.serving import listen, serve_app, serve_direct
@@ -185,12 +185,17 @@ async def test_answers_that_nobody_reads_are_thrown_away(monkeypatch: pytest.Mon
 
 def test_a_caller_has_at_most_half_of_the_places_once_they_are_scarce() -> None:
     crowd = Crowd(8)
-    assert [crowd.enter("greedy") for _ in range(6)] == [None] * 6
+    places = [crowd.enter("greedy") for _ in range(6)]
+    assert all(isinstance(place, Place) for place in places)
     assert crowd.enter("greedy") == "6 of 6 open connections are yours, and no more are taken from you"
-    assert [crowd.enter("other"), crowd.enter("third")] == [None, None]
+    assert isinstance(crowd.enter("other"), Place)
+    assert isinstance(crowd.enter("third"), Place)
     assert crowd.enter("other") == "8 connections are open, and no more are taken"
-    crowd.leave("greedy")
-    assert crowd.enter("other") is None
+    assert isinstance(places[0], Place)
+    for _ in range(2):
+        places[0].leave()
+    assert len(crowd) == 7, "a place is given back once"
+    assert isinstance(crowd.enter("other"), Place)
     assert len(crowd) == 8
 
 

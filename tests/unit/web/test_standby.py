@@ -126,11 +126,38 @@ async def test_an_agents_request_goes_to_the_leader_as_it_came() -> None:
         app = LedAgents(Decider(), Place(), holder=lambda: "", forwarder=forwarder)
         answer = await told(app, ASKED._replace(path="/any", headers=headers))
         (asked,) = decider.asked
-        assert (asked.method, asked.path, asked.body) == ("POST", "/any", ASKED.body)
+        assert (asked.method, asked.path, asked.body) == ("POST", "/", ASKED.body)
         assert set(asked.headers) == {*headers, (FORWARDED_BY.encode(), b"pod-b")}
         assert (answer.status, answer.body, answer.media_type) == (200, b"decided", b"text/plain")
         assert answer.headers == ((b"retry-after", b"7"),)
         assert forwarder.counts.by_outcome == {"answered": 1, "unanswered": 0, "refused": 0}
+
+
+#: Requests that name another host; after the leader's address, "@" makes all that stands before it a user name.
+TARGETS = [
+    ("CONNECT", "@127.0.0.1:{port}"),
+    ("CONNECT", "127.0.0.1:{port}"),
+    ("POST", "http://127.0.0.1:{port}/secrets"),
+    ("POST", "//127.0.0.1:{port}/secrets"),
+    ("POST", "/../@127.0.0.1:{port}/secrets"),
+    ("GET", "/"),
+    ("PUT", "/metrics"),
+]
+
+
+@pytest.mark.parametrize(("method", "target"), TARGETS)
+@pytest.mark.parametrize("token", ["", "authorization: Bearer t\r\n"], ids=["", "with a token"])
+async def test_no_request_makes_a_standby_call_anybody_but_the_leader(method: str, target: str, token: str) -> None:
+    async with a_leader() as (other, elsewhere), a_leader() as (decider, port), a_forwarder(port) as forwarder:
+        standby = LedAgents(Decider(), Place(), holder=lambda: "", forwarder=forwarder)
+        async with a_leader(app=standby) as (_, standby_port), await anyio.connect_tcp("127.0.0.1", standby_port) as stream:
+            head = f"{method} {target.format(port=elsewhere)} HTTP/1.1\r\nhost: t\r\ncontent-length: 0\r\n{token}\r\n"
+            await stream.send(head.encode())
+            with anyio.fail_after(5):
+                answer = await stream.receive()
+    assert other.asked == []
+    assert [(asked.method, asked.path) for asked in decider.asked] == ([("POST", "/")] if method == "POST" else [])
+    assert answer.startswith(b"HTTP/1.1 200 " if method == "POST" else b"HTTP/1.1 400 ")
 
 
 async def test_two_that_take_one_another_for_the_leader_forward_a_request_once() -> None:

@@ -1,8 +1,9 @@
 """Effects -> API calls: per-object order, merging, bounded width, retries with back-off, a deadline on each.
 
-Effects on one pod run one after another (binds beside the others); equal ones that wait become one, and whoever asks for
-one that is under way already joins it. Every effect ends, by the API server's answer or by its deadline; the end goes back into
-the world as an event.
+Effects on one object run one after another (binds beside the others) in the order in which they were asked for, so the object
+ends at what was asked for last. An effect joins an equal one only where nothing else comes after that one: the last that waits,
+or the one under way where none waits. Every effect ends, by the API server's answer or by its deadline; the end goes back into
+the world as an event (`endings`).
 """
 
 import math
@@ -20,37 +21,20 @@ from anyio.abc import TaskGroup, TaskStatus
 from slackwater.model.effects import (
     Announce,
     Bind,
-    CreateMigration,
-    DeleteMigration,
     DeleteVictim,
     Effect,
-    Evict,
-    MarkNode,
     ReadPod,
+    Resize,
     Steer,
-    Touch,
-    UnmarkNode,
-    WritePermit,
     WritePreempting,
 )
 from slackwater.model.events import (
     BindEnded,
     BindOutcome,
     Event,
-    EvictionEnded,
-    EvictionOutcome,
-    MigrationDeleteEnded,
-    MigrationNotStarted,
-    NodeMarked,
-    NodeUnmarked,
-    PermitNotWritten,
-    PodGone,
-    PreemptingNotWritten,
-    PreemptingWritten,
     SteerEnded,
-    TouchLost,
-    VictimEnded,
 )
+from slackwater.run.endings import drain_ended, given_up, preemption_ended
 from slackwater.run.ports import Outcome, Writer
 
 _log = structlog.get_logger(__name__)
@@ -58,6 +42,8 @@ _log = structlog.get_logger(__name__)
 _FIRST_BACKOFF_SECONDS: Final = 0.05
 _MAX_BACKOFF_SECONDS: Final = 2.0
 _MAX_ANNOUNCEMENTS: Final = 1000
+#: Effects that wait for one object. No more than a few ever do while the API server answers.
+_MAX_WAITING: Final = 64
 #: Where all binds that may be under way are, and the oldest has waited so long, further ones had better come later.
 _SLOW_BIND_SECONDS: Final = 0.5
 
@@ -183,19 +169,16 @@ class Dispatcher:
             self.submit(effect)
 
     def submit(self, effect: Effect) -> Ticket:
-        """Queues the effect behind the others of its pod, or joins the same one that waits or runs there."""
+        """Queues the effect behind the others of its object, or joins the last of them."""
         if isinstance(effect, Announce):
             return self._submit_announcement(effect)
         name = _lane_of(effect)
-        running = self._running.get(name)
-        if running is not None and running.effect == effect and isinstance(effect, Bind | ReadPod | DeleteVictim):
-            return running
         lane = self._lanes.get(name)
-        for ticket in lane or ():
-            if ticket.effect == effect:
-                return ticket
+        if (last := self._last_of(name)) is not None and _joins(effect, last, runs=not lane):
+            last.effect = effect
+            return last
         ticket = Ticket(effect)
-        if self._group is None:
+        if self._group is None or (lane is not None and len(lane) >= _MAX_WAITING):
             return self._refuse(ticket)
         self.stats.waiting += 1
         if isinstance(effect, Bind):
@@ -206,6 +189,11 @@ class Dispatcher:
             self._lanes[name] = deque([ticket])
             self._group.start_soon(self._run_lane, name, name=f"writes of {effect.key}")
         return ticket
+
+    def _last_of(self, name: _Lane) -> Ticket | None:
+        """The last that waits; where none does, the one under way."""
+        lane = self._lanes.get(name)
+        return lane[-1] if lane else self._running.get(name)
 
     def binds_stand_in_line(self) -> bool:
         """Are so many binds under way, and so slowly, that one asked for now might not end in time?"""
@@ -284,7 +272,10 @@ class Dispatcher:
             self._count(ticket.effect, outcome)
             if outcome.verdict in {"done", "refused"}:
                 return
-            await anyio.sleep(max(outcome.after_seconds, self._backoff_seconds(attempt)))
+            pause = max(outcome.after_seconds, self._backoff_seconds(attempt))
+            if anyio.current_time() + pause >= anyio.current_effective_deadline():
+                return  # no other attempt would follow, and others want the place
+            await anyio.sleep(pause)
 
     async def _attempt(self, effect: Effect) -> Outcome:
         try:
@@ -314,14 +305,14 @@ class Dispatcher:
         if isinstance(effect, Steer):
             self._steer_ended(effect, outcome)
         elif outcome.verdict in {"again", "unknown"}:
-            event = event if self._group is None else _given_up(effect, outcome) or event
+            event = event if self._group is None else given_up(effect, outcome) or event
             _log.warning(
                 "write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail
             )
         # The world first: whoever waits for the ticket then finds it up to date.
         if event is not None:
             self._on_event(event)
-        told = _preemption_ended(effect, outcome) or _drain_ended(effect, outcome)
+        told = preemption_ended(effect, outcome) or drain_ended(effect, outcome)
         if told is not None:
             self._on_event(told)
         ticket.finish()
@@ -332,57 +323,24 @@ class Dispatcher:
             self._on_event(SteerEnded(effect.uid, effect.node, outcome.verdict == "done", outcome.detail))
 
 
+def _joins(effect: Effect, last: Ticket, *, runs: bool) -> bool:
+    """Whether nothing is lost if `last` alone is carried out, as `effect`.
+
+    The API server may have read one that runs before what the new one is about: only what asks, or is done once for all, joins
+    it. A size that waits gives way to a newer one.
+    """
+    if runs:
+        return last.effect == effect and isinstance(effect, Bind | ReadPod | DeleteVictim)
+    newer = isinstance(effect, Resize) and isinstance(last.effect, Resize) and effect.container == last.effect.container
+    return newer or last.effect == effect
+
+
 async def _taken(limiter: anyio.CapacityLimiter, borrower: object) -> None:
     """A place within the limiter; where one is free, without the turn of the loop that anyio's own way takes."""
     try:
         limiter.acquire_on_behalf_of_nowait(borrower)
     except anyio.WouldBlock:
         await limiter.acquire_on_behalf_of(borrower)
-
-
-def _given_up(effect: Effect, outcome: Outcome) -> Event | None:
-    """What the world has to know when an effect was not carried out in time, or perhaps was."""
-    match effect:
-        case Touch(uid, key, why):
-            return TouchLost(uid, key, why)
-        case WritePermit():
-            return PermitNotWritten(effect.pod, outcome.detail)
-        case CreateMigration():
-            return MigrationNotStarted(effect.uid, outcome.detail)
-        case DeleteMigration(_, key):
-            return MigrationDeleteEnded(key, deleted=False)
-        case _:
-            return None
-
-
-def _preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
-    """The end of a preemption's call, beside what it taught about the pod."""
-    match effect:
-        case WritePreempting(uid, _, text):
-            done = outcome.verdict == "done"
-            return PreemptingWritten(uid, text) if done else PreemptingNotWritten(uid, text, outcome.detail)
-        case DeleteVictim(uid):
-            if outcome.verdict == "done":
-                return None if isinstance(outcome.event, PodGone) else VictimEnded(uid, "accepted", "")
-            return VictimEnded(uid, "refused" if outcome.verdict == "refused" else "unreachable", outcome.detail)
-        case _:
-            return None
-
-
-def _drain_ended(effect: Effect, outcome: Outcome) -> Event | None:
-    """The end of a call of a node's removal, beside what it taught about the pod."""
-    done = outcome.verdict == "done"
-    match effect:
-        case MarkNode():
-            return NodeMarked(effect.name, effect.taint.key, done, outcome.detail)
-        case UnmarkNode():
-            return NodeUnmarked(effect.name, effect.taint_key, done, outcome.detail)
-        case Evict() if not isinstance(outcome.event, EvictionEnded):
-            how: EvictionOutcome = "gone" if isinstance(outcome.event, PodGone) else "accepted" if done else "unreachable"
-            how = "refused" if outcome.verdict == "refused" else how
-            return EvictionEnded(effect.uid, effect.node, how, outcome.detail)
-        case _:
-            return None
 
 
 def _all_told(before: Outcome, outcome: Outcome) -> Outcome:

@@ -21,6 +21,9 @@ from slackwater.edge.kube.wire import StatusWire
 
 #: A longer text of the server is cut, visibly: it goes into logs and Outcomes, and may quote a whole object.
 LONGEST_MESSAGE: Final = 500
+#: The longest wait that an answer may ask for: the API server's priority and fairness asks for no more. A proxy or a broken
+#: server may ask for an hour, and a feed would be behind for as long.
+LONGEST_WAIT_SECONDS: Final = 32.0
 
 _STATUS: Final = msgspec.json.Decoder(StatusWire)
 
@@ -69,20 +72,25 @@ class Refused(KubeError):
         self.code = code
         self.reason = reason
         self.message = message
-        self.after_seconds = after_seconds  #: from Retry-After; None where the server named none
+        self.after_seconds = after_seconds  #: from Retry-After, bounded; None where the server named none
 
 
 def refused(what: str, code: int, body: bytes, headers: Mapping[str, str]) -> Refused:
     """The error for an answer, read from its Status body where it has one."""
     status = read_status(body)
-    retry_after = headers.get("Retry-After", "")
     return Refused(
         what,
         code=code,
         reason=status.reason or "no reason given",
         message=shortened(status.message or body.decode(errors="replace")),
-        after_seconds=float(retry_after) if retry_after.isdecimal() and retry_after.isascii() else None,
+        after_seconds=_asked_wait(headers.get("Retry-After", "")),
     )
+
+
+def _asked_wait(retry_after: str) -> float | None:
+    if not (retry_after.isdecimal() and retry_after.isascii()):
+        return None
+    return min(float(retry_after), LONGEST_WAIT_SECONDS)
 
 
 def read_status(body: bytes) -> StatusWire:

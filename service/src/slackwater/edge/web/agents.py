@@ -28,6 +28,7 @@ _log = structlog.get_logger(__name__)
 _TEXT: Final = b"text/plain"
 #: What Go's server guesses where its handler names no type.
 _GUESSED: Final = b"text/plain; charset=utf-8"
+NOT_POST: Final = Answer(400, b"must be POST", _GUESSED)
 #: Of an answer that nobody is there to read: only metrics see it.
 _GONE: Final = 499
 #: Of a body beyond the part that is read; with more, the connection is closed instead.
@@ -157,7 +158,7 @@ class Agents:
 
     def _told(self, request: Request, started: float) -> _Told | Awaitable[_Told]:
         if request.method != "POST":
-            return _Told(Answer(400, b"must be POST", _GUESSED))
+            return _Told(NOT_POST)
         if self._in_flight >= self._limits.max_requests:
             text = b"%d requests in flight, want at most %d" % (self._in_flight + 1, self._limits.max_requests)
             return _Told(Answer(503, text, _TEXT, _SOON))

@@ -6,12 +6,15 @@ certificate goes into the request's state, as `peer`: nothing that a caller writ
 """
 
 import asyncio
-from typing import Final, cast
+from typing import Any, Final, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from slackwater.edge.web.crowd import Enter, Place
 from slackwater.edge.web.direct import UNREAD_SECONDS
-from slackwater.edge.web.peer import peer_name
+from slackwater.edge.web.peer import host_of, peer_name
+from slackwater.edge.web.requestparser import RequestParser, origin_form
 
 MAX_CONNECTIONS: Final = 512
 #: Path and headers of one request.
@@ -37,18 +40,28 @@ class BoundedProtocol(HttpToolsProtocol):
     _peer: str | None = None
     _unread: asyncio.TimerHandle | None = None
 
+    def __init__(self, *args: Any, enter: Enter, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._enter = enter
+        self._place: Place | None = None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        crowded = len(self.connections) >= MAX_CONNECTIONS
         super().connection_made(cast("asyncio.Transport", transport))
-        if crowded:
-            self._end(503, f"{MAX_CONNECTIONS} connections are open, and no more are taken")
+        # In place of uvicorn's, which allows the same.
+        self.parser = cast("httptools.HttpRequestParser", RequestParser(self, lenient_data_after_close=True))
+        entered = self._enter(host_of(transport))
+        if isinstance(entered, str):
+            self._end(503, entered)
             return
+        self._place = entered
         self._peer = peer_name(transport)
         self._late = self.loop.call_later(ARRIVE_SECONDS, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_late()
         self._forget_unread()
+        if self._place is not None:
+            self._place.leave()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -89,6 +102,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._unseen_bytes = 0
+        self.url = origin_form(self.url)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

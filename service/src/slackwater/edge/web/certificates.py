@@ -8,7 +8,7 @@ connections that are open: they go on with what they began with.
 
 import hashlib
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NoReturn
@@ -58,8 +58,8 @@ class Certificates:
         if self.not_after <= unix_seconds():
             _log.error("the certificate has expired", listener=listener, file=files.cert_file)
 
-    async def watch(self, use: Callable[[ssl.SSLContext], Awaitable[None]]) -> None:
-        """Until cancelled; `use` is called with each new context."""
+    async def watch(self) -> None:
+        """Keeps `context` at what the files hold. Until cancelled."""
         thread = anyio.CapacityLimiter(1)  # a read that hangs keeps its thread; the next one must not take another
         previous: bytes | None = None
         judged: bytes | None = self._content
@@ -72,7 +72,7 @@ class Certificates:
                 continue
             if content == previous and content != judged:
                 judged = content
-                await self._take(content, use)
+                await self._take(content)
             previous = content
 
     @property
@@ -80,7 +80,7 @@ class Certificates:
         files = self._files
         return (files.cert_file, files.key_file, *([files.client_ca_file] if files.client_ca_file else []))
 
-    async def _take(self, content: bytes, use: Callable[[ssl.SSLContext], Awaitable[None]]) -> None:
+    async def _take(self, content: bytes) -> None:
         if content == self._content:  # what is in use is there again
             self.problem = None
             return
@@ -91,7 +91,6 @@ class Certificates:
             self.problem = str(error)
             _log.error("new TLS files refused, the old ones stay in use", listener=self.listener, problem=str(error))
             return
-        await use(context)
         self._content, self.context, self.not_after, self.problem = content, context, not_after, None
         self.renewals += 1
         _log.info("new TLS files in use", listener=self.listener, file=self._files.cert_file)

@@ -1,6 +1,7 @@
 """How many connections and how many bytes of unread questions one listener takes, of all callers and of one."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 #: Once so much of all places is taken, one caller has at most this share of them.
@@ -19,22 +20,39 @@ class Crowd:
     def __len__(self) -> int:
         return self._n
 
-    def enter(self, host: str) -> str | None:
-        """One more from there; or, in words, why not."""
+    def enter(self, host: str) -> "Place | str":
+        """A place for one more from there; or, in words, why there is none."""
         if self._n >= self._most:
             return f"{self._most} connections are open, and no more are taken"
         if self._n >= _CROWDED * self._most and self._of[host] >= _SHARE * self._most:
             return f"{self._of[host]} of {self._n} open connections are yours, and no more are taken from you"
         self._of[host] += 1
         self._n += 1
-        return None
+        return Place(self, host)
 
-    def leave(self, host: str) -> None:
-        """The counterpart of an `enter` that was let in."""
+    def _leave(self, host: str) -> None:
         self._n -= 1
         self._of[host] -= 1
         if not self._of[host]:
             del self._of[host]
+
+
+class Place:
+    """One connection's place in a crowd."""
+
+    def __init__(self, crowd: Crowd, host: str) -> None:
+        self._host = host
+        self._crowd: Crowd | None = crowd
+
+    def leave(self) -> None:
+        """Gives the place back, once however often it is called."""
+        crowd, self._crowd = self._crowd, None
+        if crowd is not None:
+            crowd._leave(self._host)
+
+
+#: Takes the place of a connection from that host; or tells, in words, why there is none.
+Enter = Callable[[str], Place | str]
 
 
 class Bodies:

@@ -19,8 +19,9 @@ import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
-from slackwater.edge.web.crowd import Bodies, Crowd
+from slackwater.edge.web.crowd import Bodies, Enter, Place
 from slackwater.edge.web.peer import host_of, peer_name
+from slackwater.edge.web.requestparser import RequestParser, origin_form
 
 #: How often a connection is looked at for being idle, at most.
 _LOOK_SECONDS: Final = 30.0
@@ -97,9 +98,10 @@ class DirectProtocol(asyncio.Protocol):
         app_state: Any,
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        crowd: Crowd,
+        enter: Enter,
     ) -> None:
-        self._crowd = crowd
+        self._enter = enter
+        self._place: Place | None = None
         self._held = 0  # bytes of bodies, as `Terms.bodies` counts them
         self._app = cast("Application", config.app)
         self._peer: str | None = None
@@ -107,7 +109,7 @@ class DirectProtocol(asyncio.Protocol):
         self._state = server_state
         self._connections: set[Any] = server_state.connections  # whatever can be shut down
         self._loop = _loop or asyncio.get_running_loop()
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser = RequestParser(self)
         self._transport: asyncio.Transport
         self._waiting: deque[Request] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -126,10 +128,11 @@ class DirectProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass
-        self._host = host_of(transport)
-        if (why := self._crowd.enter(self._host)) is not None:
-            self._refuse(503, why)
+        entered = self._enter(host_of(transport))
+        if isinstance(entered, str):
+            self._refuse(503, entered)
             return
+        self._place = entered
         self._connections.add(self)
         self._peer = peer_name(transport)
         self._check = self._loop.call_later(_LOOK_SECONDS, self._check_idle)
@@ -137,9 +140,9 @@ class DirectProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._done = True
         self._waiting.clear()
-        if self in self._connections:
-            self._connections.discard(self)
-            self._crowd.leave(self._host)
+        self._connections.discard(self)
+        if self._place is not None:
+            self._place.leave()
         self._give_back(self._held)
         for timer in (self._check, self._late, self._unread):
             if timer is not None:
@@ -198,8 +201,6 @@ class DirectProtocol(asyncio.Protocol):
         self._unseen_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._done = True  # it was answered as if it had not asked; what follows is no HTTP
         except httptools.HttpParserError as error:
             self._refuse(400, f"this is no HTTP/1.1 request: {error}")
         if self._unseen_bytes > _MAX_HEAD_BYTES:
@@ -287,7 +288,7 @@ class DirectProtocol(asyncio.Protocol):
             self._answer_waiting()
 
     def _plain_path(self) -> str:
-        return self._path.partition(b"?")[0].decode("latin-1")
+        return origin_form(self._path).partition(b"?")[0].decode("latin-1")
 
     def _bound_head(self, more: int) -> None:
         self._head_bytes += more
@@ -313,7 +314,7 @@ class DirectProtocol(asyncio.Protocol):
     async def _answer_later(self, request: Request, pending: Awaitable[Answer]) -> None:
         try:
             self._write(request, await pending)
-        except asyncio.CancelledError:
+        except BaseException:  # cancelled, or a fault of the application
             self._transport.close()
             raise
         finally:

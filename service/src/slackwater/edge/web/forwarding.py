@@ -1,5 +1,7 @@
-"""From a standby to the leader: an agent's request, as it came, over one more connection.
+"""From a standby to the leader: an agent's question, over one more connection.
 
+Only the body and two headers of a POST go along. No caller has a say in where they go: the leader answers agents at every path
+alike, so it is always asked at `/`, and the path that an agent wrote is never part of an address.
 The agent's identity stays its own: its bearer token goes along, and the leader judges it. An agent that showed a client
 certificate cannot be spoken for, so it is told to go to the leader itself. Over TLS the leader has to show the very certificate
 that this replica has: replicas share it. A request is forwarded once: whoever gets it, and does not lead, refuses it. Bounded:
@@ -16,7 +18,9 @@ from typing import Final, Literal
 import aiohttp
 import anyio
 import anyio.to_thread
+from yarl import URL
 
+from slackwater.edge.web.agents import NOT_POST
 from slackwater.edge.web.certificates import Tls
 from slackwater.edge.web.direct import Answer, Headers, Request
 from slackwater.edge.web.prefer import wait_seconds
@@ -82,6 +86,8 @@ class AgentForwarder:
         self.counts = ForwardCounts()
 
     async def forward(self, request: Request) -> Answer:
+        if request.method != "POST":
+            return self._told("refused", NOT_POST)
         if (problem := self._problem(request)) is not None:
             return self._told("refused", Answer(503, problem.encode(), _TEXT, _SOON))
         self._under_way += 1
@@ -112,7 +118,7 @@ class AgentForwarder:
                 if leader is None:
                     return self._told("refused", _unled("this replica does not lead, and nobody is known to"))
                 name, host = leader
-                return self._told("answered", await self._ask(request, f"[{host}]" if ":" in host else host))
+                return self._told("answered", await self._ask(request, host))
         except aiohttp.ClientSSLError as error:
             await self._read_again()
             return self._told("unanswered", _unled(f"this replica does not lead; {name}, which does: {error}"))
@@ -128,9 +134,9 @@ class AgentForwarder:
     async def _ask(self, request: Request, host: str) -> Answer:
         headers = {name.decode(): value.decode("latin-1") for name, value in request.headers if name in _PASSED_ON}
         headers[FORWARDED_BY] = self._replica
-        url = f"{self._scheme}://{host}:{self.port}{request.path or '/'}"
-        async with self._http.request(
-            request.method, url, data=request.body, headers=headers, allow_redirects=False, ssl=self._context or True
+        url = URL.build(scheme=self._scheme, host=host, port=self.port, path="/")
+        async with self._http.post(
+            url, data=request.body, headers=headers, allow_redirects=False, ssl=self._context or True
         ) as answer:
             back = tuple((name.encode(), answer.headers[name].encode()) for name in _PASSED_BACK if name in answer.headers)
             media_type = answer.headers.get("content-type", "application/json").encode()

@@ -1,0 +1,113 @@
+"""Parses HTTP/1.1 requests and ignores what they offer to become.
+
+httptools ends a request that offers an upgrade at its head, and takes its body for the other protocol. `curl --http2` and
+Java's HttpClient offer HTTP/2 with the first request of a connection, body and all. A server may ignore the offer (RFC 9110,
+7.8), and this parser does: it reads the head again without it, and goes on with the body and the requests that follow.
+What comes after CONNECT is no HTTP: the parser skips it, and says that the connection ends with the answer.
+"""
+
+from typing import Final, Protocol
+
+import httptools
+
+#: The headers that say where a request ends, and whether another follows.
+_FRAMING: Final = frozenset({b"connection", b"content-length", b"proxy-connection", b"transfer-encoding"})
+_CONNECT: Final = b"CONNECT"
+
+
+def origin_form(target: bytes) -> bytes:
+    """The path and query of a request's target. A client of a proxy puts the host before them (RFC 9112, 3.2.2)."""
+    if target.startswith(b"/") or b"://" not in target:
+        return target
+    rest = target.partition(b"://")[2]
+    host_ends = min(at for at in (rest.find(b"/"), rest.find(b"?"), len(rest)) if at >= 0)
+    return rest[host_ends:] if rest[host_ends:].startswith(b"/") else b"/" + rest[host_ends:]
+
+
+class Reader(Protocol):
+    """Takes the parts of requests, in the order in which they come."""
+
+    def on_message_begin(self) -> None: ...
+    def on_url(self, url: bytes) -> None: ...
+    def on_header(self, name: bytes, value: bytes) -> None: ...
+    def on_headers_complete(self) -> None: ...
+    def on_body(self, body: bytes, /) -> None: ...
+    def on_message_complete(self) -> None: ...
+
+
+class RequestParser:
+    """The parser of one connection. `leniencies` are those of httptools."""
+
+    def __init__(self, reader: Reader, **leniencies: bool) -> None:
+        self._reader = reader
+        self._leniencies = leniencies
+        self.on_body = reader.on_body
+        self._framing: list[tuple[bytes, bytes]] = []
+        self._again = False  # from the end of a head that offers an upgrade until the same head was read without the offer
+        self._tunnel = False  # after CONNECT
+        self._parser = self._made()
+
+    def _made(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        parser.set_dangerous_leniencies(**self._leniencies)
+        return parser
+
+    def feed_data(self, data: bytes) -> None:
+        """Reads on. Raises `httptools.HttpParserError`."""
+        rest = memoryview(data)
+        while rest and not self._tunnel:
+            try:
+                self._parser.feed_data(rest)
+            except httptools.HttpParserUpgrade as upgrade:
+                rest = rest[upgrade.args[0] :]
+                self._tunnel = self.get_method() == _CONNECT
+                if not self._tunnel:
+                    self._read_head_again()
+            else:
+                return
+
+    def _read_head_again(self) -> None:
+        lines = b"".join(b"%b: %b\r\n" % header for header in self._framing)
+        head = b"%b / HTTP/%b\r\n%b\r\n" % (self.get_method(), self.get_http_version().encode(), lines)
+        self._parser = self._made()
+        self._parser.feed_data(head)
+
+    def get_method(self) -> bytes:
+        method: bytes = self._parser.get_method()
+        return method
+
+    def get_http_version(self) -> str:
+        version: str = self._parser.get_http_version()
+        return version
+
+    def should_keep_alive(self) -> bool:
+        return self.get_method() != _CONNECT and bool(self._parser.should_keep_alive())
+
+    def should_upgrade(self) -> bool:
+        return False
+
+    # --- what httptools calls -----------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if not self._again:
+            self._framing.clear()
+            self._reader.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._again:
+            self._reader.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._again:
+            if name.lower() in _FRAMING:
+                self._framing.append((name, value))
+            self._reader.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._again = bool(self._parser.should_upgrade()) and self.get_method() != _CONNECT
+        if not self._again:
+            self._reader.on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self._again:
+            self._reader.on_message_complete()
