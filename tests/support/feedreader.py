@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 
 from slackwater.edge.kube.reflector import Reflector
-from slackwater.model.events import FeedEvent, NodeGone, NodeSeen, PodGone, PodSeen
+from slackwater.model.events import FeedEvent, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen
 from slackwater.run.ports import Batch
 
 
@@ -19,6 +19,8 @@ class FeedReader:
         self.events: list[FeedEvent] = []
         self.batches: list[Batch] = []
         self.complaints: list[str] = []
+        #: Names of objects that were given out as unreadable.
+        self.unreadable: list[str] = []
         self._buried: set[str] = set()
         self._changed = anyio.Event()
 
@@ -51,6 +53,8 @@ class FeedReader:
                     self._bury(name, None)
                 case PodGone(uid, key):
                     self._bury(key, uid)
+                case ObjectUnreadable():
+                    self.unreadable.append(event.name.partition(" ")[2])
                 case _:
                     self.complaints.append(f"unexpected {event}")
         self._changed.set()
@@ -68,7 +72,8 @@ class FeedReader:
 
     def _bury(self, key: Hashable, uid: str | None) -> None:
         known = self.state.pop(key, None)
-        if known is None or uid not in (None, known[0]):
+        never_read = known is None and str(key) in self.unreadable
+        if not never_read and (known is None or uid not in (None, known[0])):
             self.complaints.append(f"{key} with UID {uid} is gone, but what was given out is {known}")
         if known is not None:
             self._buried.add(known[0])

@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.edge.kube.ask import missing_request, pod_requests
 from slackwater.edge.kube.wire import PodWire
-from slackwater.model.resources import Amounts
+from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from tests.support.builders import amounts
 
 #: Random pods, and what `PodRequests` of k8s.io/component-helpers v0.36.3 answered for them.
@@ -107,9 +107,9 @@ def test_a_resize_of_the_pod_as_a_whole_counts_at_its_largest_too() -> None:
     assert pod_requests(wire({"spec": spec, "status": status})).cpu == 4000
 
 
-def test_what_no_int64_can_hold_is_capped_and_does_not_wrap() -> None:
+def test_what_no_machine_can_hold_is_capped_and_does_not_wrap() -> None:
     spec = {"containers": [container(memory="8Ei"), container(memory="8Ei")]}
-    assert pod_requests(wire({"spec": spec})).memory == 2**63 - 1
+    assert pod_requests(wire({"spec": spec})).memory == LARGEST_AMOUNT
 
 
 BOTH = {"cpu": "1", "memory": "1Gi"}
