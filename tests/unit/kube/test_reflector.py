@@ -291,9 +291,7 @@ async def test_a_server_that_is_behind_our_version_is_asked_again_and_in_the_end
         assert story.reflector.stats().breaks["ahead"] == 7
 
 
-async def test_a_broken_object_is_given_out_as_unreadable_and_its_last_good_state_stands(
-    api: FakeApi, client: KubeClient
-) -> None:
+async def test_a_broken_object_is_given_out_as_unreadable_and_its_last_state_stands(api: FakeApi, client: KubeClient) -> None:
     api.put(NODES_PATH, "good")
     api.put(NODES_PATH, "bad")
     async with reflecting(api, client) as story:
