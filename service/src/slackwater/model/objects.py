@@ -68,8 +68,9 @@ class Pod:
 
     `node` is empty until the pod is bound. `ended` is true from phase Succeeded or Failed on: such a pod holds nothing.
     `unschedulable_message` is the text of condition PodScheduled=False, reason Unschedulable: what the scheduler last said.
-    `ready` is false where condition Ready is there and not True. `overdue_at` is when a pod that is being deleted should have
-    ended: its deletion timestamp plus its time to end; None for every other pod. `ties` are its controller and the like.
+    `ready` is false where condition Ready is there and not True. `starting` is true in phase Pending, with or without a node.
+    `overdue_at` is when a pod that is being deleted should have ended: its deletion timestamp plus its time to end; None for
+    every other pod. `ties` are its controller and the like.
     `successor` is the kind of a pod that is made anew for this one, where that may ask more: the node refuses a resize.
     """
 
@@ -102,6 +103,7 @@ class Pod:
     #: For how long after its creation no node may be added for it, by an annotation of its own.
     scale_up_delay_seconds: float | None = None
     successor: Kind | None = None
+    starting: bool = False
 
     @property
     def kind_anew(self) -> Kind:
@@ -131,6 +133,8 @@ class DisruptionBudget:
     """A PodDisruptionBudget: how many more of the pods it selects may be disrupted now.
 
     `selector` is None where the budget has none: it then selects nothing; an empty one selects every pod of the namespace.
+    `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, as the budget's
+    `unhealthyPodEvictionPolicy` is AlwaysAllow or as many pods are healthy as it wants.
     """
 
     namespace: str
@@ -139,3 +143,4 @@ class DisruptionBudget:
     resource_version: int
     selector: tuple[Requirement, ...] | None
     disruptions_allowed: int
+    unready_may_go: bool = False

@@ -51,6 +51,8 @@ _IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
 _PHRASES: Final = 4_096
 #: Kinds of plain pods that are kept at hand, needed or not.
 _PLAIN_KINDS: Final = 4_096
+#: The `unhealthyPodEvictionPolicy` of a budget that lets every pod go which is not ready.
+_ALWAYS_ALLOW: Final = "AlwaysAllow"
 #: Distinct tolerations that are kept read.
 _CACHED_SPECS: Final = 8_192
 
@@ -131,6 +133,7 @@ class PodDecoder:
             successor=self._successor(kind, labels, wire),
             node=self._node_name(spec.node_name),
             ended=status.phase in ("Succeeded", "Failed"),
+            starting=status.phase == "Pending",
             deleting=meta.deletion_timestamp is not None,
             priority=spec.priority or 0,
             created_at=self._phrases.share(meta.creation_timestamp or ""),
@@ -193,14 +196,16 @@ def _vertical(wire: PodWire) -> tuple[Vertical | None, str | None]:
 def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
     """JSON of a PodDisruptionBudget. Raises ValueError."""
     wire = _BUDGET.decode(raw)
-    meta = _named(wire.metadata)
+    meta, status = _named(wire.metadata), wire.status
+    healthy = status.current_healthy >= status.desired_healthy > 0
     return DisruptionBudget(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
         resource_version=version_number(meta.resource_version),
         selector=selector_of(wire.spec.selector),
-        disruptions_allowed=wire.status.disruptions_allowed,
+        disruptions_allowed=status.disruptions_allowed,
+        unready_may_go=healthy or wire.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW,
     )
 
 

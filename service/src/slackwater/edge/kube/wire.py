@@ -360,10 +360,13 @@ class PodWire(Wire):
 
 class BudgetSpecWire(Wire):
     selector: SelectorWire | None = None
+    unhealthy_pod_eviction_policy: str | None = None
 
 
 class BudgetStatusWire(Wire):
     disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
 
 
 class BudgetWire(Wire):
