@@ -4,8 +4,8 @@ Clusters are drawn small and full, so that pending pods, pods that nobody waits 
 """
 
 import random
-import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -120,7 +120,7 @@ def the_loops_plans(cluster: Cluster, settings: Settings) -> Plans:
         changes=replace(changes, namespaces=cluster.namespaces, storage=cluster.storage, budgets=cluster.budgets or ()),
         rules=GrowthRules(policy=policy),
         census=census,
-        now=UnixTime(time.time()),
+        now=UnixTime(datetime.now(UTC).timestamp()),
         shrink=ShrinkInquiry(state=ScaleDownState(), policy=scale_down_policy_of(settings), timeout_seconds=0.0),
     )
     return PlanMaker(GrowthPlanner()).make(inquiry, lambda: False)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -169,7 +170,7 @@ def test_the_eviction_api_never_evicts_a_pod_of_two_budgets(allowed: int) -> Non
         ({"ready": False, "starting": True}, False, MOVE),
     ],
 )
-def test_a_pod_that_is_not_ready_goes_where_its_budget_lets_it(change: dict[str, bool], may_go: bool, want: Verdict) -> None:
+def test_a_pod_that_is_not_ready_goes_where_its_budget_lets_it(change: dict[str, Any], may_go: bool, want: Verdict) -> None:
     assert judge(replace(an_owned_pod(), **change), facts(replace(SPENT, unready_may_go=may_go))) == want
 
 

@@ -129,12 +129,25 @@ _parts: Final = attrgetter(*_OF_A_POD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRule:
+    """What a PodDisruptionBudget asks for: an amount of pods, or a percentage of those that are expected.
+
+    They have to be available, or (`unavailable`) may be unavailable.
+    """
+
+    amount: int
+    percent: bool
+    unavailable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DisruptionBudget:
     """A PodDisruptionBudget: how many more of the pods it selects may be disrupted now.
 
     `selector` is None where the budget has none: it then selects nothing; an empty one selects every pod of the namespace.
     `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, as the budget's
-    `unhealthyPodEvictionPolicy` is AlwaysAllow or as many pods are healthy as it wants.
+    `unhealthyPodEvictionPolicy` is AlwaysAllow or as many pods are healthy as it wants. `uncounted`: what it asks for, where
+    it has no status that says what it allows.
     """
 
     namespace: str
@@ -144,3 +157,4 @@ class DisruptionBudget:
     selector: tuple[Requirement, ...] | None
     disruptions_allowed: int
     unready_may_go: bool = False
+    uncounted: BudgetRule | None = None

@@ -24,6 +24,7 @@ from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.run.loops.shrink_planning import settled, standing_there
+from slackwater.simulate.disruptioncounts import Counted, counted
 from slackwater.simulate.drainability import DrainPolicy, Facts, Fate, judge
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
@@ -44,6 +45,7 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     grown = planned_growth(cluster, settings, accounting=accounting)
     groups, members = _groups(grown, cluster)
     awaited = _awaited(cluster, policy.rules, now)
+    budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
 
     def stop() -> bool:
         return timeout > 0 and time.perf_counter() - began > timeout
@@ -55,14 +57,14 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
             standing=grown.standing,
             groups=groups,
             group_of={name: group for name, group in members.items() if name not in awaited},
-            budgets=cluster.budgets,
+            budgets=None if budgets is None else budgets.budgets,
             arriving=arriving,
             placeholders=standing_there(picture, grown.found.slack),
         )
         plan = plan_scale_down(ScaleDownState(), scene, policy, now=now, stop=stop)
     took = time.perf_counter() - began
     waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
-    return {**_answer(plan, waiting, cluster), "seconds": round(took, 6), **_skipped(picture, cluster)}
+    return {**_answer(plan, waiting, cluster), "seconds": round(took, 6), **_skipped(picture, cluster, budgets)}
 
 
 def _groups(grown: Grown, cluster: Cluster) -> tuple[dict[GroupName, NodeGroup], dict[NodeName, GroupName]]:
@@ -115,9 +117,13 @@ def _kept(kept: KeptNode) -> dict[str, Any]:
     }
 
 
-def _skipped(picture: Picture, cluster: Cluster) -> Mapping[str, list[str]]:
+def _skipped(picture: Picture, cluster: Cluster, budgets: Counted | None) -> Mapping[str, list[str]]:
     kinds = (picture.of(KindId(kind)) for kind in range(len(picture.kinds)))
     notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where)]
-    if cluster.budgets is None and cluster.pods:
+    notes += [
+        f"how many pods controllers want, for budgets without a status: no {kind} {cluster.where}, so as many as each has"
+        for kind in (budgets.assumed if budgets is not None else ())
+    ]
+    if budgets is None and cluster.pods:
         notes.append(f"disruption budgets, and pods of kube-system without one: no PodDisruptionBudget {cluster.where}")
     return {"skipped": list(dict.fromkeys(notes))} if notes else {}

@@ -21,6 +21,8 @@ from slackwater.edge.kube.plain import plain_likeness
 from slackwater.edge.kube.ties import DEFAULT_GRACE_SECONDS, TiesReader, instant_of, overdue_at
 from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
+    BudgetSpecWire,
+    BudgetStatusWire,
     BudgetWire,
     ConditionWire,
     IdentityWire,
@@ -30,7 +32,7 @@ from slackwater.edge.kube.wire import (
 )
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kinds import Kind, KindInterner, Toleration
-from slackwater.model.objects import DisruptionBudget, Image, Labels, Node, Pod, Taint
+from slackwater.model.objects import BudgetRule, DisruptionBudget, Image, Labels, Node, Pod, Taint
 from slackwater.model.preempting import read_preempting
 from slackwater.model.requests import rounded_up
 from slackwater.model.resources import Amounts
@@ -196,7 +198,7 @@ def _vertical(wire: PodWire) -> tuple[Vertical | None, str | None]:
 def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
     """JSON of a PodDisruptionBudget. Raises ValueError."""
     wire = _BUDGET.decode(raw)
-    meta, status = _named(wire.metadata), wire.status
+    meta, status = _named(wire.metadata), wire.status or BudgetStatusWire()
     healthy = status.current_healthy >= status.desired_healthy > 0
     return DisruptionBudget(
         namespace=meta.namespace,
@@ -204,9 +206,24 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
         uid=meta.uid,
         resource_version=version_number(meta.resource_version),
         selector=selector_of(wire.spec.selector),
-        disruptions_allowed=status.disruptions_allowed,
+        disruptions_allowed=status.disruptions_allowed or 0,
         unready_may_go=healthy or wire.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW,
+        uncounted=_budget_rule(wire.spec) if status.disruptions_allowed is None else None,
     )
+
+
+def _budget_rule(spec: BudgetSpecWire) -> BudgetRule | None:
+    """The disruption controller looks at `maxUnavailable` first. None where neither is there: then it allows none."""
+    unavailable = spec.max_unavailable is not None
+    said = spec.max_unavailable if unavailable else spec.min_available
+    if said is None:
+        return None
+    percent = isinstance(said, str)
+    digits = str(said).removesuffix("%")
+    if not (digits.isascii() and digits.isdecimal()) or percent != str(said).endswith("%"):
+        key = "maxUnavailable" if unavailable else "minAvailable"
+        raise ValueError(f"spec.{key}: got {said!r:.40}, want a number of pods or a percentage")
+    return BudgetRule(amount=int(digits), percent=percent, unavailable=unavailable)
 
 
 def _upkeep(annotations: Mapping[str, str]) -> dict[str, bool]:

@@ -361,10 +361,12 @@ class PodWire(Wire):
 class BudgetSpecWire(Wire):
     selector: SelectorWire | None = None
     unhealthy_pod_eviction_policy: str | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
 
 
 class BudgetStatusWire(Wire):
-    disruptions_allowed: int = 0
+    disruptions_allowed: int | None = None  #: an API server always gives one
     current_healthy: int = 0
     desired_healthy: int = 0
 
@@ -374,4 +376,4 @@ class BudgetWire(Wire):
 
     metadata: MetaWire = field(default_factory=MetaWire)
     spec: BudgetSpecWire = field(default_factory=BudgetSpecWire)
-    status: BudgetStatusWire = field(default_factory=BudgetStatusWire)
+    status: BudgetStatusWire | None = None
