@@ -11,11 +11,11 @@ import pytest
 from slackwater.decide.scaledown.state import ScaleDownState, restored
 from slackwater.model.events import BudgetSeen
 from slackwater.model.ids import NodeName, UnixTime
-from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
 from tests.scenarios.test_the_life_of_a_growth import has
 from tests.support.builders import a_budget
 from tests.support.draining import a_cluster
-from tests.support.removing import NOW, a_scene, machine, moves, planned, removable, replica
+from tests.support.removing import NOW, a_scene, kept, machine, moves, planned, removable, replica
 from tests.support.scaling import Scene
 
 _CPU = 4000
@@ -146,3 +146,18 @@ def test_5117_an_empty_node_does_not_wait_for_a_slow_drain() -> None:
     cluster.tick(60)
     assert "delete n2" in cluster.log
     assert "delete n1" not in cluster.log
+
+
+def naively_evictable(pods: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> bool:
+    """Every budget of each pod allows one, so each may go."""
+    allowed = {requirement.values[0]: budget.disruptions_allowed for budget in budgets for requirement in budget.selector or ()}
+    return all(allowed.get(dict(pod.labels).get("app", ""), 1) >= 1 for pod in pods)
+
+
+def test_75957_a_pod_of_two_budgets_is_never_evicted() -> None:
+    """k/k#75957: the Eviction API answers 500, whatever the budgets allow, and the node was drained half again and again."""
+    pods = [replica("twice", "n1"), replica("innocent", "n1")]
+    budgets = [a_budget("own", allowed=1, app="web"), a_budget("everybody's", allowed=1, app="web")]
+    assert naively_evictable(pods, budgets)
+    plan = planned(a_scene(N[:2], pods, budgets=budgets))
+    assert (removable(plan), kept(plan)) == (["n2"], {"n1": "MultiplePdbs"})

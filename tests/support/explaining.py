@@ -14,6 +14,7 @@ from slackwater.decide.scaleup.plan import plan_scale_up
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.explain.changes import (
     BudgetEdit,
+    BudgetsLeave,
     Change,
     GroupEdit,
     GrowthEdit,
@@ -133,6 +134,9 @@ def _changed(told: Told, change: Change) -> Told:  # noqa: PLR0911  # one case f
         case BudgetEdit(name=budget_name, edit=edit_budget):
             budgets = tuple(edit_budget(each) if each.name == budget_name else each for each in told.budgets or ())
             return replace(told, budgets=budgets)
+        case BudgetsLeave(budgets=gone):
+            left = tuple(each for each in told.budgets or () if (each.namespace, each.name) not in gone)
+            return replace(told, budgets=left)
         case ShrinkEdit(edit=edit_shrink):
             return replace(told, shrink=edit_shrink(told.shrink))
         case GrowthEdit(edit=edit_growth):

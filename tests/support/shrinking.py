@@ -23,10 +23,11 @@ from tests.support.scaling import Scene
 
 @dataclass
 class Workload:
-    """Replicas with a budget: at least `least` of them have to be ready; None: no budget."""
+    """Replicas with budgets: at least `least` of them have to be ready; None: no budget."""
 
     name: str
     least: int | None = None
+    budgets: int = 1
     made: int = 0
 
 
@@ -60,6 +61,8 @@ class ShrinkScene(Scene):
         self.dying: dict[PodUid, float] = {}
         self.watched = Watched()
         self.said_effects: list[Effect] = []
+        #: Workloads of which the API server evicts no pod, whatever their budgets allow.
+        self.refused: set[str] = set()
         super().__init__()
 
     def shrinking(self) -> Shrinking:
@@ -78,6 +81,12 @@ class ShrinkScene(Scene):
             steady=self.time.wall,
         )
 
+    def cut_off(self, priority: int) -> None:
+        """Pods below the priority are expendable."""
+        self.policy = replace(self.policy, pending=replace(self.policy.pending, priority_cutoff=priority))
+        self.shrink_policy = replace(self.shrink_policy, rules=replace(self.shrink_policy.rules, priority_cutoff=priority))
+        self.world.removals.adopt(self.shrink_policy.rules, self.limits)
+
     @property
     def now(self) -> Instant:
         return self.time.clock()
@@ -91,9 +100,9 @@ class ShrinkScene(Scene):
 
     # --- workloads --------------------------------------------------------------------------------------------------------
 
-    def runs(self, name: str, on: Iterable[str], *, cpu: str = "1", least: int | None = None) -> None:
-        """A workload with a replica on each of the nodes."""
-        self.workloads[name] = Workload(name, least)
+    def runs(self, name: str, on: Iterable[str], *, cpu: str = "1", least: int | None = None, budgets: int = 1) -> None:
+        """A workload with a replica on each of the nodes. `budgets`: how many PodDisruptionBudgets say the same of it."""
+        self.workloads[name] = Workload(name, least, budgets)
         for node in on:
             self._make(name, cpu, node)
         self._budgets()
@@ -114,7 +123,8 @@ class ShrinkScene(Scene):
         for workload in self.workloads.values():
             if workload.least is not None:
                 allowed = max(self._ready(workload.name) - workload.least, 0)
-                self.world.apply(BudgetSeen(a_budget(workload.name, allowed=allowed, app=workload.name)), self.now)
+                for name in [workload.name, *(f"{workload.name}-{more}" for more in range(2, workload.budgets + 1))]:
+                    self.world.apply(BudgetSeen(a_budget(name, allowed=allowed, app=workload.name)), self.now)
 
     # --- time -------------------------------------------------------------------------------------------------------------
 
@@ -182,6 +192,9 @@ class ShrinkScene(Scene):
             self.carry_out(self.world.apply(EvictionEnded(effect.uid, effect.node, "gone", ""), self.now))
             return
         workload = self.workloads.get(dict(pod.labels).get("app", ""))
+        if workload is not None and (workload.name in self.refused or workload.budgets > 1):
+            self.carry_out(self.world.apply(EvictionEnded(pod.uid, effect.node, "unreachable", "500"), self.now))
+            return
         if workload is not None and workload.least is not None and self._ready(workload.name) - 1 < workload.least:
             self.carry_out(self.world.apply(EvictionEnded(pod.uid, effect.node, "blocked", "budget"), self.now))
             return

@@ -64,11 +64,13 @@ def standing_clusters(draw: st.DrawFn) -> Told:
         minimum=ClusterMinimum(nodes=draw(st.sampled_from((0, 0, len(nodes))))),
     )
     allowed = draw(st.tuples(*[st.sampled_from((0, 1, 3))] * 2))
+    budgets = [a_budget(app, allowed=count, app=app) for app, count in zip(("a", "b"), allowed, strict=True)]
+    budgets += [a_budget(f"more-{number}", allowed=9, app="a") for number in range(draw(st.sampled_from((0, 0, 1, 2))))]
     return Told(
         nodes=nodes,
         standing=standing,
         storage=cluster.storage,
-        budgets=tuple(a_budget(app, allowed=count, app=app) for app, count in zip(("a", "b"), allowed, strict=True)),
+        budgets=tuple(budgets),
         groups=(a_group(POOL, size=len(nodes), smallest=smallest),),
         pool=POOL,
         shrink=policy,

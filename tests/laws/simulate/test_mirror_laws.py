@@ -4,6 +4,7 @@ from collections import Counter as Tally
 from dataclasses import replace
 from itertools import count
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,12 +115,14 @@ def test_what_changed_is_followed_and_not_built_anew() -> None:
     assert int(mirror.picture.used[2].sum()) == len(pods) - 200
 
 
-def test_only_pods_of_a_lower_negative_priority_stand_below() -> None:
+@pytest.mark.parametrize(("cutoff", "want"), [(-20, 5), (-10, 4), (0, 2), (1, 1), (100, 0)])
+def test_pods_below_a_priority_do_not_stand_in_the_trial_whatever_its_sign(cutoff: int, want: int) -> None:
     mirror = Mirror()
     pods = [a_pod(f"p{priority}", on="n", priority=priority) for priority in (-20, -10, -1, 0, 5)]
     elsewhere = a_pod("gone", on="no such node", priority=-20)
     mirror.take(everything([a_node("n")], [*pods, elsewhere]))
-    assert len(mirror.standing_below(-10)) == 1
-    assert len(mirror.standing_below(0)) == 3
-    mirror.take(Changes(generation=Generation(2), pods=[PodChange(pods[0].uid, None)]))
-    assert mirror.standing_below(-10) == []
+    before = seen(mirror.picture)
+    with mirror.without_below(cutoff) as standing:
+        assert [tenant.pod for tenant in standing.on(mirror.row_of(NodeName("n")))] == pods[len(pods) - want :]
+        assert int(mirror.picture.used[2].sum()) == want
+    assert seen(mirror.picture) == before

@@ -171,6 +171,22 @@ def test_an_eviction_that_the_api_server_will_not_have_is_rolled_back_at_once() 
     assert (cluster.tainted(), cluster.nodes["n1"].unschedulable) == ([], False)
 
 
+def test_a_second_budget_in_the_middle_stops_the_drain_before_more_pods_go() -> None:
+    """The Eviction API answers 500 for ever: who waits for it has evicted the others in vain."""
+    groups = (PriorityGroup(priority=-100, seconds=30.0), PriorityGroup(priority=0, seconds=30.0))
+    pods = [replace(replica("low", "n1"), priority=-1, labels=()), replica("a", "n1"), replica("b", "n1")]
+    cluster = a_cluster(TWO, pods, limits=DrainLimits(groups=groups))
+    cluster.tell(BudgetSeen(a_budget("web", allowed=1, app="web")))
+    cluster.begin("n1")
+    cluster.tick(6)
+    assert evictions(cluster) == ["low"]
+    cluster.tell(BudgetSeen(a_budget("all", allowed=9)))
+    cluster.tick(5)
+    assert evictions(cluster) == ["low"]
+    assert cluster.how_it_ended() == {"n1": "MultiplePdbs"}
+    assert cluster.ended[0].detail == "default/a"
+
+
 def test_with_force_a_pod_that_cannot_be_evicted_is_deleted() -> None:
     limits = DrainLimits(force=True)
     cluster = a_cluster(

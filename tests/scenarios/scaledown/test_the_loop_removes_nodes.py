@@ -1,5 +1,6 @@
 """The real loop over a cloud on virtual time: under-used nodes go, side by side, and nobody is left without a place."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -219,3 +220,79 @@ async def test_drains_side_by_side_take_a_fraction_of_the_time_and_disturb_no_mo
     print(f"5 drains at a time: {side_by_side[0]:.0f} s, {side_by_side[1]} evictions; one: {in_a_row[0]:.0f} s, {in_a_row[1]}")
     assert side_by_side[0] < 0.6 * in_a_row[0]
     assert side_by_side[1] <= in_a_row[1] + 2
+
+
+async def test_a_pod_of_two_budgets_keeps_its_node_and_nobody_is_evicted_in_vain() -> None:
+    scene = ShrinkScene(shrink=ScaleDownPolicy())
+    nodes = pool(scene, 3)
+    scene.runs("guarded", nodes[:1], cpu="100m", least=0, budgets=2)
+    scene.runs("innocent", nodes[:1], cpu="100m")
+    scene.runs("big", nodes[1:], cpu="2500m")
+    await scene.pass_time(1800)
+    assert (scene.watched.ended, scene.watched.evicted, scene.sizes()) == ([], 0, {"a": 3})
+    shrink = scene.records[-1].shrink
+    assert shrink is not None
+    assert shrink.reasons[Hindrance.MULTIPLE_PDBS] == 1
+
+
+async def test_a_drain_that_fails_again_and_again_is_tried_less_and_less_often() -> None:
+    """A webhook refuses the eviction, whatever the budgets say. Without the pauses there are 19 drains in four hours."""
+    scene = ShrinkScene(shrink=ScaleDownPolicy())
+    nodes = pool(scene, 3)
+    scene.refused.add("guarded")
+    scene.runs("guarded", nodes[:1], cpu="100m")
+    scene.runs("big", nodes[1:], cpu="2500m")
+    began: list[float] = []
+    while scene.time.seconds < 4 * 3600:
+        await scene.pass_time(60, every=60.0)
+        record = scene.records[-1].shrink
+        began += [scene.time.seconds] if record is not None and record.begun else []
+    pauses = [after - before for before, after in itertools.pairwise(began)]
+    assert len(began) <= 7
+    assert all(after > before for before, after in itertools.pairwise(pauses))
+    shrink = scene.records[-1].shrink
+    assert shrink is not None
+    assert shrink.reasons[Hindrance.DRAIN_FAILED] == 1
+
+
+async def test_a_failed_drain_is_forgotten_in_time() -> None:
+    policy = ScaleDownPolicy(unneeded_seconds=30.0, recheck_seconds=100.0, longest_backoff_seconds=200.0)
+    scene = ShrinkScene(shrink=policy)
+    nodes = pool(scene, 3)
+    scene.refused.add("guarded")
+    scene.runs("guarded", nodes[:1], cpu="100m")
+    scene.runs("big", nodes[1:], cpu="2500m")
+    await scene.pass_time(190)
+    shrinking = scene.autoscaler._shrinking
+    assert shrinking is not None
+    assert shrinking.state is not None
+    assert {node: failed.count for node, failed in shrinking.state.failed_drains.items()} == {nodes[0]: 1}
+    scene.refused.clear()
+    scene.runs("busy", nodes[:1], cpu="2")  # no candidate any more, so that nothing is tried
+    await scene.pass_time(200)
+    assert shrinking.state.failed_drains.keys() == {nodes[0]}
+    await scene.pass_time(120)
+    assert shrinking.state.failed_drains == {}
+
+
+@pytest.mark.parametrize("cutoff", [-10, 0, 1000])
+async def test_expendable_pods_keep_no_node_whatever_the_cutoff(cutoff: int) -> None:
+    scene = ShrinkScene()
+    scene.cut_off(cutoff)
+    nodes = pool(scene, 3)
+    filler = a_pod("filler", on=nodes[0], cpu="3", memory="1Gi", priority=cutoff - 1)  # has no controller, and is large
+    needed = a_pod("needed", on=nodes[1], cpu="3", memory="1Gi", priority=cutoff)
+    scene.wants(filler, needed)
+    await scene.pass_time(200)
+    assert sorted(scene._shown) == [nodes[1]]
+
+
+@pytest.mark.parametrize("cutoff", [-10, 0, 1000])
+async def test_pods_that_may_preempt_expendable_ones_buy_no_node_whatever_the_cutoff(cutoff: int) -> None:
+    scene = ShrinkScene(shrink=ScaleDownPolicy(enabled=False))
+    scene.cut_off(cutoff)
+    [node] = pool(scene, 1)
+    scene.wants(a_pod("filler", on=node, cpu="3", memory="1Gi", priority=cutoff - 1))
+    scene.wants(a_pod("wants", cpu="3", memory="1Gi", priority=cutoff))
+    await scene.pass_time(60)
+    assert [call for record in scene.records for call, _ in record.asked] == []

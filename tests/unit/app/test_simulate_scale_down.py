@@ -190,3 +190,69 @@ def test_it_is_shown_where_placeholders_would_go(run: Any) -> None:
     assert (sorted(moves), set(moves.values())) == (["shop/a", "slack/0", "slack/1"], {"n2"})
     bare = run(ready("n1"), ready("n2"), config={"slack": slack_of("2")})
     assert [one["empty"] for one in bare["removable"]] == [True]
+
+
+def a_rule(**spec: Any) -> Obj:
+    """A budget as people write it: without a status."""
+    budget = a_budget(0)
+    del budget["status"]
+    return {**budget, "spec": {**budget["spec"], **spec}}
+
+
+def a_controller(kind: str, name: str, replicas: int, **meta: Any) -> Obj:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "shop", **meta},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({"minAvailable": 2}, 1),
+        ({"minAvailable": "50%"}, 1),
+        ({"maxUnavailable": 1}, 1),
+        ({"maxUnavailable": "60%"}, 2),
+        ({"maxUnavailable": 0}, 0),
+        ({}, 0),
+    ],
+)
+def test_a_budget_without_a_status_is_counted_as_the_disruption_controller_counts(run: Any, spec: Obj, want: int) -> None:
+    nodes = [a_node("n1"), a_node("n2"), a_node("n3", cpu="64")]
+    pods = [a_pod("a", "n1"), a_pod("b", "n2"), a_pod("c", "n3", "40")]
+    answer = run(*nodes, *pods, a_controller("ReplicaSet", "web", 3), a_rule(**spec))
+    assert (len(removable(answer)), list(kept(answer).values()).count("NotEnoughPdb")) == (want, 2 - want)
+    assert "skipped" not in answer
+
+
+def test_the_scale_is_the_deployments_and_without_controllers_in_the_file_the_answer_says_so(run: Any) -> None:
+    nodes = [a_node("n1"), a_node("n2"), a_node("n3", cpu="64")]
+    pods = [a_pod("a", "n1"), a_pod("b", "n2"), a_pod("c", "n3", "40")]
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": True}
+    sets = a_controller("ReplicaSet", "web", 3, ownerReferences=[owner])
+    rule = a_rule(maxUnavailable=2)
+    assert len(removable(run(*nodes, *pods, sets, a_controller("Deployment", "web", 4), rule))) == 1  # one is missing
+    answer = run(*nodes, *pods, rule)
+    assert len(removable(answer)) == 2
+    assert answer["skipped"] == [
+        "how many pods controllers want, for budgets without a status: no ReplicaSet in the file, so as many as each has"
+    ]
+
+
+def test_a_pod_of_two_budgets_keeps_its_node(run: Any) -> None:
+    second = a_budget(5)
+    second["metadata"]["name"] = "second"
+    answer = run(a_node("n1"), a_node("n2"), a_pod("a", "n1"), a_budget(5), second)
+    assert (kept(answer), answer["kept"][0]["blockedBy"]) == ({"n1": "MultiplePdbs"}, "shop/a")
+
+
+@pytest.mark.parametrize("said", ["half", "50", "-1%", -1, "%", "9" * 5000 + "%"])
+def test_a_rule_that_is_no_amount_is_refused_with_its_place(
+    said: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"kind": "List", "items": [a_node("n1"), a_rule(minAvailable=said)]}))
+    assert main(["simulate", "scale-down", "--cluster", str(file)]) == 2
+    assert "items[1] (PodDisruptionBudget shop/web)" in capsys.readouterr().err

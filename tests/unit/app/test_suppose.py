@@ -142,3 +142,20 @@ def test_what_a_running_service_refuses_is_told_in_its_words(capsys: pytest.Capt
     with answering(b'{"detail": "remove[0]: got Node n9, want one that is there"}', status=400) as (url, _):
         assert main(["simulate", "scale-down", "--live", "--url", url]) == 1
     assert "got status 400, want 200: remove[0]: got Node n9" in capsys.readouterr().err
+
+
+def test_a_budget_that_is_supposed_is_counted_on_the_pods_that_are_there(asked: Asked) -> None:
+    spec = {"selector": {}, "minAvailable": 1}
+    budget = {"kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "shop"}, "spec": spec}
+    configuration = {"autoscaler": {"scaleDown": {"utilizationThreshold": 0.9}}}
+    movable = [a_pod("stands", cpu="3", nodeName="n0"), a_pod("other", cpu="3", nodeName="n1")]
+    for pod in movable:
+        pod["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
+
+    def reasons(minimum: int | str) -> set[str]:
+        supposed = {**budget, "spec": {**spec, "minAvailable": minimum}}
+        answer = asked.answer("scale-down", {"objects": [*movable, supposed], "configuration": configuration})
+        return {kept["reason"] for kept in answer["kept"]}
+
+    assert "NotEnoughPdb" not in reasons(1)
+    assert "NotEnoughPdb" in reasons(2)

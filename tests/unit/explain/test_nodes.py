@@ -42,6 +42,18 @@ def test_a_budget_without_slack_is_named_and_one_more_replica_helps() -> None:
     assert [remedy.words for remedy in answer.remedies] == [words]
 
 
+def test_of_several_budgets_all_but_one_have_to_go() -> None:
+    budgets = tuple(a_budget(name, allowed=5, app="web") for name in ("own", "more", "most"))
+    told = a_pool(owned("web-1", "n1", labels={"app": "web"}), budgets=budgets)
+    answer = explain_node(told.situation(), N1)
+    (reason,) = answer.reasons
+    assert (reason.code, reason.objects[0]) == ("MultiplePdbs", "PodDisruptionBudget default/own")
+    assert [remedy.words for remedy in answer.remedies] == [
+        f"delete PodDisruptionBudget default/{first} and PodDisruptionBudget default/{second}"
+        for first, second in (("more", "most"), ("own", "most"), ("own", "more"))
+    ]
+
+
 def test_every_hindrance_is_in_the_minimal_set() -> None:
     told = a_pool(a_pod("bare", on="n1", cpu="3"), smallest=3, shrink=ScaleDownPolicy(utilization_threshold=0.5))
     answer = explain_node(told.situation(), N1)

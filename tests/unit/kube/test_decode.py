@@ -8,7 +8,7 @@ import pytest
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta, version_number
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.kinds import Kind, KindInterner, Toleration
-from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
+from slackwater.model.objects import BudgetRule, DisruptionBudget, Node, Pod, Taint
 from slackwater.model.particulars import NodeSelectorTerm, Particulars, PodTerm, WeightedNodeTerm
 from slackwater.model.selectors import Requirement
 from slackwater.model.shared import Shared
@@ -254,6 +254,9 @@ def test_what_a_node_leaves_out(status: dict[str, Any], want_cpu: str, want_read
     assert found.labels == {}
 
 
+META = {"name": "b", "namespace": "ns", "uid": "u", "resourceVersion": "3"}
+
+
 @pytest.mark.parametrize(
     ("selector", "want"),
     [
@@ -267,11 +270,50 @@ def test_what_a_node_leaves_out(status: dict[str, Any], want_cpu: str, want_read
     ids=["none", "empty", "both forms"],
 )
 def test_a_disruption_budget_is_read(selector: Any, want: tuple[Requirement, ...] | None) -> None:
-    meta = {"name": "b", "namespace": "ns", "uid": "u", "resourceVersion": "3"}
-    found = decode_budget(raw({"metadata": meta, "spec": {"selector": selector}, "status": {"disruptionsAllowed": 2}}))
+    found = decode_budget(raw({"metadata": META, "spec": {"selector": selector}, "status": {"disruptionsAllowed": 2}}))
     assert found == DisruptionBudget(
         namespace="ns", name="b", uid="u", resource_version=3, selector=want, disruptions_allowed=2
     )
+
+
+@pytest.mark.parametrize(
+    ("policy", "healthy", "desired", "want"),
+    [
+        (None, 3, 3, True),
+        ("IfHealthyBudget", 4, 3, True),
+        ("IfHealthyBudget", 2, 3, False),
+        (None, 3, 0, False),  # the Eviction API wants at least one to be wanted
+        ("AlwaysAllow", 0, 3, True),
+    ],
+)
+def test_whether_pods_that_are_not_ready_may_be_evicted_is_read(
+    policy: str | None, healthy: int, desired: int, want: bool
+) -> None:
+    status = {"disruptionsAllowed": 0, "currentHealthy": healthy, "desiredHealthy": desired}
+    found = decode_budget(raw({"metadata": META, "spec": {"unhealthyPodEvictionPolicy": policy}, "status": status}))
+    assert (found.unready_may_go, found.uncounted) == (want, None)
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({"minAvailable": 2}, BudgetRule(amount=2, percent=False, unavailable=False)),
+        ({"minAvailable": "20%", "maxUnavailable": None}, BudgetRule(amount=20, percent=True, unavailable=False)),
+        ({"maxUnavailable": "0%"}, BudgetRule(amount=0, percent=True, unavailable=True)),
+        ({}, None),
+    ],
+)
+def test_what_a_budget_asks_for_is_read_where_it_has_no_status(spec: dict[str, Any], want: BudgetRule | None) -> None:
+    without: tuple[dict[str, Any], ...] = ({}, {"status": None}, {"status": {}})
+    for status in without:
+        assert decode_budget(raw({"metadata": META, "spec": spec, **status})).uncounted == want
+    assert decode_budget(raw({"metadata": META, "spec": spec, "status": {"disruptionsAllowed": 0}})).uncounted is None
+
+
+@pytest.mark.parametrize(("phase", "want"), [("Pending", True), ("Running", False), (None, False)])
+def test_whether_a_pod_is_pending_is_read(phase: str | None, want: bool) -> None:
+    body = {"metadata": {**META, "name": "p"}, "spec": {"nodeName": "n"}, "status": {} if phase is None else {"phase": phase}}
+    assert PodDecoder(KindInterner()).decode(raw(body)).starting is want
 
 
 def test_of_a_bookmark_only_the_version_is_read() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.ties import Owner, Ties
 from slackwater.simulate.disruptions import Disruptions
 from slackwater.simulate.drainability import DrainPolicy, Facts, Fate, Verdict, judge
-from tests.support.builders import a_budget, a_pod
+from tests.support.builders import a_budget, a_pod, a_vertical
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC).timestamp()  # as builders have it
 HOUR = 3600.0
@@ -141,10 +142,47 @@ def test_local_storage_blocks_unless_it_may_be_lost() -> None:
 @pytest.mark.parametrize("ties", [OWNED, Ties(safe_to_evict="true")], ids=["a replica", "safe to evict"])
 def test_budgets_have_the_last_word_on_every_pod_that_has_to_move(ties: Ties) -> None:
     pod = an_owned_pod(ties=ties)
-    wide = a_budget("all", allowed=5)
-    assert judge(pod, facts(wide, SPENT)) == blocked(Hindrance.NOT_ENOUGH_PDB)
-    assert judge(pod, facts(wide, replace(SPENT, disruptions_allowed=1))) == MOVE
+    assert judge(pod, facts(SPENT)) == blocked(Hindrance.NOT_ENOUGH_PDB)
+    assert judge(pod, facts(replace(SPENT, disruptions_allowed=1))) == MOVE
     assert judge(replace(pod, deleting=True), facts(SPENT)) == MOVE
+
+
+@pytest.mark.parametrize("allowed", [0, 5])
+def test_the_eviction_api_never_evicts_a_pod_of_two_budgets(allowed: int) -> None:
+    both = facts(a_budget("all", allowed=5), replace(SPENT, disruptions_allowed=allowed))
+    pod = an_owned_pod()
+    assert judge(pod, both) == blocked(Hindrance.MULTIPLE_PDBS)
+    assert judge(replace(pod, ready=False), both) == blocked(Hindrance.MULTIPLE_PDBS)
+    assert judge(replace(pod, starting=True), both) == MOVE  # the API asks no budget about a pod that is Pending
+    assert judge(replace(pod, deleting=True), both) == MOVE
+    migrating = replace(pod, vertical=replace(a_vertical(), auto_migrate=True, machine="vm"))
+    assert judge(migrating, facts(a_budget("all", allowed=5), a_budget("web", allowed=5, app="web"))) == MOVE
+    evicted = facts(a_budget("all", allowed=5), a_budget("web", allowed=5), policy=DrainPolicy(machines_migrate=False))
+    assert judge(replace(migrating, vertical=replace(a_vertical(), machine=None)), evicted) == blocked(Hindrance.MULTIPLE_PDBS)
+
+
+@pytest.mark.parametrize(
+    ("change", "may_go", "want"),
+    [
+        ({"ready": False}, False, blocked(Hindrance.NOT_ENOUGH_PDB)),
+        ({"ready": False}, True, MOVE),
+        ({"ready": True}, True, blocked(Hindrance.NOT_ENOUGH_PDB)),
+        ({"ready": False, "starting": True}, False, MOVE),
+    ],
+)
+def test_a_pod_that_is_not_ready_goes_where_its_budget_lets_it(change: dict[str, Any], may_go: bool, want: Verdict) -> None:
+    assert judge(replace(an_owned_pod(), **change), facts(replace(SPENT, unready_may_go=may_go))) == want
+
+
+@pytest.mark.parametrize("ties", [Ties(), Ties(owner=REPLICA_SET, safe_to_evict="false"), OWNED], ids=str)
+def test_an_expendable_pod_goes_with_its_node_whatever_else_is_true_of_it(ties: Ties) -> None:
+    """Verdicts are kept by the ties, which say nothing of priorities: each order of asking must answer the same."""
+    pod = an_owned_pod(ties=ties)
+    for cutoff in (-10, 0, 1000):
+        some = facts(SPENT, policy=DrainPolicy(priority_cutoff=cutoff))
+        assert judge(replace(pod, priority=cutoff - 1), some) == DAEMON
+        assert judge(replace(pod, priority=cutoff), some).fate is Fate.BLOCK
+        assert judge(replace(pod, priority=cutoff - 1), some) == DAEMON
 
 
 def test_rules_that_need_budgets_are_skipped_where_nothing_is_known_of_them() -> None:

@@ -29,6 +29,7 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
         overlap_drains=scale_down.overlap_drains and parallel,
         min_evaluated=scale_down.min_evaluated_nodes,
         recheck_seconds=seconds(scale_down.unremovable_recheck_time),
+        longest_backoff_seconds=seconds(scale_down.max_drain_backoff),
         eviction_memory_seconds=seconds(scale_down.eviction_memory),
         max_soft_taints=scale_down.max_soft_taints,
         choice=scale_down.choice,
@@ -57,6 +58,7 @@ def drain_rules_of(settings: Settings) -> DrainPolicy:
         min_replicas=blocked_by.min_replicas,
         machines_migrate=settings.migration.enabled,
         machines_evicted=not blocked_by.fixed_machines,
+        priority_cutoff=settings.autoscaler.scale_up.expendable_pods_priority_cutoff,
     )
 
 

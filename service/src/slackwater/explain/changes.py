@@ -124,6 +124,18 @@ class BudgetEdit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetsLeave:
+    """PodDisruptionBudgets, by namespace and name, are deleted."""
+
+    words: str
+    budgets: frozenset[tuple[str, str]]
+
+    def applied(self, situation: Situation) -> Situation:
+        left = (each for each in situation.budgets or () if (each.namespace, each.name) not in self.budgets)
+        return replace(situation, budgets=tuple(left))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShrinkEdit:
     """The configuration says something else of removing nodes."""
 
@@ -145,7 +157,7 @@ class GrowthEdit:
         return replace(situation, growth=self.edit(situation.growth))
 
 
-Change = PodEdit | PodLeaves | NodeEdit | NewNode | GroupEdit | BudgetEdit | ShrinkEdit | GrowthEdit
+Change = PodEdit | PodLeaves | NodeEdit | NewNode | GroupEdit | BudgetEdit | BudgetsLeave | ShrinkEdit | GrowthEdit
 
 
 def _tenant(situation: Situation, row: Row, uid: PodUid) -> Tenant | None:

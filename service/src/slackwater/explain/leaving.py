@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from slackwater.explain.asked import Obstacle
-from slackwater.explain.changes import BudgetEdit, Change, PodEdit, PodLeaves
+from slackwater.explain.changes import BudgetEdit, BudgetsLeave, Change, PodEdit, PodLeaves
 from slackwater.explain.findings import MOST_OBJECTS, of_hindrance
 from slackwater.explain.situation import Situation
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Row
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.simulate.disruptions import Disruptions
 from slackwater.simulate.drainability import Facts, judge
 from slackwater_protocol.names import SAFE_TO_EVICT
 
@@ -19,19 +18,31 @@ def blocked(situation: Situation, row: Row, facts: Facts) -> list[Obstacle]:
     """One for each pod that a rule keeps, and one for each budget that keeps pods, with all of those."""
     found: list[Obstacle] = []
     by_budget: dict[tuple[str, str], list[Pod]] = {}
+    by_budgets: dict[tuple[tuple[str, str], ...], list[Pod]] = {}
     for tenant in situation.standing.on(row):
         verdict = judge(tenant.pod, facts)
         if verdict.hindrance is Hindrance.NOT_ENOUGH_PDB and facts.disruptions is not None:
-            for budget in _spent(tenant.pod, facts.disruptions):
+            for budget in facts.disruptions.against(tenant.pod):
                 by_budget.setdefault(budget, []).append(tenant.pod)
+        elif verdict.hindrance is Hindrance.MULTIPLE_PDBS and facts.disruptions is not None:
+            by_budgets.setdefault(facts.disruptions.of(tenant.pod), []).append(tenant.pod)
         elif verdict.hindrance is not None:
             found.append(_of_pod(situation, tenant.pod, row, verdict.hindrance))
-    return [*found, *(_of_budget(situation, key, pods) for key, pods in by_budget.items())]
+    found += [_of_budget(situation, key, pods) for key, pods in by_budget.items()]
+    return [*found, *(_of_several(keys, pods) for keys, pods in by_budgets.items())]
 
 
-def _spent(pod: Pod, disruptions: Disruptions) -> list[tuple[str, str]]:
-    """The budgets of a pod that allow nothing now."""
-    return [budget for budget in disruptions.of(pod) if disruptions.left(*budget) < 1]
+def _of_several(keys: tuple[tuple[str, str], ...], pods: list[Pod]) -> Obstacle:
+    """All budgets but one have to go; which one stays is their owner's choice."""
+    names = [f"PodDisruptionBudget {namespace}/{name}" for namespace, name in keys]
+    objects = (*names, *(f"pod {pod.key}" for pod in pods))
+    finding = of_hindrance(Hindrance.MULTIPLE_PDBS, nodes=1, objects=objects[:MOST_OBJECTS], detail=", ".join(names))
+    changes = []
+    for kept in range(len(keys)):
+        others = [at for at in range(len(keys)) if at != kept]
+        words = f"delete {' and '.join(names[at] for at in others)}"
+        changes.append(BudgetsLeave(words=words, budgets=frozenset(keys[at] for at in others)))
+    return Obstacle(finding, tuple(changes))
 
 
 def _of_pod(situation: Situation, pod: Pod, row: Row, hindrance: Hindrance) -> Obstacle:

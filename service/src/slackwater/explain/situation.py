@@ -43,9 +43,7 @@ class Situation:
 
     def row_of(self, name: NodeName) -> Row | None:
         """The row of a node that is there."""
-        facts = self.picture.facts
-        row = facts.row_of.get(name)
-        return row if row is not None and facts.live[row] else None
+        return self.picture.facts.live_row(name)
 
     def kind_of(self, pod: Pod) -> KindId:
         """The kind's number of a pod without a node."""

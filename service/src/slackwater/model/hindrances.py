@@ -21,6 +21,7 @@ class Hindrance(StrEnum):
     LOCAL_STORAGE = "LocalStorageRequested"
     MACHINE_CANNOT_MIGRATE = "MachineCannotMigrate"
     NOT_ENOUGH_PDB = "NotEnoughPdb"
+    MULTIPLE_PDBS = "MultiplePdbs"
     NO_PLACE = "NoPlaceToMovePods"
     SLACK_NEEDED = "RoomKeptAsSlack"
     # The node is no candidate.
@@ -32,6 +33,7 @@ class Hindrance(StrEnum):
     NOT_UNDERUTILIZED = "NotUnderutilized"
     GROUP_MIN_SIZE = "NodeGroupMinSizeReached"
     CLUSTER_MINIMUM = "MinimalResourceLimitExceeded"
+    DRAIN_FAILED = "DrainFailedRecently"
     RECENTLY_UNREMOVABLE = "RecentlyUnremovable"
     DESTINATION = "DestinationOfOtherPods"
     NOT_REACHED = "NotReachedInTime"
@@ -67,6 +69,7 @@ TEXTS: Final[dict[Hindrance, str]] = {
     Hindrance.LOCAL_STORAGE: "the pod has local storage, which would be lost",
     Hindrance.MACHINE_CANNOT_MIGRATE: "the pod is a virtual machine that may not migrate, and machines are not evicted",
     Hindrance.NOT_ENOUGH_PDB: "a PodDisruptionBudget of the pod allows no disruption now",
+    Hindrance.MULTIPLE_PDBS: "more than one PodDisruptionBudget selects the pod, which the Eviction API never evicts then",
     Hindrance.NO_PLACE: "the pod fits on no other node",
     Hindrance.SLACK_NEEDED: "the room is kept for pods to come, and there is not as much elsewhere",
     Hindrance.BEING_DELETED: "the node's removal has begun already",
@@ -77,6 +80,7 @@ TEXTS: Final[dict[Hindrance, str]] = {
     Hindrance.NOT_UNDERUTILIZED: "the node's utilisation is above the threshold",
     Hindrance.GROUP_MIN_SIZE: "without the node its group would be smaller than its minimum",
     Hindrance.CLUSTER_MINIMUM: "without the node the cluster would have less than its minimum",
+    Hindrance.DRAIN_FAILED: "drains of the node failed a short while ago, each is followed by a longer pause",
     Hindrance.RECENTLY_UNREMOVABLE: "a short while ago the node could not be emptied",
     Hindrance.DESTINATION: "pods of other candidates would move to the node",
     Hindrance.NOT_REACHED: "the time for planning was over before the node's turn",

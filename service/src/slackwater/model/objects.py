@@ -68,8 +68,9 @@ class Pod:
 
     `node` is empty until the pod is bound. `ended` is true from phase Succeeded or Failed on: such a pod holds nothing.
     `unschedulable_message` is the text of condition PodScheduled=False, reason Unschedulable: what the scheduler last said.
-    `ready` is false where condition Ready is there and not True. `overdue_at` is when a pod that is being deleted should have
-    ended: its deletion timestamp plus its time to end; None for every other pod. `ties` are its controller and the like.
+    `ready` is false where condition Ready is there and not True. `starting` is true in phase Pending, with or without a node.
+    `overdue_at` is when a pod that is being deleted should have ended: its deletion timestamp plus its time to end; None for
+    every other pod. `ties` are its controller and the like.
     `successor` is the kind of a pod that is made anew for this one, where that may ask more: the node refuses a resize.
     """
 
@@ -102,6 +103,7 @@ class Pod:
     #: For how long after its creation no node may be added for it, by an annotation of its own.
     scale_up_delay_seconds: float | None = None
     successor: Kind | None = None
+    starting: bool = False
 
     @property
     def kind_anew(self) -> Kind:
@@ -127,10 +129,25 @@ _parts: Final = attrgetter(*_OF_A_POD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRule:
+    """What a PodDisruptionBudget asks for: an amount of pods, or a percentage of those that are expected.
+
+    They have to be available, or (`unavailable`) may be unavailable.
+    """
+
+    amount: int
+    percent: bool
+    unavailable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DisruptionBudget:
     """A PodDisruptionBudget: how many more of the pods it selects may be disrupted now.
 
     `selector` is None where the budget has none: it then selects nothing; an empty one selects every pod of the namespace.
+    `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, as the budget's
+    `unhealthyPodEvictionPolicy` is AlwaysAllow or as many pods are healthy as it wants. `uncounted`: what it asks for, where
+    it has no status that says what it allows.
     """
 
     namespace: str
@@ -139,3 +156,5 @@ class DisruptionBudget:
     resource_version: int
     selector: tuple[Requirement, ...] | None
     disruptions_allowed: int
+    unready_may_go: bool = False
+    uncounted: BudgetRule | None = None

@@ -1,5 +1,9 @@
 """How many more pods may be disturbed, budget by budget, while several nodes are emptied in thought.
 
+The rules are those of the Eviction API (pkg/registry/core/pod/storage). It asks no budget about a pod that is Pending or being
+deleted. It always refuses a pod that several budgets select, whatever they allow. It evicts a pod that is not ready without
+asking where the pod's budget says so.
+
 The numbers begin as the API reports them (`status.disruptionsAllowed`) and shrink with every pod that is moved, so that two
 nodes never count on the same disruption. They may fall below 0: a node's pods leave one after another, each when its
 budget allows it, but the next node with such a pod has to wait.
@@ -18,11 +22,14 @@ class Disruptions:
     def __init__(self, budgets: Iterable[DisruptionBudget]) -> None:
         self._of_namespace: dict[str, list[DisruptionBudget]] = {}
         self._left: dict[tuple[str, str], int] = {}
+        self._unready_may_go: set[tuple[str, str]] = set()
         #: Budgets by what selects: pods of one workload ask the same again and again.
         self._matching: dict[tuple[str, Labels], tuple[tuple[str, str], ...]] = {}
         for budget in budgets:
             self._of_namespace.setdefault(budget.namespace, []).append(budget)
             self._left[budget.namespace, budget.name] = budget.disruptions_allowed
+            if budget.unready_may_go:
+                self._unready_may_go.add((budget.namespace, budget.name))
 
     def left(self, namespace: str, name: str) -> int:
         """What a budget still allows; below 0 where more was spent."""
@@ -32,10 +39,20 @@ class Disruptions:
         """Does any budget select the pod?"""
         return bool(self.of(pod))
 
+    def never_evicted(self, pod: Pod) -> bool:
+        """Does the Eviction API refuse the pod whatever its budgets allow, since there is more than one?"""
+        return bool(self._left) and _is_asked_about(pod) and len(self.of(pod)) > 1
+
     def allows(self, pod: Pod) -> bool:
-        """Does every budget of the pod allow one more disruption?"""
-        budgets = self.of(pod) if self._left else ()
-        return not budgets or all(self._left[budget] >= 1 for budget in budgets)
+        """May the pod be disturbed now, as far as each single budget of it is concerned?"""
+        if not self._left or not _is_asked_about(pod):
+            return True
+        return not self.against(pod)
+
+    def against(self, pod: Pod) -> list[tuple[str, str]]:
+        """Namespace and name of the budgets that do not allow the pod to be disturbed now."""
+        refusing = [budget for budget in self.of(pod) if self._left[budget] < 1]
+        return refusing if pod.ready else [budget for budget in refusing if budget not in self._unready_may_go]
 
     def allow_all(self, pods: Iterable[Pod]) -> bool:
         """Could all of them be disturbed at the same time?"""
@@ -65,6 +82,11 @@ class Disruptions:
             found = tuple((namespace, budget.name) for budget in budgets if selects(budget.selector, labels))
             self._matching[key] = found
         return found
+
+
+def _is_asked_about(pod: Pod) -> bool:
+    """Does the Eviction API ask budgets about the pod at all?"""
+    return not pod.starting and not pod.deleting
 
 
 def _costs(pod: Pod) -> bool:

@@ -12,6 +12,7 @@ pods), and so is a picture whose kinds read other labels than before. Deliberate
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Final
 
@@ -24,7 +25,7 @@ from slackwater.model.storage import Storage
 from slackwater.simulate.counters import summed
 from slackwater.simulate.kindtable import KindId, UnreadLabel
 from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenant
+from slackwater.simulate.tenants import AtLeast, Standing, Tenant
 
 #: More changes than this share of all pods are cheaper to build in than to follow.
 _REBUILD_SHARE: Final = 0.25
@@ -56,8 +57,6 @@ class Mirror:
         #: Pods that count on a node, by its name, whether the node is there or not.
         self._guests: dict[NodeName, dict[PodUid, Tenant]] = {}
         self._place: dict[PodUid, NodeName] = {}
-        #: Of the pods that have a place, those of a negative priority.
-        self._negative: dict[PodUid, None] = {}
         #: Of all that have a place: how many of each priority.
         self._priorities: Counter[int] = Counter()
         self._free: dict[Row, None] = {}
@@ -78,15 +77,25 @@ class Mirror:
         for guests in self._guests.values():
             yield from guests.values()
 
-    def standing_below(self, priority: int) -> list[tuple[KindId, Row]]:
-        """Where pods of a lower priority stand, one entry for each; of negative priorities alone, which are few."""
-        found = []
-        for uid in self._negative:
-            node = self._place[uid]
-            tenant = self._guests[node][uid]
-            if tenant.pod.priority < priority and node in self._nodes:
-                found.append((tenant.kind, self.row_of(node)))
-        return found
+    @contextmanager
+    def without_below(self, priority: int) -> Iterator[Standing]:
+        """A trial in which the pods of lower priorities do not stand on their rows; it ends with the context.
+
+        Given is who stands where among the others. All pods are looked through, but only where there are such pods.
+        """
+        with self.picture.fork():
+            if not any(pods and found < priority for found, pods in self._priorities.items()):
+                yield self
+                return
+            self._move(
+                [
+                    (tenant.kind, self.row_of(name), -1)
+                    for name in self._nodes
+                    for tenant in self._guests.get(name, {}).values()
+                    if tenant.pod.priority < priority
+                ]
+            )
+            yield AtLeast(self, priority)
 
     def lowest_priority(self, at_least: int) -> int | None:
         """Of the pods that have a place, those below `at_least` left out; None where there are none."""
@@ -194,7 +203,6 @@ class Mirror:
         node = self._place.pop(uid, None)
         if node is None:
             return None
-        self._negative.pop(uid, None)
         guests = self._guests[node]
         tenant = guests.pop(uid)
         self._priorities[tenant.pod.priority] -= 1
@@ -222,8 +230,6 @@ class Mirror:
         self._place[pod.uid] = pod.node
         self._guests.setdefault(pod.node, {})[pod.uid] = Tenant(pod, kind)
         self._priorities[pod.priority] += 1
-        if pod.priority < 0:
-            self._negative[pod.uid] = None
         return True
 
     def _move(self, moves: Sequence[tuple[KindId, int, int]]) -> None:

@@ -142,6 +142,11 @@ class NodeFacts:
         self.journal.note(row)
         return True
 
+    def live_row(self, name: NodeName) -> Row | None:
+        """The row of a node that is there."""
+        row = self.row_of.get(name)
+        return row if row is not None and self.live[row] else None
+
     def set_live(self, row: Row, *, live: bool) -> None:
         if self.live[row] != live:
             self.live[row] = live

@@ -46,3 +46,15 @@ class Tenants:
         start, end = int(self._starts[row]), int(self._starts[row + 1])
         kinds = self._kinds[start:end].tolist()
         return [Tenant(pod, KindId(kind)) for pod, kind in zip(self._pods[start:end], kinds, strict=True)]
+
+
+class AtLeast:
+    """Who stands where among the pods of a priority or higher ones."""
+
+    def __init__(self, standing: Standing, priority: int) -> None:
+        self._standing = standing
+        self._priority = priority
+
+    def on(self, row: Row) -> list[Tenant]:
+        """The pods of a row."""
+        return [tenant for tenant in self._standing.on(row) if tenant.pod.priority >= self._priority]

@@ -212,18 +212,20 @@ def _explained(mirror: Mirror, inquiry: _Inquiry) -> bytes:
             shrink=scale_down_policy_of(inquiry.settings),
             now=inquiry.wall,
         )
-        return msgspec.json.encode(document(_told(situation, inquiry, census)))
+        return msgspec.json.encode(document(_told(mirror, situation, inquiry, census)))
     finally:
         mirror.picture.judge_by(None)
 
 
-def _told(situation: Situation, inquiry: _Inquiry, census: Mapping[GroupName, Census]) -> Explanation:
+def _told(mirror: Mirror, situation: Situation, inquiry: _Inquiry, census: Mapping[GroupName, Census]) -> Explanation:
     match inquiry.read:
         case PodRead(pod=pod, word=word):
             notes = skipped_rules(situation.picture.of(situation.kind_of(pod)), unknown(inquiry.fleet), "is watched")
             return replace(explain_pod(situation, pod, word), notes=tuple(notes))
         case NodeWord() as node_word:
-            return explain_node(situation, NodeName(inquiry.name), node_word)
+            # No node stays for expendable pods.
+            with mirror.without_below(situation.shrink.rules.priority_cutoff) as counted:
+                return explain_node(replace(situation, standing=counted), NodeName(inquiry.name), node_word)
         case Grower() as grower:
             return explain_permit(situation, grower)
         case Moving() as moving:

@@ -6,6 +6,7 @@ skipped. A kind of which there is no object at all is unknown.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from slackwater.app.offline.completing import completed_pod, completed_template
 from slackwater.app.offline.defaultspread import OWNERS, SERVICE, Spreading
 from slackwater.app.offline.knowngroups import KnownGroup
+from slackwater.app.offline.scales import SCALED, decode_scale, scales_of
 from slackwater.decide.scaleup.expanders.priority import BadPriorities, Priorities
 from slackwater.edge.kube import storage as decoding
 from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget
@@ -23,16 +25,19 @@ from slackwater.model.kinds import KindInterner
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.selectors import Selector
 from slackwater.model.storage import Attachment, Storage
+from slackwater.simulate.disruptioncounts import NO_SCALES, Scales
 
 T = TypeVar("T")
 _DEEPEST: Final = 16
 _DAEMON_SET: Final = "DaemonSet"
 _CONFIG_MAP: Final = "ConfigMap"
 _BUDGET: Final = "PodDisruptionBudget"
-_NAMESPACED: Final = frozenset({"Pod", "PersistentVolumeClaim", "CSIStorageCapacity", _DAEMON_SET, _CONFIG_MAP, _BUDGET})
+_NAMESPACED: Final = frozenset(
+    {"Pod", "PersistentVolumeClaim", "CSIStorageCapacity", _DAEMON_SET, _CONFIG_MAP, _BUDGET, *SCALED}
+)
 _SPREADING: Final = (SERVICE, *OWNERS)
 #: What only adding and removing nodes reads.
-_SCALING: Final = (_DAEMON_SET, _CONFIG_MAP, _BUDGET)
+_SCALING: Final = (_DAEMON_SET, _CONFIG_MAP, _BUDGET, *(kind for kind in SCALED if kind not in OWNERS))
 READ: Final = (
     "Node",
     "Pod",
@@ -63,7 +68,8 @@ class Cluster:
     """Decoded objects, in the order of the file. `unknown` are kinds of which there is none, `where` says where they would be.
 
     `spread_by_default` selects, for pods that state no spread constraints, the pods of their Services and controllers.
-    `daemons` are the pods that DaemonSets would make, `budgets` None where the file has no PodDisruptionBudget. `priorities` is
+    `daemons` are the pods that DaemonSets would make, `budgets` None where the file has no PodDisruptionBudget; those without a
+    status are not counted yet, for which `scales` says how many pods controllers want. `priorities` is
     Cluster Autoscaler's ConfigMap for its expander of that name, None where the file has none that can be read: then
     `priorities_problem` may say why.
 
@@ -79,6 +85,7 @@ class Cluster:
     spread_by_default: Mapping[PodUid, Selector] = field(default_factory=dict)
     daemons: tuple[Pod, ...] = ()
     budgets: tuple[DisruptionBudget, ...] | None = None
+    scales: Scales = NO_SCALES
     priorities: Priorities | None = None
     priorities_problem: str = ""
     where: str = "in the file"
@@ -116,6 +123,7 @@ def read_cluster(*documents: object) -> Cluster:
         unknown=frozenset(kind for kind in (*READ, _DAEMON_SET) if not by_kind[kind]),
         spread_by_default=_spread_by_default(by_kind),
         budgets=tuple(_each(by_kind[_BUDGET], decode_budget)) or None,
+        scales=_scales(by_kind),
         daemons=tuple(_each(by_kind[_DAEMON_SET], lambda raw: decode_daemon_set(daemons, raw))),
     )
     cluster = _with_priorities(cluster, by_kind[_CONFIG_MAP])
@@ -147,6 +155,11 @@ def _spread_by_default(by_kind: Mapping[str, Sequence[_Found]]) -> dict[PodUid, 
         return {uid: selector for uid, selector in selectors if selector is not None}
     except (ValueError, TypeError, AttributeError) as err:
         raise ClusterError(", ".join(_SPREADING), "", str(err)) from err
+
+
+def _scales(by_kind: Mapping[str, Sequence[_Found]]) -> Scales:
+    found = [read for kind in SCALED for read in _each(by_kind[kind], partial(decode_scale, kind))]
+    return scales_of(found, (kind for kind in SCALED if by_kind[kind]))
 
 
 def _storage(by_kind: Mapping[str, Sequence[_Found]]) -> Storage:

@@ -2,44 +2,33 @@
 
 What flows through: decoded objects and settings -> `decide.scaledown`'s plan -> one JSON value (DESIGN section 3). A file has
 no clock and no memory: timers, cool-downs and limits on what goes at the same time are not applied, and nothing is remembered
-of earlier plans. Pending pods that fit are put on their nodes first, as a scheduler would.
+of earlier plans. Pending pods that fit stand where `simulate scale-up` sees them fit.
 """
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from slackwater.app.offline.cluster import Cluster
-from slackwater.app.offline.placement import pending_pods, picture_of
+from slackwater.app.offline.growth import Grown, planned_growth
 from slackwater.app.offline.skipped import skipped_rules
-from slackwater.app.offline.slack import slack_inquiry
-from slackwater.app.policy import policy_of
 from slackwater.app.scaledown import scale_down_policy_of
 from slackwater.app.settings import Settings
 from slackwater.decide.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.decide.scaledown.plan import plan_scale_down
 from slackwater.decide.scaledown.scene import Scene
 from slackwater.decide.scaledown.state import KeptNode, ScaleDownState
-from slackwater.decide.scaleup.pending import Demand
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.model.columns import Rows
 from slackwater.model.hindrances import TEXTS, Hindrance
 from slackwater.model.ids import NodeName, UnixTime
-from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
+from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
-from slackwater.run.loops.slack_planning import plan_with_slack
-from slackwater.run.loops.tenancy import PodsTenancy
+from slackwater.run.loops.shrink_planning import settled, standing_there
+from slackwater.simulate.disruptioncounts import Counted, counted
 from slackwater.simulate.drainability import DrainPolicy, Facts, Fate, judge
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
-from slackwater.simulate.place import NOWHERE, place_pods
-from slackwater.simulate.tenants import Tenants
 from slackwater_protocol.durations import seconds as seconds_of
-from slackwater_protocol.names import NODE_GROUP
 
 #: The group of all nodes, where neither the configuration nor any label names one.
 _EVERY_NODE = GroupName("")
@@ -53,84 +42,38 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     policy, now = scale_down_policy_of(settings), UnixTime(datetime.now(UTC).timestamp())
     timeout = seconds_of(settings.autoscaler.scale_down.simulation_timeout)
     began = time.perf_counter()
-    picture = picture_of(cluster, policy=policy_of(settings).nodes if accounting else None)
-    picture.missing_requests_refused = settings.vertical.missing_requests == "reject"
-    arriving = _settle(picture, cluster)
-    groups = _groups(cluster, settings)
+    grown = planned_growth(cluster, settings, accounting=accounting)
+    groups, members = _groups(grown, cluster)
     awaited = _awaited(cluster, policy.rules, now)
-    members = _memberships(cluster, groups)
-    scene = Scene(
-        picture=picture,
-        standing=Tenants(picture, cluster.pods),
-        groups={group.name: group for group in groups},
-        group_of={name: group for name, group in members.items() if name not in awaited},
-        budgets=cluster.budgets,
-        arriving=arriving,
-    )
+    budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
 
     def stop() -> bool:
         return timeout > 0 and time.perf_counter() - began > timeout
 
-    scene = replace(scene, placeholders=_placeholders(scene, cluster.pods, settings))
-    plan = plan_scale_down(ScaleDownState(), scene, policy, now=now, stop=stop)
+    picture = grown.picture
+    with settled(picture, grown.found.plan) as arriving:
+        scene = Scene(
+            picture=picture,
+            standing=grown.standing,
+            groups=groups,
+            group_of={name: group for name, group in members.items() if name not in awaited},
+            budgets=None if budgets is None else budgets.budgets,
+            arriving=arriving,
+            placeholders=standing_there(picture, grown.found.slack),
+        )
+        plan = plan_scale_down(ScaleDownState(), scene, policy, now=now, stop=stop)
     took = time.perf_counter() - began
     waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
-    return {**_answer(plan, waiting, cluster), "seconds": round(took, 6), **_skipped(picture, cluster)}
+    return {**_answer(plan, waiting, cluster), "seconds": round(took, 6), **_skipped(picture, cluster, budgets)}
 
 
-def _settle(picture: Picture, cluster: Cluster) -> frozenset[NodeName]:
-    """Puts pending pods where they fit, important ones first; the nodes that they go to."""
-    pending = sorted(pending_pods(cluster), key=lambda pod: -pod.priority)
-    if not pending:
-        return frozenset()
-    rows = place_pods(picture, picture.number(pending), rows=np.arange(picture.n_rows)).rows
-    taken: Rows = np.unique(rows[rows != NOWHERE])
-    return frozenset(picture.facts.nodes[row].name for row in taken.tolist())
-
-
-def _placeholders(scene: Scene, pods: Sequence[Pod], settings: Settings) -> tuple[Pod, ...]:
-    """Slack as it would stand on the nodes of the file, beside all pods. Nobody says here what a new node would be like."""
-    slack = slack_inquiry(pods, settings)
-    if slack is None:
-        return ()
-    found = plan_with_slack(
-        scene.picture,
-        Demand(),
-        (),
-        policy=ScaleUpPolicy(),
-        clock=time.perf_counter,
-        slack=slack,
-        tenancy=PodsTenancy(scene.standing),
-    )
-    assert found.slack is not None
-    return tuple(each.pod for each in found.slack.state.placeholders if each.place is not None)
-
-
-def _groups(cluster: Cluster, settings: Settings) -> list[NodeGroup]:
-    """A running service's; else those of the configuration; without any, those that labels name; without any label, all nodes
-    are one."""
-    if cluster.groups is not None:
-        return [known.group for known in cluster.groups]
-    labels = [node.labels.get(NODE_GROUP, "") for node in cluster.nodes]
-    configured = settings.autoscaler.node_groups
-    if configured:
-        sizes = [(group.name, group.min_size, group.max_size) for group in configured]
-    else:
-        sizes = [(name, 0, len(labels)) for name in sorted(set(filter(None, labels))) or [str(_EVERY_NODE)]]
-    return [
-        NodeGroup(
-            name=GroupName(name), provider="", min_size=smallest, max_size=largest, target=labels.count(name), instances=()
-        )
-        for name, smallest, largest in sizes
-    ]
-
-
-def _memberships(cluster: Cluster, groups: Sequence[NodeGroup]) -> dict[NodeName, GroupName]:
-    if [group.name for group in groups] == [_EVERY_NODE]:
-        return {node.name: _EVERY_NODE for node in cluster.nodes}
-    membership = Membership(groups)
-    found = ((node.name, membership.group_of(node)) for node in cluster.nodes)
-    return {name: group for name, group in found if group is not None}
+def _groups(grown: Grown, cluster: Cluster) -> tuple[dict[GroupName, NodeGroup], dict[NodeName, GroupName]]:
+    """Those that growth is planned with, and their nodes; one of all nodes where neither configuration nor labels name any."""
+    if grown.groups or cluster.groups is not None:
+        return {each.name: each.group for each in grown.groups}, grown.group_of
+    size = len(cluster.nodes)
+    whole = NodeGroup(name=_EVERY_NODE, provider="", min_size=0, max_size=size, target=size, instances=())
+    return {_EVERY_NODE: whole}, {node.name: _EVERY_NODE for node in cluster.nodes}
 
 
 def _awaited(cluster: Cluster, rules: DrainPolicy, now: UnixTime) -> dict[NodeName, Pod]:
@@ -174,9 +117,13 @@ def _kept(kept: KeptNode) -> dict[str, Any]:
     }
 
 
-def _skipped(picture: Picture, cluster: Cluster) -> Mapping[str, list[str]]:
+def _skipped(picture: Picture, cluster: Cluster, budgets: Counted | None) -> Mapping[str, list[str]]:
     kinds = (picture.of(KindId(kind)) for kind in range(len(picture.kinds)))
     notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where)]
-    if cluster.budgets is None and cluster.pods:
+    notes += [
+        f"how many pods controllers want, for budgets without a status: no {kind} {cluster.where}, so as many as each has"
+        for kind in (budgets.assumed if budgets is not None else ())
+    ]
+    if budgets is None and cluster.pods:
         notes.append(f"disruption budgets, and pods of kube-system without one: no PodDisruptionBudget {cluster.where}")
     return {"skipped": list(dict.fromkeys(notes))} if notes else {}

@@ -127,7 +127,10 @@ class ScaleDown(Section):
     min_evaluated_nodes: Count = Field(default=10, examples=[10])
     """Nodes that are tried in each loop, however long that takes. 10 by default."""
     unremovable_recheck_time: Delay = Field(default=Duration(5 * MINUTE), examples=["5m"])
-    """Duration for which a node that could not be emptied is not tried again. 5m by default."""
+    """Duration for which a node that could not be emptied is not tried again, nor one whose drain failed. 5m by default."""
+    max_drain_backoff: Delay = Field(default=Duration(240 * MINUTE), examples=["4h"])
+    """Duration up to which each further failed drain of a node doubles `unremovableRecheckTime` for it. 4h by default: a drain
+    that fails again and again disturbs the node's other pods each time."""
     eviction_memory: Delay = Field(default=Duration(1 * MINUTE), examples=["1m"])
     """Duration for which an evicted pod that its controller has not made anew yet keeps its room. 1m by default: longer
     than controllers need."""

@@ -18,6 +18,7 @@ from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.surroundings import Surroundings
 from slackwater.run.loops.growth import bar_of
 from slackwater.run.loops.slack_planning import SlackPlan
+from slackwater.simulate.disruptioncounts import Scales
 from slackwater.world.changes import as_counted
 from slackwater.world.claims import Claim
 from slackwater.world.fleet.census import Census
@@ -25,6 +26,10 @@ from slackwater.world.world import World
 
 #: Kinds that the service watches only where the autoscaler runs.
 _SURROUNDINGS: Final = frozenset({*READ, "DaemonSet"} - {"Node", "Pod"})
+
+
+#: Controllers with a scale that the service watches. Of a Deployment the scale of its ReplicaSets stands for its own.
+_SCALED: Final = frozenset({("", "ReplicationController"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +95,7 @@ def cluster_of(taken: Taken, *, accounting: bool) -> Cluster:
         namespaces=around.namespaces,
         storage=around.storage,
         daemons=around.daemons,
+        scales=Scales(replicas=around.replicas or {}, known=_SCALED),
         priorities=taken.fleet.priorities,
         groups=tuple(_groups(nodes, census, taken.now)) if census else None,
         unknown=frozenset(),

@@ -11,7 +11,7 @@ from slackwater.decide.scaledown.policy import GroupRules, ScaleDownPolicy
 from slackwater.decide.scaledown.state import KeptNode, ScaleDownState, taint_time
 from slackwater.decide.scaledown.utilization import Utilization
 from slackwater.model.hindrances import Hindrance
-from slackwater.model.ids import UnixTime
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
@@ -76,6 +76,11 @@ def not_underutilized(look: Look) -> Word:
     return Hindrance.NOT_UNDERUTILIZED, f"{used.resource} {used.share:.1%}, at most {threshold:.1%}"
 
 
+def drain_failed(look: Look) -> Word:
+    """Each failed drain disturbs the node's other pods in vain; what was in the way the last time is told again."""
+    return backing_off(look.node.name, look.state, look.policy, look.now)
+
+
 def recently_unremovable(look: Look) -> Word:
     """Its pods found no place a short while ago, which is dear to try again; what was in the way then is told again.
 
@@ -92,6 +97,17 @@ def recently_unremovable(look: Look) -> Word:
     )
 
 
+def backing_off(node: NodeName, state: ScaleDownState, policy: ScaleDownPolicy, now: UnixTime) -> Word:
+    """Why a node is left alone after its drain failed, as long as it is."""
+    failed = state.failed_drains.get(node)
+    if failed is None:
+        return None
+    left = failed.at + policy.backoff_seconds(failed.count) - now
+    if left <= 0:
+        return None
+    return Hindrance.DRAIN_FAILED, f"{failed.count} failed, the last: {failed.why}; tried again in {left:.0f} s"
+
+
 RULES: Final[tuple[Callable[[Look], Word], ...]] = (
     being_deleted,
     not_autoscaled,
@@ -99,6 +115,7 @@ RULES: Final[tuple[Callable[[Look], Word], ...]] = (
     disabled_by_annotation,
     unready_disabled,
     not_underutilized,
+    drain_failed,
     recently_unremovable,
 )
 

@@ -25,7 +25,7 @@ from slackwater.decide.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.decide.scaledown.policy import GroupRules, ScaleDownPolicy, rules_of
 from slackwater.decide.scaledown.scene import Scene
 from slackwater.decide.scaledown.slackroom import Lodgers
-from slackwater.decide.scaledown.state import Eviction, Failure, KeptNode, ScaleDownState
+from slackwater.decide.scaledown.state import DrainFailure, Eviction, Failure, KeptNode, ScaleDownState
 from slackwater.decide.scaledown.utilization import Utilization, utilizations, without_daemons
 from slackwater.decide.scaledown.worth import Weighing, Worth
 from slackwater.model.columns import Rows
@@ -280,6 +280,7 @@ class _Planning:
             non_candidate_set={**{name: old[name] for name in lately}, **self.failures},
             pod_destination_hints={**self._old_hints(), **self.found_hints},
             recent_evictions=recent,
+            failed_drains=self._failed_drains(names),
         )
         return ScaleDownPlan(
             state=state,
@@ -289,6 +290,16 @@ class _Planning:
             evaluated=self.evaluated,
             cut=self.cut,
         )
+
+    def _failed_drains(self, names: list[NodeName]) -> dict[NodeName, DrainFailure]:
+        """A node that has not failed again for the longest back-off after its own was over begins anew."""
+        old, policy = self.state.failed_drains, self.policy
+        return {
+            name: failed
+            for name in names
+            if (failed := old.get(name)) is not None
+            and self.facts.now < failed.at + policy.backoff_seconds(failed.count) + policy.longest_backoff_seconds
+        }
 
     def _old_hints(self) -> dict[NodeName, Mapping[PodUid, NodeName]]:
         """Of nodes whose turn did not come, and of those that are being removed: evicted pods are hinted by them too."""

@@ -9,6 +9,8 @@ from slackwater.simulate.drainability import DrainPolicy
 
 #: value: what is saved against what is disturbed. list: the order of the node list, as Cluster Autoscaler takes it.
 Choice = Literal["value", "list"]
+#: A back-off of a millisecond is doubled to a year by fewer.
+_MOST_DOUBLINGS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +36,9 @@ class GroupPolicy:
 class ScaleDownPolicy:
     """Shares are of allocatable, 0..1. `min_evaluated` nodes are tried in each plan, however little time there is.
 
-    A node that could not be emptied is not tried again for `recheck_seconds`; an evicted pod is kept in mind for
-    `eviction_memory_seconds`. With `overlap_drains` false no drain begins while any node is being removed.
+    A node that could not be emptied is not tried again for `recheck_seconds`, nor is one whose drain failed; each further
+    failure doubles that, up to `longest_backoff_seconds`. An evicted pod is kept in mind for `eviction_memory_seconds`. With
+    `overlap_drains` false no drain begins while any node is being removed.
     """
 
     enabled: bool = True
@@ -50,12 +53,18 @@ class ScaleDownPolicy:
     overlap_drains: bool = True
     min_evaluated: int = 10
     recheck_seconds: float = 300.0
+    longest_backoff_seconds: float = 14_400.0
     eviction_memory_seconds: float = 60.0
     max_soft_taints: int = 10
     choice: Choice = "value"
     minimum: ClusterMinimum = field(default_factory=ClusterMinimum)
     rules: DrainPolicy = field(default_factory=DrainPolicy)
     groups: Mapping[GroupName, GroupPolicy] = field(default_factory=dict)
+
+    def backoff_seconds(self, failures: int) -> float:
+        """For how long a node is left alone after so many drains of it have failed in a row."""
+        doubled = self.recheck_seconds * float(2 ** min(failures - 1, _MOST_DOUBLINGS))
+        return min(doubled, self.longest_backoff_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

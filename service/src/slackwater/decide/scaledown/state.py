@@ -38,6 +38,15 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainFailure:
+    """Drains of a node that failed in a row: when the last one did, why, and how many there were."""
+
+    at: UnixTime
+    why: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Eviction:
     """A pod that was evicted, as it stood before."""
 
@@ -52,7 +61,7 @@ class ScaleDownState:
     `unreached`: nodes that were in it, and whose turn did not come when planning was cut short: their time goes on, but
     nothing begins with them. `deleted_set`: nodes whose removal has begun, and when. `non_candidate_set`: nodes that were tried
     in vain. `pod_destination_hints`: for each node of the candidate and the deleted set where each of its pods would go.
-    `recent_evictions`: the oldest first.
+    `recent_evictions`: the oldest first. `failed_drains`: nodes whose drain failed, so that they are left alone for a while.
     """
 
     candidate_set: Mapping[NodeName, UnixTime] = field(default_factory=dict)
@@ -61,6 +70,7 @@ class ScaleDownState:
     non_candidate_set: Mapping[NodeName, Failure] = field(default_factory=dict)
     pod_destination_hints: Mapping[NodeName, Mapping[PodUid, NodeName]] = field(default_factory=dict)
     recent_evictions: tuple[Eviction, ...] = ()
+    failed_drains: Mapping[NodeName, DrainFailure] = field(default_factory=dict)
 
     def since(self, node: NodeName) -> UnixTime | None:
         """Since when the node has been a candidate."""
@@ -84,6 +94,12 @@ class ScaleDownState:
             deleted_set=_without(self.deleted_set, gone),
             pod_destination_hints={of: hints for of, hints in self.pod_destination_hints.items() if of != node},
         )
+
+    def drain_failed(self, node: NodeName, why: str, now: UnixTime) -> "ScaleDownState":
+        """A drain of the node was given up for a reason of its own, and perhaps disturbed pods in vain."""
+        before = self.failed_drains.get(node)
+        failure = DrainFailure(now, why, 1 if before is None else before.count + 1)
+        return replace(self, failed_drains={**self.failed_drains, node: failure})
 
     def evicted(self, pod: Pod, now: UnixTime) -> "ScaleDownState":
         """The API server has taken an eviction."""

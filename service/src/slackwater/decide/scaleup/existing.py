@@ -5,7 +5,7 @@ choose first, and among equals those that were seen to fit somewhere before (hin
 kube-scheduler will choose in the end does not matter, that there is one does.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.decide.scaleup.pending import Demand, importance
 from slackwater.model.columns import Rows
-from slackwater.model.ids import NodeName, PodUid, Row
+from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Node, Pod
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
@@ -59,12 +59,6 @@ def place_nominated(picture: Picture, pods: Sequence[Pod]) -> list[tuple[Pod, No
     for kind, (_, name) in zip(picture.number(pods).tolist(), placed, strict=True):
         picture.place(KindId(kind), picture.facts.row_of[name])
     return placed
-
-
-def give_way(picture: Picture, standing: Iterable[tuple[KindId, Row]]) -> None:
-    """Expendable pods that run hold nothing against a pod that is none: kube-scheduler preempts them."""
-    for kind, row in standing:
-        picture.remove(kind, row)
 
 
 def awaits_devices(node: Node, template: Node) -> bool:

@@ -21,6 +21,8 @@ from slackwater.edge.kube.plain import plain_likeness
 from slackwater.edge.kube.ties import DEFAULT_GRACE_SECONDS, TiesReader, instant_of, overdue_at
 from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
+    BudgetSpecWire,
+    BudgetStatusWire,
     BudgetWire,
     ConditionWire,
     IdentityWire,
@@ -30,7 +32,7 @@ from slackwater.edge.kube.wire import (
 )
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kinds import Kind, KindInterner, Toleration
-from slackwater.model.objects import DisruptionBudget, Image, Labels, Node, Pod, Taint
+from slackwater.model.objects import BudgetRule, DisruptionBudget, Image, Labels, Node, Pod, Taint
 from slackwater.model.preempting import read_preempting
 from slackwater.model.requests import rounded_up
 from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, Amounts, on_node
@@ -53,6 +55,8 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 _PHRASES: Final = 4_096
 #: Kinds of plain pods that are kept at hand, needed or not.
 _PLAIN_KINDS: Final = 4_096
+#: The `unhealthyPodEvictionPolicy` of a budget that lets every pod go which is not ready.
+_ALWAYS_ALLOW: Final = "AlwaysAllow"
 #: Distinct tolerations that are kept read.
 _CACHED_SPECS: Final = 8_192
 
@@ -140,6 +144,7 @@ class PodDecoder:
             successor=self._successor(kind, labels, wire),
             node=self._node_name(spec.node_name),
             ended=status.phase in ENDED,
+            starting=status.phase == "Pending",
             deleting=meta.deletion_timestamp is not None,
             priority=spec.priority or 0,
             created_at=self._phrases.share(meta.creation_timestamp or ""),
@@ -202,15 +207,32 @@ def _vertical(wire: PodWire) -> tuple[Vertical | None, str | None]:
 def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
     """JSON of a PodDisruptionBudget. Raises ValueError."""
     wire = _BUDGET.decode(raw)
-    meta = _named(wire.metadata)
+    meta, status = _named(wire.metadata), wire.status or BudgetStatusWire()
+    healthy = status.current_healthy >= status.desired_healthy > 0
     return DisruptionBudget(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
         resource_version=version_number(meta.resource_version),
         selector=selector_of(wire.spec.selector),
-        disruptions_allowed=wire.status.disruptions_allowed,
+        disruptions_allowed=status.disruptions_allowed or 0,
+        unready_may_go=healthy or wire.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW,
+        uncounted=_budget_rule(wire.spec) if status.disruptions_allowed is None else None,
     )
+
+
+def _budget_rule(spec: BudgetSpecWire) -> BudgetRule | None:
+    """The disruption controller looks at `maxUnavailable` first. None where neither is there: then it allows none."""
+    unavailable = spec.max_unavailable is not None
+    said = spec.max_unavailable if unavailable else spec.min_available
+    if said is None:
+        return None
+    percent = isinstance(said, str)
+    digits = str(said).removesuffix("%")
+    if not (digits.isascii() and digits.isdecimal()) or percent != str(said).endswith("%"):
+        key = "maxUnavailable" if unavailable else "minAvailable"
+        raise ValueError(f"spec.{key}: got {said!r:.40}, want a number of pods or a percentage")
+    return BudgetRule(amount=int(digits), percent=percent, unavailable=unavailable)
 
 
 def _upkeep(annotations: Mapping[str, str]) -> dict[str, bool]:

@@ -57,6 +57,12 @@ def instant_of(text: str) -> UnixTime:
     return UnixTime(at.timestamp())
 
 
+def controller_of(meta: MetaWire) -> Owner | None:
+    """The controller that an object names as its own."""
+    texts = _owner_texts(meta)
+    return None if texts is None else Owner(_group(texts[0]), texts[1], texts[2])
+
+
 def _owner_texts(meta: MetaWire) -> tuple[str, str, str] | None:
     for owner in meta.owner_references or ():
         if owner.controller:
@@ -83,11 +89,10 @@ def _local_volumes(wire: PodWire) -> tuple[str, ...]:
 
 
 def _ties(meta: MetaWire, local: tuple[str, ...]) -> Ties:
-    texts = _owner_texts(meta)
     annotations = meta.annotations or AnnotationsWire()
     given_free = {name.strip() for name in (annotations.safe_local_volumes or "").split(",")}
     return Ties(
-        owner=None if texts is None else Owner(_group(texts[0]), texts[1], texts[2]),
+        owner=controller_of(meta),
         mirror=annotations.mirror_pod is not None or annotations.config_source not in (None, _FROM_API),
         daemon=annotations.daemon_set_pod == "true",
         safe_to_evict=_SAFE_TO_EVICT.get(annotations.safe_to_evict or ""),

@@ -363,10 +363,15 @@ class PodWire(Wire):
 
 class BudgetSpecWire(Wire):
     selector: SelectorWire | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
 
 
 class BudgetStatusWire(Wire):
-    disruptions_allowed: Int32 = 0
+    disruptions_allowed: Int32 | None = None  #: an API server always gives one
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
 
 
 class BudgetWire(Wire):
@@ -374,4 +379,4 @@ class BudgetWire(Wire):
 
     metadata: MetaWire = field(default_factory=MetaWire)
     spec: BudgetSpecWire = field(default_factory=BudgetSpecWire)
-    status: BudgetStatusWire = field(default_factory=BudgetStatusWire)
+    status: BudgetStatusWire | None = None

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from slackwater.decide.scaleup.existing import give_way
 from slackwater.decide.scaleup.groups import Bar, BarKind, GrowableGroup
 from slackwater.decide.scaleup.outcome import PassedOver
 from slackwater.decide.scaleup.pending import Demand, which_count
@@ -49,8 +48,8 @@ class GrowthPlanner:
         asking = Asking() if slack is None else self._asking(mirror, inquiry, slack, groups)
         mirror.learn([*standing, *specimens(asking.mirrored)])
         picture = mirror.picture
-        with picture.fork():
-            give_way(picture, mirror.standing_below(policy.pending.priority_cutoff))
+        # kube-scheduler preempts expendable pods: they hold no room against a pod that is none.
+        with mirror.without_below(policy.pending.priority_cutoff) as counted:
             for census in inquiry.census.values():
                 _leave_out(mirror, census)
             if slack is None:
@@ -64,7 +63,7 @@ class GrowthPlanner:
                     policy=policy,
                     clock=_until(stop),
                     slack=SlackInquiry(policy=slack, now=inquiry.now, asking=asking, state=self._slack_state),
-                    tenancy=PodsTenancy(mirror),
+                    tenancy=PodsTenancy(counted),
                     hints=self._hints,
                 )
         self._slack_state = SlackState() if found.slack is None else found.slack.state

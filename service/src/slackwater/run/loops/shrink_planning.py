@@ -23,6 +23,7 @@ from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
 from slackwater.run.loops.slack_planning import Planned, SlackPlan
 from slackwater.simulate.mirror import Mirror
+from slackwater.simulate.picture import Picture
 from slackwater.world.fleet.census import Census
 
 
@@ -55,8 +56,8 @@ def room_needed_again(mirror: Mirror, inquiry: ShrinkInquiry, growth: ScaleUpPla
     homeless += [pod for unhelpable in growth.unhelpable for pod in unhelpable.pods]
     if not homeless or not inquiry.revocable:
         return ()
-    scene = Scene(picture=mirror.picture, standing=mirror, groups={}, group_of={})
-    with _settled(mirror, growth):
+    with mirror.without_below(inquiry.policy.rules.priority_cutoff) as counted, settled(mirror.picture, growth):
+        scene = Scene(picture=mirror.picture, standing=counted, groups={}, group_of={})
         return room_in_leaving(scene, inquiry.revocable, homeless)
 
 
@@ -81,8 +82,7 @@ def plan_shrinking(
     stop: Callable[[], bool],
 ) -> ShrinkPlan:
     """The picture is as before afterwards."""
-    growth, began = found.plan, time.monotonic()
-    state = inquiry.state
+    began, state = time.monotonic(), inquiry.state
     for name in given_up:
         state = state.ended(name)
 
@@ -93,18 +93,19 @@ def plan_shrinking(
     starting = {name for each in known.values() for name in each.starting}
     membership = Membership(each.group for each in known.values())
     members = ((name, membership.group_of(node)) for name, node in mirror.nodes.items() if name not in starting)
-    scene = Scene(
-        picture=mirror.picture,
-        standing=mirror,
-        groups={name: each.group for name, each in known.items()},
-        group_of={name: group for name, group in members if group is not None},
-        budgets=mirror.budgets,
-        replicas=inquiry.replicas,
-        arriving=frozenset(name for _, name in growth.schedulable),
-        pending=tuple(mirror.pending.values()),
-        placeholders=_standing_there(mirror, found.slack),
-    )
-    with _settled(mirror, growth):
+    picture, cutoff = mirror.picture, inquiry.policy.rules.priority_cutoff
+    with mirror.without_below(cutoff) as counted, settled(picture, found.plan) as arriving:
+        scene = Scene(
+            picture=picture,
+            standing=counted,
+            groups={name: each.group for name, each in known.items()},
+            group_of={name: group for name, group in members if group is not None},
+            budgets=mirror.budgets,
+            replicas=inquiry.replicas,
+            arriving=arriving,
+            pending=tuple(mirror.pending.values()),
+            placeholders=standing_there(picture, found.slack),
+        )
         plan = plan_scale_down(state, scene, inquiry.policy, now=now, stop=over)
     homeless = plan.homeless
     if homeless is not None and homeless.node in inquiry.revocable and homeless.node not in given_up:
@@ -112,22 +113,28 @@ def plan_shrinking(
     return ShrinkPlan(plan=plan, given_up=given_up, reasons=plan.reasons, seconds=time.monotonic() - began)
 
 
-def _standing_there(mirror: Mirror, slack: SlackPlan | None) -> tuple[Pod, ...]:
+def standing_there(picture: Picture, slack: SlackPlan | None) -> tuple[Pod, ...]:
     """Placeholders on nodes that exist: for those on their way no node has to stay."""
     if slack is None:
         return ()
-    return tuple(each.pod for each in slack.state.placeholders if each.place in mirror.nodes)
+    found = slack.state.placeholders
+    return tuple(each.pod for each in found if each.place is not None and picture.facts.live_row(each.place) is not None)
 
 
 @contextmanager
-def _settled(mirror: Mirror, growth: ScaleUpPlan) -> Iterator[None]:
-    """The picture with the pods that fit where the plan of growth saw them."""
-    picture = mirror.picture
+def settled(picture: Picture, growth: ScaleUpPlan) -> Iterator[frozenset[NodeName]]:
+    """A trial with the pods that fit where the plan of growth saw them; given are their nodes, those that exist.
+
+    Whoever plans removals, in the loop or on a file, has pending pods counted here alone.
+    """
+    arriving = set()
     with picture.fork():
         for pod, name in growth.schedulable:
-            if name in mirror.nodes:
-                picture.place(picture.kind_id(pod.kind, pod.labels), mirror.row_of(name))
-        yield
+            row = picture.facts.live_row(name)
+            if row is not None:
+                picture.place(picture.kind_id(pod.kind, pod.labels), row)
+                arriving.add(name)
+        yield frozenset(arriving)
 
 
 def without_candidates(state: ScaleDownState) -> ScaleDownState:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from slackwater.decide.scaledown.batch import Batch, Status, UnderWay, choose_batch
+from slackwater.decide.scaledown.eligibility import backing_off
 from slackwater.decide.scaledown.outcome import Removable
 from slackwater.decide.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.decide.scaledown.softtaints import soft_taints
@@ -34,6 +35,8 @@ from slackwater_protocol.names import DELETION_CANDIDATE_TAINT
 
 #: Ends of removals that are no failure of the group: it may go on shrinking.
 _NO_FAILURE: Final = frozenset({Hindrance.CANCELLED, Hindrance.ROOM_NEEDED, Hindrance.NO_LONGER_EMPTY})
+#: Of the others those after which the node may be tried again at once: no pod of it was disturbed.
+_UNDISTURBED: Final = frozenset({Hindrance.TAINT_FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,8 @@ class Shrinking:
         self._ended = tuple(self._drains.take_ended())
         for end in self._ended:
             self.state = self.state.ended(end.order.node)
+            if _is_failed_drain(end):
+                self.state = self.state.drain_failed(end.order.node, f"{end.hindrance} {end.detail}".rstrip(), now)
             self._note(end)
         if not policy.enabled:
             self._switched_off()
@@ -130,7 +135,8 @@ class Shrinking:
         for drain in self._drains.active:
             _, effects = self._drains.cancel(drain.order.node, Hindrance.CANCELLED, "scale-down is switched off", now)
             self._submit(effects)
-        self.state = ScaleDownState(deleted_set=self._drains.nodes)
+        assert self.state is not None
+        self.state = ScaleDownState(deleted_set=self._drains.nodes, failed_drains=self.state.failed_drains)
         self._mark()
 
     def _resumed(self, census: Mapping[GroupName, Census], policy: ScaleDownPolicy, now: UnixTime) -> ScaleDownState:
@@ -162,11 +168,14 @@ class Shrinking:
     # --- told -------------------------------------------------------------------------------------------------------------
 
     def held_back(self, node: NodeName, group: NodeGroup, *, ready: bool) -> tuple[float | None, list[tuple[Hindrance, str]]]:
-        """For how long a node has been a candidate (None: it is none), and what holds one back now but time for planning."""
-        since = None if self.state is None else self.state.since(node)
-        if since is None:
+        """For how long a node has been a candidate (None: it is none), and what holds it back now but time for planning."""
+        if self.state is None:
             return None, []
-        policy, delays, waited = self._policy(), self._delays, self._steady() - since
+        policy, delays, since = self._policy(), self._delays, self.state.since(node)
+        if since is None:
+            pause = backing_off(node, self.state, policy, self._steady())
+            return None, [] if pause is None else [pause]
+        waited = self._steady() - since
         rules = rules_of(group, policy)
         found: list[tuple[Hindrance, str]] = []
         cooling = self._fleet.cooling(
@@ -295,3 +304,9 @@ class Shrinking:
 
     def _announce(self, name: NodeName, uid: str, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         self._submit([Announce(PodUid(uid), PodKey("", name), kind, reason, note, about="Node")])
+
+
+def _is_failed_drain(end: DrainEnd) -> bool:
+    """Did a removal of a node with pods fail for a reason that may be there the next time too?"""
+    failed = end.outcome == "rolled-back" and end.hindrance not in _NO_FAILURE | _UNDISTURBED
+    return failed and not end.order.empty

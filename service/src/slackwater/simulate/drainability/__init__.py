@@ -10,6 +10,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
 from slackwater.simulate.drainability.budget import judge_budget
 from slackwater.simulate.drainability.daemon_set import judge_daemon_set
+from slackwater.simulate.drainability.expendable import judge_expendable
 from slackwater.simulate.drainability.facts import DrainPolicy, Facts
 from slackwater.simulate.drainability.local_storage import judge_local_storage
 from slackwater.simulate.drainability.long_terminating import judge_long_terminating
@@ -30,6 +31,7 @@ __all__ = ["RULES", "DrainPolicy", "Facts", "Fate", "Verdict", "judge"]
 RULES: Final = (
     judge_mirror,
     judge_long_terminating,
+    judge_expendable,
     judge_replica_count,
     judge_daemon_set,
     judge_terminal,
@@ -55,7 +57,7 @@ def _judge_itself(pod: Pod, facts: Facts) -> Verdict:
     """Of most pods the rules read no more than the ties, which replicas share: those of one workload are judged once."""
     if pod.ended or pod.overdue_at is not None or pod.vertical is not None or pod.key.namespace == SYSTEM_NAMESPACE:
         return _first_word(pod, facts)
-    if facts.policy.custom_controllers:
+    if facts.policy.custom_controllers or pod.priority < facts.policy.priority_cutoff:
         return _first_word(pod, facts)
     known = facts.judged.get(id(pod.ties))
     if known is None:

@@ -1,16 +1,21 @@
-"""12. Every PodDisruptionBudget of a pod that has to move must allow one more disruption.
+"""12. The Eviction API must let every pod go that has to be evicted: as far as its PodDisruptionBudgets are concerned.
 
-Asked of every such pod, whatever an earlier rule said in its favour: the eviction API would refuse it (ADR 30). A pod that is
-being deleted already needs no leave.
+Asked of every such pod, whatever an earlier rule said in its favour (ADR 30). Of a pod with several budgets the API lets none
+go, ever: no wait helps (ADR 162). A virtual machine that migrates is not evicted; its budgets are asked all the same, for
+it is disturbed.
 """
 
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.objects import Pod
 from slackwater.simulate.drainability.facts import Facts
+from slackwater.simulate.drainability.machine import migrates
 from slackwater.simulate.drainability.verdict import Verdict, block
 
 
 def judge_budget(pod: Pod, facts: Facts) -> Verdict | None:
-    if pod.deleting or facts.disruptions is None or facts.disruptions.allows(pod):
+    disruptions = facts.disruptions
+    if disruptions is None:
         return None
-    return block(Hindrance.NOT_ENOUGH_PDB)
+    if not migrates(pod, facts.policy) and disruptions.never_evicted(pod):
+        return block(Hindrance.MULTIPLE_PDBS)
+    return None if disruptions.allows(pod) else block(Hindrance.NOT_ENOUGH_PDB)

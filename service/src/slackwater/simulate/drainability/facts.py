@@ -19,6 +19,7 @@ class DrainPolicy:
     A pod of kube-system without a budget blocks for `system_pod_seconds` after its creation. With `custom_controllers`
     only pods of the built-in controllers may be moved, and no controller below `min_replicas`. Virtual
     machines that may migrate do, where `machines_migrate`; the others are evicted like other pods, where `machines_evicted`.
+    Pods of a priority below `priority_cutoff` are expendable: they go with their node.
     """
 
     system_pods: bool = True
@@ -28,6 +29,7 @@ class DrainPolicy:
     min_replicas: int = 0
     machines_migrate: bool = True
     machines_evicted: bool = False
+    priority_cutoff: int = -10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

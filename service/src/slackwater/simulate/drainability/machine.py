@@ -2,7 +2,7 @@
 
 from slackwater.model.hindrances import Hindrance
 from slackwater.model.objects import Pod
-from slackwater.simulate.drainability.facts import Facts
+from slackwater.simulate.drainability.facts import DrainPolicy, Facts
 from slackwater.simulate.drainability.verdict import Verdict, block
 
 
@@ -10,4 +10,9 @@ def judge_machine(pod: Pod, facts: Facts) -> Verdict | None:
     vertical, policy = pod.vertical, facts.policy
     if vertical is None or vertical.machine is None or policy.machines_evicted:
         return None
-    return None if vertical.migratable and policy.machines_migrate else block(Hindrance.MACHINE_CANNOT_MIGRATE)
+    return None if migrates(pod, policy) else block(Hindrance.MACHINE_CANNOT_MIGRATE)
+
+
+def migrates(pod: Pod, policy: DrainPolicy) -> bool:
+    """Does the pod leave its node by migrating, and not by an eviction?"""
+    return policy.machines_migrate and pod.vertical is not None and pod.vertical.migratable

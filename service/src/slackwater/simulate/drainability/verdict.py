@@ -8,7 +8,7 @@ from slackwater.model.hindrances import Hindrance
 
 
 class Fate(Enum):
-    """MOVE: it needs a place elsewhere, if its budgets allow it to go. DAEMON: it leaves with the node, no other is made.
+    """MOVE: it needs a place elsewhere, if its budgets allow it to go. DAEMON: it goes with the node, and needs no other place.
 
     SKIP: it is on its way out, or the node's own: neither moved nor in the way. WAIT: it is not moved, but the node waits
     until it has completed. BLOCK: the node has to stay.

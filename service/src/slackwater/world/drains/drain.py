@@ -178,7 +178,7 @@ class Drain:
 
     def _look(self, site: Site, disruptions: Disruptions, now: Instant) -> list[Effect]:
         """Looks at the node as it is now, each time anew: what was planned may have changed."""
-        problem = self._not_as_planned(site)
+        problem = self._not_as_planned(site) or self.pods.never_leaves(site, disruptions)
         if problem is not None:
             return self.give_up(*problem, now)
         if not site.empty:

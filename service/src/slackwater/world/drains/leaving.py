@@ -70,6 +70,16 @@ class LeavingPods:
                 effects += effect
         return effects, self._overdue(waiting, group, began, now) if not effects else None
 
+    def never_leaves(self, site: Site, disruptions: Disruptions) -> Problem | None:
+        """A pod that no eviction will ever take away: known before the first pod is evicted. By force it would go."""
+        if self.limits.force:
+            return None
+        stuck = next((pod for pod in site.movers if not self._migrates(pod) and disruptions.never_evicted(pod)), None)
+        return None if stuck is None else (Hindrance.MULTIPLE_PDBS, str(stuck.key))
+
+    def _migrates(self, pod: Pod) -> bool:
+        return self.limits.migrate and pod.vertical is not None and pod.vertical.migratable
+
     def _step(self, pod: Pod, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
         leaver = self.leavers.get(pod.uid)
         if leaver is None:
@@ -88,7 +98,7 @@ class LeavingPods:
         if pod.deleting:
             leaver.step = "taken"
             return []
-        if self.limits.migrate and pod.vertical is not None and pod.vertical.migratable:
+        if self._migrates(pod):
             leaver.step = "migrating"
             self.migrate(pod.uid, self.node)
             return []

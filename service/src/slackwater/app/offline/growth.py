@@ -1,0 +1,109 @@
+"""The plan of growth for a cluster of objects: what both `simulate scale-up` and `simulate scale-down` begin with.
+
+What flows through: decoded objects and settings -> which pods are pending, where they are expected, which nodes would be added.
+A file has no clock: nothing waits for its age, and no group backs off (a running service knows of that and of nodes in
+creation). Every pod without a node counts, whether its scheduler has looked at it or not.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from slackwater.app.offline.cluster import Cluster
+from slackwater.app.offline.knowngroups import labelled_groups
+from slackwater.app.offline.placement import pending_pods, picture_of
+from slackwater.app.offline.slack import slack_inquiry
+from slackwater.app.policy import policy_of, scale_up_policy_of
+from slackwater.app.settings import Settings
+from slackwater.decide.scaleup.existing import awaits_devices
+from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
+from slackwater.decide.scaleup.groups import GrowableGroup
+from slackwater.decide.scaleup.pending import which_count
+from slackwater.decide.scaleup.plan import plan_scale_up
+from slackwater.decide.scaleup.template import template_of
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName, Membership
+from slackwater.model.objects import Node, Pod
+from slackwater.run.loops.slack_planning import Planned, plan_with_slack
+from slackwater.run.loops.tenancy import PodsTenancy
+from slackwater.simulate.picture import Picture
+from slackwater.simulate.tenants import Tenants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grown:
+    """A plan of growth, and what it was made on. The picture is as the cluster is, without expendable pods.
+
+    `group_of` has the nodes that count as nodes of a group: those that are starting do not, they are on their way.
+    """
+
+    picture: Picture
+    standing: Tenants
+    groups: tuple[GrowableGroup, ...]
+    group_of: dict[NodeName, GroupName]
+    pending: Sequence[Pod]
+    found: Planned
+
+
+def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) -> Grown:
+    """See the module. With `accounting` nodes have no more room than our own accounting gives them."""
+    policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
+    groups, group_of, starting = _groups(cluster, settings)
+    counted = _without_expendable(cluster, policy.pending.priority_cutoff)
+    picture = picture_of(counted, policy=policy_of(settings).nodes if accounting else None)
+    picture.missing_requests_refused = settings.vertical.missing_requests == "reject"
+    pending, standing = pending_pods(cluster), Tenants(picture, counted.pods)
+    demand = which_count(pending, rules=policy.pending, now=None, reserved=cluster.promised)
+    slack = slack_inquiry(cluster.pods, settings)
+    with picture.fork():
+        for name in starting:
+            picture.close(picture.facts.row_of[name])
+        if slack is None:
+            found = Planned(plan=plan_scale_up(picture, demand, groups, policy=policy, clock=time.perf_counter))
+        else:
+            found = plan_with_slack(
+                picture,
+                demand,
+                groups,
+                policy=policy,
+                clock=time.perf_counter,
+                slack=slack,
+                tenancy=PodsTenancy(standing),
+            )
+    return Grown(picture=picture, standing=standing, groups=groups, group_of=group_of, pending=pending, found=found)
+
+
+def _groups(
+    cluster: Cluster, settings: Settings
+) -> tuple[tuple[GrowableGroup, ...], dict[NodeName, GroupName], list[NodeName]]:
+    """The groups, which of their nodes are there, and which nodes are starting: these count as upcoming ones."""
+    known = cluster.groups
+    if known is None:
+        known = labelled_groups(cluster.nodes, settings.autoscaler.node_groups)
+    membership = Membership(found.group for found in known)
+    by_group: dict[GroupName, list[Node]] = {}
+    for node in cluster.nodes:
+        if (name := membership.group_of(node)) is not None:
+            by_group.setdefault(name, []).append(node)
+    standing: dict[NodeName | None, list[Pod]] = {}
+    for pod in cluster.pods:
+        standing.setdefault(pod.node, []).append(pod)
+    groups, group_of, starting = list[GrowableGroup](), dict[NodeName, GroupName](), list[NodeName]()
+    for found in known:
+        nodes = by_group.get(found.group.name, [])
+        group = replace(found.group, target=found.group.target + len(nodes) - len(found.nodes))
+        started = [node for node in nodes if node.name not in found.starting]
+        template = template_of(group, started, pods_on=lambda name: standing.get(name, ()), daemons=cluster.daemons)
+        for node in nodes:
+            if node.name in found.starting or (template is not None and awaits_devices(node, template.node)):
+                starting.append(node.name)
+            else:
+                group_of[node.name] = group.name
+        upcoming = found.coming + sum(node.name not in group_of for node in nodes)
+        groups.append(GrowableGroup(group=group, template=template, upcoming=upcoming, bar=found.bar))
+    return tuple(groups), group_of, starting
+
+
+def _without_expendable(cluster: Cluster, cutoff: int) -> Cluster:
+    """Expendable pods that stand hold no room, and keep no node: kube-scheduler preempts them."""
+    return replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.node is None or pod.priority >= cutoff))

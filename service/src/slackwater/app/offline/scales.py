@@ -1,0 +1,38 @@
+"""Controllers of a file -> how many pods each wants, and which Deployment a ReplicaSet belongs to."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from slackwater.edge.kube.decode import read_meta
+from slackwater.edge.kube.surroundings import decode_replicas
+from slackwater.edge.kube.ties import controller_of
+from slackwater.model.controllers import ControllerKey
+from slackwater.model.ties import Owner
+from slackwater.simulate.disruptioncounts import DEPLOYMENT, Scales
+
+#: Kinds that have a scale, and their API group.
+SCALED: Final = {"ReplicationController": "", "ReplicaSet": "apps", "StatefulSet": "apps", "Deployment": "apps"}
+Read = tuple[ControllerKey, int, ControllerKey | None]
+
+
+def decode_scale(kind: str, raw: bytes | msgspec.Raw) -> Read:
+    """A controller, how many pods it wants, and the Deployment that it belongs to. Raises ValueError."""
+    meta = read_meta(raw)
+    above = controller_of(meta)
+    belongs = above is not None and (above.group, above.kind) == DEPLOYMENT
+    return (
+        (meta.namespace, Owner(SCALED[kind], kind, meta.name)),
+        decode_replicas(raw).replicas,
+        (meta.namespace, above) if belongs and above is not None else None,
+    )
+
+
+def scales_of(found: Sequence[Read], kinds: Iterable[str]) -> Scales:
+    """`kinds` are those of which there is an object: of these all are known."""
+    return Scales(
+        replicas={key: wanted for key, wanted, _ in found},
+        deployments={key: deployment for key, _, deployment in found if deployment is not None},
+        known=frozenset((SCALED[kind], kind) for kind in kinds),
+    )

@@ -1,0 +1,174 @@
+"""What `simulate scale-up`, `simulate scale-down` and the running loop say of the same cluster never contradicts itself.
+
+Clusters are drawn small and full, so that pending pods, pods that nobody waits for and nodes to be removed meet all the time.
+"""
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import pytest
+
+from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.knowngroups import labelled_groups
+from slackwater.app.offline.scaledown import scale_down_answer
+from slackwater.app.offline.scaleup import scale_up_answer
+from slackwater.app.policy import scale_up_policy_of
+from slackwater.app.scaledown import scale_down_policy_of
+from slackwater.app.settings import Settings
+from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
+from slackwater.model.ids import UnixTime
+from slackwater.run.loops.growth import GrowthPlanner
+from slackwater.run.loops.planning import GrowthRules, Inquiry, PlanMaker, Plans
+from slackwater.run.loops.shrink_planning import ShrinkInquiry
+from slackwater.simulate.mirror import everything
+from slackwater.world.fleet.census import Census
+
+Obj = dict[str, Any]
+CLUSTERS = 150
+CUTOFF = -10
+GROUP = "slackwater.dev/node-group"
+SETTINGS = Settings.model_validate({"autoscaler": {"expanders": ["least-waste"], "scaleDown": {"utilizationThreshold": 0.7}}})
+
+
+def a_node(draw: random.Random, number: int) -> Obj:
+    name = f"n{number}"
+    labels = {"kubernetes.io/hostname": name, "zone": draw.choice("xyz"), GROUP: draw.choice("ab")}
+    taints = [{"key": "dedicated", "effect": "NoSchedule"}] if draw.random() < 0.15 else []
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": taints},
+        "status": {"allocatable": {"cpu": str(draw.choice((2, 4, 8))), "memory": "16Gi", "pods": "20"}},
+    }
+
+
+def a_pod(draw: random.Random, number: int, nodes: list[str]) -> Obj:
+    app = draw.choice("abc")
+    pending = draw.random() < 0.35
+    spec: Obj = {
+        "priority": draw.choice((CUTOFF - 10, 0, 0, 0, 100)),
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": f"{draw.choice((250, 500, 1000, 2500))}m"}}}],
+    }
+    status: Obj = {}
+    if not pending:
+        spec["nodeName"] = draw.choice(nodes)
+    elif draw.random() < 0.15:
+        spec["schedulingGates"] = [{"name": "later"}]
+    elif draw.random() < 0.2:
+        status["nominatedNodeName"] = draw.choice([*nodes, "gone"])
+    selector = {"labelSelector": {"matchLabels": {"app": app}}}
+    if draw.random() < 0.3:
+        term = {"topologyKey": draw.choice(("kubernetes.io/hostname", "zone")), **selector}
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    elif draw.random() < 0.3:
+        spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **selector}
+        spec["topologySpreadConstraints"] = [spread]
+    kind = "DaemonSet" if draw.random() < 0.1 else "ReplicaSet"
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": f"{kind}-{app}", "uid": "u", "controller": True}
+    meta = {"name": f"p{number}", "namespace": "default", "labels": {"app": app}, "ownerReferences": [owner]}
+    return {"kind": "Pod", "metadata": meta, "spec": spec, "status": status}
+
+
+@cache
+def a_cluster(index: int) -> Cluster:
+    draw = random.Random(index)
+    nodes = [a_node(draw, number) for number in range(draw.randint(3, 8))]
+    names = [node["metadata"]["name"] for node in nodes]
+    pods = [a_pod(draw, number, names) for number in range(draw.randint(3, 18))]
+    return read_cluster({"kind": "List", "items": [*nodes, *pods]})
+
+
+@cache
+def simulated(index: int) -> tuple[Obj, Obj]:
+    """What both commands answer about a cluster."""
+    return scale_up_answer(a_cluster(index), SETTINGS), scale_down_answer(a_cluster(index), SETTINGS)
+
+
+def removable(answer: Obj) -> set[str]:
+    return {each["node"] for each in answer["removable"]}
+
+
+def expected(answer: Obj) -> set[str]:
+    """Nodes that scale-up gives to pending pods."""
+    return {each["node"] for each in answer["schedulable"]}
+
+
+def the_loops_plans(cluster: Cluster, settings: Settings) -> Plans:
+    """Of the first loop of a service that has just begun, in which every pending pod is old enough."""
+    groups = [found.group for found in labelled_groups(cluster.nodes, ())]
+    census = {
+        group.name: Census(
+            group=group,
+            known=True,
+            ready=tuple(node.name for node in cluster.nodes if node.labels[GROUP] == group.name),
+            unready=(),
+            starting=(),
+            coming=0,
+            missing=0,
+            lost=(),
+            leaving=0,
+        )
+        for group in groups
+    }
+    changes = everything(cluster.nodes, cluster.pods)
+    policy = scale_up_policy_of(settings, priorities=NO_PRIORITIES, after_scheduler=False)
+    inquiry = Inquiry(
+        changes=replace(changes, namespaces=cluster.namespaces, storage=cluster.storage, budgets=cluster.budgets or ()),
+        rules=GrowthRules(policy=policy),
+        census=census,
+        now=UnixTime(datetime.now(UTC).timestamp()),
+        shrink=ShrinkInquiry(state=ScaleDownState(), policy=scale_down_policy_of(settings), timeout_seconds=0.0),
+    )
+    return PlanMaker(GrowthPlanner()).make(inquiry, lambda: False)
+
+
+def test_scale_down_removes_no_node_that_scale_up_gives_to_a_pending_pod() -> None:
+    contradicted, both = [], 0
+    for index in range(CLUSTERS):
+        up, down = simulated(index)
+        gives, takes = expected(up), removable(down)
+        if gives & takes:
+            contradicted.append(index)
+        both += bool(gives and takes)
+    assert both > CLUSTERS // 4, "too few clusters where it could show"
+    assert contradicted == []
+
+
+def test_the_running_loop_plans_what_simulate_says() -> None:
+    different, removed = [], 0
+    for index in range(CLUSTERS):
+        up, down = simulated(index)
+        plans = the_loops_plans(a_cluster(index), SETTINGS)
+        assert plans.shrink is not None
+        moves = {str(found.node): {str(pod.key): str(to) for pod, to in found.moves} for found in plans.shrink.plan.removable}
+        growths = {str(growth.group): growth.count for growth in plans.scale_up.growths}
+        said = {each["node"]: each["destinations"] for each in down["removable"]}
+        wanted = {each["name"]: each["newNodes"] for each in up["groups"] if each["newNodes"]}
+        if (moves, growths, plans.scale_up.pending.schedulable) != (said, wanted, len(up["schedulable"])):
+            different.append(index)
+        removed += len(moves)
+    assert removed > CLUSTERS // 4
+    assert different == []
+
+
+@pytest.mark.parametrize("cutoff", [CUTOFF, 50])
+def test_expendable_pods_change_nothing(cutoff: int) -> None:
+    """As in Cluster Autoscaler, a cluster is planned for as if they were not there."""
+    scale_up = {"expendablePodsPriorityCutoff": cutoff}
+    settings = Settings.model_validate({"autoscaler": {"expanders": ["least-waste"], "scaleUp": scale_up}})
+    for index in range(CLUSTERS // 5):
+        cluster = a_cluster(index)
+        without = replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.priority >= cutoff))
+        for answer_of in (scale_up_answer, scale_down_answer):
+            answer, want = answer_of(cluster, settings), answer_of(without, settings)
+            parts = ("groups", "schedulable", "removable")
+            assert [answer.get(part) for part in parts] == [want.get(part) for part in parts], (index, answer_of.__name__)
+        plans, want_plans = (the_loops_plans(each, settings) for each in (cluster, without))
+        assert [growth.count for growth in plans.scale_up.growths] == [growth.count for growth in want_plans.scale_up.growths]
+        assert plans.shrink is not None
+        assert want_plans.shrink is not None
+        assert plans.shrink.plan.unneeded == want_plans.shrink.plan.unneeded
