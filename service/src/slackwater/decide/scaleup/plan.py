@@ -127,9 +127,9 @@ class _Planning:
         ranks = [
             self._policy.priorities.of(group.name) if "priority" in self._policy.expanders else None for group in self._groups
         ]
-        all_bundles = bundles(self._sites, usable, ranks=ranks, balance=self._policy.balance)
         weights = weights_of(group.template.node for group in self._groups if group.template is not None)
         policy = self._policy
+        all_bundles = bundles(self._sites, usable, ranks=ranks, balance=policy.balance, ignored_labels=policy.ignored_labels)
         chain = chain_of(policy.expanders, seed=policy.seed, priorities=policy.priorities, weights=weights)
         known: dict[tuple[int, ...], Option] = {}
         while self._left.any() and not self._is_over():
