@@ -7,8 +7,9 @@ from slackwater.model.ids import PodUid
 from slackwater.model.objects import Pod
 from slackwater.run.loops.clocks import Watch
 from slackwater.run.loops.planning import Inquiry, PlannerSight, Plans
+from slackwater.run.loops.shrink_planning import ShrinkPlan
 from slackwater.run.planner.parcels import Decoder, Encoder
-from slackwater.run.planner.session import SPINE, Ask, Failed, Session
+from slackwater.run.planner.session import SPINE, Ask, AskShrink, Failed, Session
 
 
 class Conversation:
@@ -24,17 +25,27 @@ class Conversation:
 
     async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
         self._note(inquiry.changes)
-        found: Plans | None = None
+        found = self._asked(Ask(inquiry=inquiry, anew=self._anew), watch)
+        self._anew = False
+        assert isinstance(found, Plans), found
+        return replace(found, seconds={})
+
+    async def shrink(self, watch: Watch) -> ShrinkPlan | None:
+        found = self._asked(AskShrink(), watch)
+        assert found is None or isinstance(found, ShrinkPlan), found
+        return found
+
+    def _asked(self, question: Ask | AskShrink, watch: Watch) -> object:
+        found: object = None
         with watch:
-            for question in self._encoder.parcels(Ask(inquiry=inquiry, anew=self._anew)):
-                for answer in self._session.take(question):
+            for parcel in self._encoder.parcels(question):
+                for answer in self._session.take(parcel):
                     self.parcels += 1
                     arrived = self._decoder.take(answer)
-                    found = None if arrived is None else _whole(arrived.value)
+                    found = None if arrived is None else arrived.value
                 self.parcels += 1
-        self._anew = False
-        assert found is not None
-        return replace(found, seconds={})
+        assert not isinstance(found, Failed), found.traceback
+        return found
 
     def _note(self, changes: Changes) -> None:
         for uid, pod in changes.pods:
@@ -50,9 +61,3 @@ class Conversation:
 
     async def run(self) -> None:
         pass
-
-
-def _whole(value: object) -> Plans:
-    assert not isinstance(value, Failed), value.traceback
-    assert isinstance(value, Plans), value
-    return value

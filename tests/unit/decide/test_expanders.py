@@ -1,6 +1,7 @@
 """Each expander by itself, the chain, and Cluster Autoscaler's ConfigMap."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,22 +14,33 @@ from slackwater.decide.scaleup.expanders.least_nodes import least_nodes
 from slackwater.decide.scaleup.expanders.least_waste import least_waste, waste
 from slackwater.decide.scaleup.expanders.most_pods import most_pods
 from slackwater.decide.scaleup.expanders.priority import BadPriorities, Priorities, highest_priority, read_priorities
+from slackwater.decide.scaleup.expanders.scarcity import CPU_AND_MEMORY, weights_of
+from slackwater.decide.scaleup.expanders.smallest_node import smallest_node
 from slackwater.edge.kube.priorities import decode_priorities
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.resources import amounts_of
+from slackwater.model.objects import Node
+from tests.support.builders import a_node
 
 
 def option(
-    name: str, *, nodes: int = 1, pods: int = 1, asked: tuple[int, int] = (1, 1), offered: tuple[int, int] = (2, 2)
+    name: str,
+    *,
+    nodes: int = 1,
+    pods: int = 1,
+    asked: tuple[int, int] = (1, 1),
+    offered: tuple[int, int] = (2, 2),
+    devices: dict[str, int] | None = None,
+    has: dict[str, int] | None = None,
 ) -> Option:
+    """`devices` are asked beside CPU and memory, `has` is offered."""
     return Option(
         bundle=(0,),
         names=(GroupName(name),),
         groups=np.zeros(nodes, np.intp),
         pods=np.arange(pods),
         at=np.zeros(pods, np.intp),
-        asked=amounts_of(asked),
-        offered=amounts_of(offered),
+        asked={"cpu": asked[0], "memory": asked[1], **(devices or {})},
+        offered={"cpu": offered[0], "memory": offered[1], **(has or {})},
         left_out=False,
         cut=False,
         moving=False,
@@ -49,13 +61,48 @@ def test_least_nodes() -> None:
 
 def test_least_waste_adds_the_unused_shares_of_cpu_and_memory() -> None:
     tight, half = option("tight", asked=(3, 9), offered=(4, 10)), option("half", asked=(2, 10), offered=(4, 10))
-    assert (waste(tight), waste(half)) == (Fraction(7, 20), Fraction(1, 2))
-    assert named(least_waste([half, tight])) == ["tight"]
+    assert (waste(tight, CPU_AND_MEMORY), waste(half, CPU_AND_MEMORY)) == (Fraction(7, 20), Fraction(1, 2))
+    assert named(least_waste([half, tight], CPU_AND_MEMORY)) == ["tight"]
 
 
 def test_equal_waste_is_equal_whatever_the_sizes() -> None:
     thirds = [option("a", asked=(1, 1), offered=(3, 3)), option("b", asked=(10, 10), offered=(30, 30))]
-    assert named(least_waste(thirds)) == ["a", "b"]
+    assert named(least_waste(thirds, CPU_AND_MEMORY)) == ["a", "b"]
+
+
+GPU = "nvidia.com/gpu"
+
+
+def machine(cpu: str, **scalars: int) -> Node:
+    return replace(a_node("n", cpu=cpu, memory="64Gi"), scalars=tuple(scalars.items()))
+
+
+def test_a_resource_weighs_the_more_the_scarcer_it_is_beside_cores_or_memory() -> None:
+    nodes = [machine("16", pods=110, kvm=1000), machine("96", pods=250, **{GPU: 8, "ephemeral-storage": 1 << 40})]
+    nodes.append(machine("16", **{"hugepages-1Gi": 16 << 30, "attachable-volumes-csi-x": 25}))
+    assert weights_of(nodes) == {
+        "cpu": 1,
+        "memory": 1,
+        GPU: 16,  # 128 cores
+        "kvm": Fraction(128, 1000),
+        "hugepages-1Gi": 12,  # 192 GiB of memory
+    }
+
+
+def test_an_idle_gpu_outweighs_idle_cpu_and_memory() -> None:
+    weights = weights_of([machine("96", **{GPU: 8}), machine("16")])
+    full = option("gpus", asked=(96, 64), offered=(96, 64), has={GPU: 8})
+    idle = option("plain", asked=(1, 1), offered=(96, 64))
+    assert named(least_waste([full, idle], weights)) == ["plain"]
+    one = option("one", asked=(1, 1), offered=(96, 64), devices={GPU: 1}, has={GPU: 1})
+    eight = option("eight", asked=(1, 1), offered=(1, 1), devices={GPU: 1}, has={GPU: 8})
+    assert named(least_waste([eight, one], weights)) == ["one"]
+
+
+def test_a_placeholder_gets_no_node_with_a_gpu_where_another_one_does() -> None:
+    weights = weights_of([machine("8", **{GPU: 1}), machine("16")])
+    small, large = option("gpu", offered=(8, 64), has={GPU: 1}), option("plain", offered=(16, 64))
+    assert named(smallest_node([small, large], weights)) == ["plain"]
 
 
 def test_the_lot_is_the_same_for_the_same_seed_and_reaches_everybody() -> None:
@@ -117,15 +164,24 @@ def test_a_broken_config_map_says_what_is_wrong(raw: bytes, want: str) -> None:
 
 
 CHAINS: list[tuple[list[ExpanderName], str]] = [
-    (["most-pods"], "b"),
     (["most-pods", "least-nodes"], "c"),
     (["priority", "most-pods"], "a"),
-    (["least-nodes"], "a"),
 ]
 
 
 @pytest.mark.parametrize(("names", "want"), CHAINS, ids=[" ".join(names) for names, _ in CHAINS])
-def test_a_chain_filters_one_after_another_and_ends_by_name(names: list[ExpanderName], want: str) -> None:
+def test_a_chain_filters_one_after_another(names: list[ExpanderName], want: str) -> None:
     options = [option("c", pods=3, nodes=1), option("b", pods=3, nodes=2), option("a", pods=1, nodes=1)]
-    chain = chain_of(names, seed=0, priorities=read_priorities({5: ["a"]}))
+    chain = chain_of(names, seed=0, priorities=read_priorities({5: ["a"]}), weights=CPU_AND_MEMORY)
     assert best(options, chain).names == (want,)
+
+
+def test_a_lot_decides_among_equals_and_reaches_everybody() -> None:
+    options = [option(name) for name in "abc"]
+
+    def won(seed: int) -> str:
+        chain = chain_of(["least-waste"], seed=seed, priorities=Priorities(), weights=CPU_AND_MEMORY)
+        return best(options, chain).names[0]
+
+    assert {won(seed) for seed in range(50)} == {"a", "b", "c"}
+    assert won(7) == won(7)

@@ -9,6 +9,7 @@ from slackwater.decide.scaleup.existing import awaits_devices
 from slackwater.decide.scaleup.groups import Template
 from slackwater.decide.scaleup.template import template_of
 from slackwater.model.kinds import Toleration
+from slackwater.model.nodetaints import TaintRules
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.resources import amounts_of
 from slackwater.model.ties import Owner, Ties
@@ -98,7 +99,7 @@ def test_daemon_sets_that_would_run_there_are_added() -> None:
         a_daemon("elsewhere", tolerations=tolerates, node_selector={"disk": "hdd"}),
         a_daemon("intolerant"),
     ]
-    template = found(tainted, pods=[a_daemon("logs")], daemons=daemons)
+    template = found(tainted, said=False, pods=[a_daemon("logs")], daemons=daemons)
     assert [pod.key.name for pod in template.standing] == ["logs-1", "here-1"]
 
 
@@ -113,3 +114,65 @@ def test_a_node_whose_gpu_is_not_there_yet_is_upcoming() -> None:
 def test_of_real_nodes_the_one_with_its_devices_is_copied() -> None:
     late, whole = a_template("a"), a_template("b", scalars={"nvidia.com/gpu": 8})
     assert dict(found(late, whole).node.scalars)["nvidia.com/gpu"] == 8
+
+
+REPAIR = Taint("maintenance", "", "NoSchedule")
+DEDICATED = Taint("dedicated", "batch", "NoSchedule")
+
+
+def nodes_with(count: int, *taints: Taint) -> list[Node]:
+    return [a_node(f"{count}-{number}", taints=list(taints)) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "want"),
+    [
+        ([*nodes_with(1, REPAIR), *nodes_with(19)], ()),
+        (nodes_with(20, DEDICATED), (DEDICATED,)),
+        ([*nodes_with(19, DEDICATED), *nodes_with(1)], (DEDICATED,)),
+        ([*nodes_with(1, REPAIR, DEDICATED), *nodes_with(3, DEDICATED)], (DEDICATED,)),
+        ([a_node("n", taints=[REPAIR]), a_node("m")], ()),
+        ([a_node("n", taints=[DEDICATED])], (DEDICATED,)),
+    ],
+    ids=["one of 20 under repair", "all", "all but one", "one has more", "one of two", "one alone"],
+)
+def test_a_taint_that_most_nodes_lack_is_no_property_of_their_group(nodes: list[Node], want: tuple[Taint, ...]) -> None:
+    assert found(*nodes, said=False).node.taints == want
+    assert found(*reversed(nodes), said=False).node.taints == want
+
+
+def test_one_node_does_not_overrule_a_configured_template_and_two_do() -> None:
+    said = replace(GROUP, template=replace(a_template("said"), taints=(DEDICATED,)))
+
+    def taints(*nodes: Node) -> tuple[Taint, ...]:
+        template = template_of(said, nodes, pods_on=lambda _: ())
+        assert template is not None
+        return template.node.taints
+
+    assert taints(a_node("n", taints=[REPAIR])) == (DEDICATED,)
+    assert taints(a_node("n"), a_node("m")) == ()
+    assert taints(a_node("n", taints=[REPAIR]), a_node("m", taints=[REPAIR])) == (REPAIR,)
+
+
+def test_a_taint_whose_value_is_each_nodes_own_is_still_one_taint() -> None:
+    nodes = [a_node(f"n{number}", taints=[Taint("leased-until", str(number), "NoSchedule")]) for number in range(5)]
+    assert [taint.key for taint in found(*nodes).node.taints] == ["leased-until"]
+
+
+def test_taints_of_start_and_status_are_configured() -> None:
+    rules = TaintRules(startup=("acme.io/*",), status=("weather",))
+    keys = ["acme.io/booting", "weather", "node.cilium.io/agent-not-ready"]
+    node = a_node("n", taints=[Taint(key, "", "NoSchedule") for key in keys])
+
+    def left(rules: TaintRules) -> list[str]:
+        template = template_of(GROUP, [node], pods_on=lambda _: (), taints=rules)
+        assert template is not None
+        return [taint.key for taint in template.node.taints]
+
+    assert left(rules) == keys[2:]
+    assert left(TaintRules()) == keys[:2]
+
+
+def test_a_label_that_most_nodes_lack_is_no_property_of_their_group() -> None:
+    odd, rest = a_node("a", labels={"disk": "ssd", "broken": "yes"}), [a_node(name, labels={"disk": "ssd"}) for name in "bc"]
+    assert set(found(odd, *rest).node.labels) == {HOSTNAME, "disk"}

@@ -189,7 +189,7 @@ def _explained(mirror: Mirror, inquiry: _Inquiry) -> bytes:
     growth = scale_up_policy_of(inquiry.settings, priorities=priorities, after_scheduler=False)
     daemons = () if inquiry.fleet is None else inquiry.fleet.around.daemons or ()
     groups = {
-        name: growable_group(mirror, each, each.closed(inquiry.now), daemons=daemons, system=growth.system)
+        name: growable_group(mirror, each, each.closed(inquiry.now), daemons=daemons, policy=growth)
         for name, each in census.items()
     }
     pods = [inquiry.read.pod] if isinstance(inquiry.read, PodRead) else []

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slackwater.decide.scaleup.expanders.scarcity import Resources, resources_of
 from slackwater.decide.scaleup.limits import Budget
 from slackwater.decide.scaleup.newnodes import NewNodes
 from slackwater.decide.scaleup.sites import Sites
 from slackwater.decide.scaleup.tracked import TrackedNodes, most_copies
 from slackwater.model.columns import Rows
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.resources import Amounts, amounts_of
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.nodefacts import CPU, MEMORY
 
@@ -43,8 +43,8 @@ class Option:
     groups: Rows
     pods: Rows
     at: Rows
-    asked: Amounts
-    offered: Amounts
+    asked: Resources
+    offered: Resources
     left_out: bool
     cut: bool
     moving: bool
@@ -118,23 +118,34 @@ def _filled(sites: Sites, budget: Budget, bundle: Sequence[int], runs: Sequence[
     groups = np.append(nodes.groups[: nodes.n], whole or []).astype(np.intp)
     if whole is None:  # all of the group is more than a limit allows
         placed, groups = [], groups[:0]
-    asked, offered = np.zeros(2, np.int64), np.zeros(2, np.int64)
-    for run, at in placed:
-        asked += sites.picture.kinds.requests[[CPU, MEMORY], run.kind] * len(at)
-    for group, count in enumerate(np.bincount(groups).tolist()):
-        offered += np.array(sites.node(group).allocatable) * count if count else 0
     return Option(
         bundle=tuple(bundle),
         names=tuple(sites.groups[group].name for group in bundle),
         groups=groups,
         pods=_joined([run.pods[: len(at)] for run, at in placed]),
         at=_joined([at for _, at in placed]),
-        asked=amounts_of(asked.tolist()),
-        offered=amounts_of(offered.tolist()),
+        asked=_asked(sites, placed),
+        offered=_offered(sites, groups),
         left_out=sum(len(at) for _, at in placed) < sum(len(run.pods) for run in runs),
         cut=cut,
         moving=moving,
     )
+
+
+def _asked(sites: Sites, placed: Sequence[tuple[Run, Rows]]) -> Resources:
+    names = sites.picture.facts.resource
+    total = np.zeros(len(names), np.int64)
+    for run, at in placed:
+        total += sites.picture.kinds.requests[: len(names), run.kind] * len(at)
+    return dict(zip(names, total.tolist(), strict=True))
+
+
+def _offered(sites: Sites, groups: Rows) -> Resources:
+    total: dict[str, int] = {}
+    for group, count in enumerate(np.bincount(groups).tolist()):
+        for name, amount in resources_of(sites.node(group)).items() if count else ():
+            total[name] = total.get(name, 0) + amount * count
+    return total
 
 
 def _whole_groups(sites: Sites, nodes: NewNodes) -> list[int] | None:

@@ -33,10 +33,16 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A new node of a group: `node` names no machine; `standing` are the pods that it has from the start (DaemonSets')."""
+    """A new node of a group: `node` names no machine; `standing` are the pods that it has from the start (DaemonSets').
+
+    It was copied from `n_models` real nodes, 0 where the provider or the configuration said it. `differing` are keys of labels
+    that differ between these nodes.
+    """
 
     node: Node
     standing: tuple[Pod, ...] = ()
+    n_models: int = 0
+    differing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

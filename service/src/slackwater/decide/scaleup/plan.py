@@ -23,6 +23,7 @@ from slackwater.decide.scaleup.company import representatives
 from slackwater.decide.scaleup.estimate import Option, Run, estimate
 from slackwater.decide.scaleup.existing import place_existing, place_nominated, without_lost_nominations
 from slackwater.decide.scaleup.expanders.chain import best, chain_of
+from slackwater.decide.scaleup.expanders.scarcity import weights_of
 from slackwater.decide.scaleup.groups import Bar, GrowableGroup, add_nodes, upcoming_name
 from slackwater.decide.scaleup.limits import Budget
 from slackwater.decide.scaleup.newplan import NewPlan
@@ -126,8 +127,10 @@ class _Planning:
         ranks = [
             self._policy.priorities.of(group.name) if "priority" in self._policy.expanders else None for group in self._groups
         ]
-        all_bundles = bundles(self._sites, usable, ranks=ranks, balance=self._policy.balance)
-        chain = chain_of(self._policy.expanders, seed=self._policy.seed, priorities=self._policy.priorities)
+        weights = weights_of(group.template.node for group in self._groups if group.template is not None)
+        policy = self._policy
+        all_bundles = bundles(self._sites, usable, ranks=ranks, balance=policy.balance, ignored_labels=policy.ignored_labels)
+        chain = chain_of(policy.expanders, seed=policy.seed, priorities=policy.priorities, weights=weights)
         known: dict[tuple[int, ...], Option] = {}
         while self._left.any() and not self._is_over():
             runs = self._runs()

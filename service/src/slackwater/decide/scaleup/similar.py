@@ -2,14 +2,18 @@
 
 The tolerances are Cluster Autoscaler's. Two differences, both on purpose. Groups of different priority (expander `priority`)
 are never alike, since their owner prefers one. And groups need not take the very same pods: each pod goes to a group of the
-bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others.
+bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. Labels that differ from node
+to node, or that name the group, say nothing: no list can know them all.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from slackwater.decide.scaleup.groups import Template
 from slackwater.decide.scaleup.limits import amount_of
 from slackwater.decide.scaleup.sites import Sites
+from slackwater.decide.scaleup.usual import lone_labels
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
 from slackwater.simulate.nodefacts import CPU, MEMORY, PODS
 
@@ -41,23 +45,32 @@ _ALLOCATABLE_PERCENT: Final = 5
 _FREE_PERCENT: Final = 5
 
 
-def bundles(sites: Sites, groups: Sequence[int], *, ranks: Sequence[int | None], balance: bool) -> list[tuple[int, ...]]:
+def bundles(
+    sites: Sites,
+    groups: Sequence[int],
+    *,
+    ranks: Sequence[int | None],
+    balance: bool,
+    ignored_labels: frozenset[str] = frozenset(),
+) -> list[tuple[int, ...]]:
     """Each of the groups with those alike, every bundle once; the groups of a bundle are in order. Positions throughout."""
     if not balance:
         return [(group,) for group in groups]
+    labels = _labels(sites, groups, IGNORED_LABELS | ignored_labels)
     found: dict[tuple[int, ...], None] = {}
     for group in groups:
-        found[tuple(other for other in groups if other == group or _alike(sites, ranks, group, other))] = None
+        alike = (other for other in groups if other == group or _alike(sites, ranks, labels, group, other))
+        found[tuple(alike)] = None
     return list(found)
 
 
-def _alike(sites: Sites, ranks: Sequence[int | None], one: int, other: int) -> bool:
+def _alike(sites: Sites, ranks: Sequence[int | None], labels: Mapping[int, Mapping[str, str]], one: int, other: int) -> bool:
     first, second = sites.node(one), sites.node(other)
     return (
         ranks[one] == ranks[other]
         and not sites.all_or_nothing(one)
         and not sites.all_or_nothing(other)
-        and _labels(first) == _labels(second)
+        and labels[one] == labels[other]
         and sorted(map(str, first.taints)) == sorted(map(str, second.taints))
         and _other_resources(first) == _other_resources(second)
         and all(_near(amount_of(first, name), amount_of(second, name), _ALLOCATABLE_PERCENT) for name in ("cpu", "memory"))
@@ -67,8 +80,18 @@ def _alike(sites: Sites, ranks: Sequence[int | None], one: int, other: int) -> b
     )
 
 
-def _labels(node: Node) -> dict[str, str]:
-    return {key: value for key, value in node.labels.items() if key not in IGNORED_LABELS}
+def _labels(sites: Sites, groups: Sequence[int], ignored: frozenset[str]) -> dict[int, dict[str, str]]:
+    """By group, the labels that say something of it."""
+    templates = {group: sites.template(group) for group in groups}
+    lone = lone_labels([template.node.labels for template in templates.values() if template.n_models == 1])
+    shared = {key for each in templates.values() if each.n_models != 1 for key in each.node.labels if key not in each.differing}
+    by_node = lone.union(*(template.differing for template in templates.values())) - shared
+    return {group: _said(template, ignored | by_node, sites.groups[group].name) for group, template in templates.items()}
+
+
+def _said(template: Template, ignored: frozenset[str], name: GroupName) -> dict[str, str]:
+    own = ignored | template.differing
+    return {key: value for key, value in template.node.labels.items() if key not in own and value != name}
 
 
 def _other_resources(node: Node) -> frozenset[tuple[str, int]]:

@@ -1,50 +1,30 @@
 """What a new node of a group looks like: a real one of its nodes, cleaned of what is its own, or the provider's word.
 
 A real node that is ready comes first, since it says what the kubelet keeps for itself and which DaemonSets run there; then what
-the provider or the configuration says; then a real node that is not ready. Deliberately absent: remembering the node
-of a group that has none any more (the caller's, who gives it as the provider's word).
+the provider or the configuration says; then a real node that is not ready. Taints and labels are those of most of the group's
+nodes (`usual`). Deliberately absent: remembering the node of a group that has none any more (the caller's, who gives it as the
+provider's word).
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
 from slackwater.decide.scaleup.existing import awaits_devices
 from slackwater.decide.scaleup.groups import Template
 from slackwater.decide.scaleup.pending import is_daemon
+from slackwater.decide.scaleup.usual import differing_labels, usual_labels, usual_taints
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import NodeGroup
-from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.nodetaints import DEFAULT_TAINT_RULES, TaintRules
+from slackwater.model.objects import Node, Pod
 from slackwater.model.particulars import NO_PARTICULARS, Particulars
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.simulate.nodefacts import HOSTNAME, NodeFacts
 from slackwater.simulate.predicates.node_affinity import judge_node_affinity
 from slackwater.simulate.predicates.taint_toleration import judge_taint_toleration
-from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, NODE_GROUP, TO_BE_DELETED_TAINT
-
-#: Taints that say how one node is, not what its group is like.
-_OWN_TAINTS: Final = frozenset(
-    {
-        TO_BE_DELETED_TAINT,
-        DELETION_CANDIDATE_TAINT,
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/unreachable",
-        "node.kubernetes.io/memory-pressure",
-        "node.kubernetes.io/disk-pressure",
-        "node.kubernetes.io/pid-pressure",
-        "node.kubernetes.io/network-unavailable",
-        "node.kubernetes.io/unschedulable",
-        "node.cloudprovider.kubernetes.io/uninitialized",
-        "node.cloudprovider.kubernetes.io/shutdown",
-    }
-)
-_OWN_TAINT_PREFIXES: Final = (
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-    "status-taint.cluster-autoscaler.kubernetes.io/",
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-)
+from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
 
 
 def template_of(
@@ -54,28 +34,32 @@ def template_of(
     pods_on: Callable[[NodeName], Iterable[Pod]],
     daemons: Sequence[Pod] = (),
     system: Amounts = NOTHING,
+    taints: TaintRules = DEFAULT_TAINT_RULES,
 ) -> Template | None:
     """None where nobody knows. `nodes` are the group's, `daemons` the pods that DaemonSets would make.
 
     `system` is what is set aside on a node of the provider's word; that of real nodes is taken to be gone already.
     """
-    example = _example(group, nodes)
-    if example is None and group.template is None:
+    models = _models(group, nodes)
+    if not models and group.template is None:
         return None
-    if example is not None:
+    if models:
+        example = min(models, key=lambda node: (-_n_devices(node), node.name))
         there = tuple(pod for pod in pods_on(example.name) if is_daemon(pod) and not pod.deleting and not pod.ended)
-        node = cleaned(example, group)
+        common = replace(example, labels=usual_labels(example, models), taints=usual_taints(models, group.template))
+        node = cleaned(common, group, taints)
     else:
         assert group.template is not None
-        there, node = (), cleaned(group.template, group)
+        there, node = (), cleaned(group.template, group, taints)
         labels = {**node.labels, **({NODE_GROUP: group.name} if group.provider == "kwok" else {})}
         node = replace(node, labels=labels, allocatable=node.allocatable.minus(system).not_below_zero())
     owners = {(pod.key.namespace, pod.ties.owner) for pod in there}
     missing = (pod for pod in daemons if (pod.key.namespace, pod.ties.owner) not in owners)
-    return Template(node=node, standing=(*there, *(_by_itself(pod) for pod in missing if runs_on(pod, node))))
+    standing = (*there, *(_by_itself(pod) for pod in missing if runs_on(pod, node)))
+    return Template(node=node, standing=standing, n_models=len(models), differing=differing_labels(models))
 
 
-def cleaned(node: Node, group: NodeGroup) -> Node:
+def cleaned(node: Node, group: NodeGroup, taints: TaintRules) -> Node:
     """The node without what is its own: name, cordon, what happened to it. A kubelet gives every node its hostname."""
     name = NodeName(f"template-of:{group.name}")
     return replace(
@@ -84,7 +68,7 @@ def cleaned(node: Node, group: NodeGroup) -> Node:
         uid="",
         resource_version=0,
         labels={**node.labels, HOSTNAME: name},
-        taints=tuple(taint for taint in node.taints if not _is_own(taint)),
+        taints=tuple(taint for taint in node.taints if not taints.is_own(taint.key)),
         unschedulable=False,
         ready=True,
         images=(),
@@ -103,12 +87,11 @@ def runs_on(daemon: Pod, node: Node) -> bool:
     )
 
 
-def _example(group: NodeGroup, nodes: Iterable[Node]) -> Node | None:
-    """The real node to copy: one that is as it should be, or any where nobody else knows."""
-    found = sorted(nodes, key=lambda node: (not _is_good(node, group), -_n_devices(node), node.name))
-    if not found or (group.template is not None and not _is_good(found[0], group)):
-        return None
-    return found[0]
+def _models(group: NodeGroup, nodes: Iterable[Node]) -> list[Node]:
+    """The real nodes to go by: those that are as they should be, or all where nobody else knows."""
+    there = list(nodes)
+    good = [node for node in there if _is_good(node, group)]
+    return good if good or group.template is not None else there
 
 
 def _is_good(node: Node, group: NodeGroup) -> bool:
@@ -120,10 +103,6 @@ def _is_good(node: Node, group: NodeGroup) -> bool:
 def _n_devices(node: Node) -> int:
     """A node that tells of fewer devices than its like may not have found them yet."""
     return sum(1 for _, amount in node.scalars if amount)
-
-
-def _is_own(taint: Taint) -> bool:
-    return taint.key in _OWN_TAINTS or taint.key.startswith(_OWN_TAINT_PREFIXES)
 
 
 def _by_itself(daemon: Pod) -> Pod:

@@ -4,6 +4,8 @@
     plan    elsewhere, on a mirror of the cluster; all plans see the same picture
     act     what the limits leave of the plan is asked of the providers; people are told
 
+Growth is planned and acted on first, then removals, which may take far longer to plan.
+
 It runs each `interval_seconds`, and earlier when pods have become unschedulable or nodes that others wait behind have become
 ready, a moment after the last of them, or when pods that were too young have come of age. One log line and one record for each
 loop. A loop that fails is logged, and the next one comes later. Nothing it remembers has to outlive the process: see
@@ -20,7 +22,7 @@ import structlog
 
 from slackwater.decide.scaleup.outcome import Growth
 from slackwater.model.effects import Effect
-from slackwater.model.ids import Generation, Instant, UnixTime
+from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.promises import Observed
@@ -177,7 +179,12 @@ class Autoscaler:
         plans = await self._plan(inquiry, turn.watch)
         self._again_at = plans.scale_up.again_at
         marks.append(self._clocks.clock())
-        await self._act(plans, turn)
+        turn.events_left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
+        given_up = self._give_up(plans, turn.watch)
+        marks.append(self._clocks.clock())
+        shrink = await self._plan_shrinking(turn)
+        marks.append(self._clocks.clock())
+        turn.shrink = self._shrink(shrink, given_up, turn.watch)
         marks.append(self._clocks.clock())
         self.last = turn.record(self.fleet, inquiry.changes.generation, plans, marks)
         return self.last
@@ -204,20 +211,38 @@ class Autoscaler:
         try:
             return await self._planning.plan(inquiry, watch)
         except Exception:
-            self._planning.forget()
-            self._sensor.begin_again()
+            self._begin_again()
             raise
 
-    async def _act(self, plans: Plans, turn: "_Turn") -> None:
-        """What the plans ask for, as far as it may be done now."""
-        turn.events_left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
-        turn.shrink = self._shrink(plans.shrink, turn.watch)
+    async def _plan_shrinking(self, turn: "_Turn") -> ShrinkPlan | None:
+        """A failure must not delay the growth of the next loops, as that of a whole loop would."""
+        if self._shrinking is None:
+            return None
+        try:
+            return await self._planning.shrink(turn.watch)
+        except Exception as error:
+            _log.exception("planning of removals failed")
+            self.counts.errors["internalError"] += 1
+            self._begin_again()
+            turn.notes = (*turn.notes, f"removals were not planned: {type(error).__name__}")
+            return None
 
-    def _shrink(self, plan: ShrinkPlan | None, watch: Watch) -> ShrinkRecord | None:
+    def _begin_again(self) -> None:
+        self._planning.forget()
+        self._sensor.begin_again()
+
+    def _give_up(self, plans: Plans, watch: Watch) -> tuple[NodeName, ...]:
+        if self._shrinking is None:
+            return ()
+        with watch:
+            return self._shrinking.give_up(plans.given_up)
+
+    def _shrink(self, plan: ShrinkPlan | None, given_up: tuple[NodeName, ...], watch: Watch) -> ShrinkRecord | None:
         if plan is None or self._shrinking is None:
             return None
         with watch:
-            return self._shrinking.act(plan, self.fleet.census, healthy=is_healthy(self.fleet.census.values()))
+            healthy = is_healthy(self.fleet.census.values())
+            return self._shrinking.act(plan, self.fleet.census, healthy=healthy, given_up=given_up)
 
     async def _grow(self, plan: GrowthAnswer, done: Done, watch: Watch) -> int:
         """Asks for what may be asked for; how many Events were left out."""
@@ -273,8 +298,9 @@ class _Turn:
     shrink: ShrinkRecord | None = None
 
     def record(self, fleet: Fleet, generation: Generation, plans: Plans, marks: Sequence[Instant]) -> LoopRecord:
-        """`marks`: when it began, had sensed, had planned, and was done."""
-        sense, planned, act = (after - before for before, after in pairwise(marks))
+        """`marks`: when it began, had sensed, had planned growth, had acted on it, had planned removals, and was done."""
+        sense, grown, growing, shrunk, shrinking = (after - before for before, after in pairwise(marks))
+        planned, act = grown + shrunk, growing + shrinking
         watch, done, plan = self.watch, self.done, plans.scale_up
         return LoopRecord(
             number=self.number,

@@ -21,7 +21,6 @@ from slackwater.decide.slack.state import SlackState
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
-from slackwater.model.resources import Amounts
 from slackwater.run.loops.asking import Asking, asking_now
 from slackwater.run.loops.leads import leads_of
 from slackwater.run.loops.planning import GrowthRules, Inquiry
@@ -83,7 +82,7 @@ class GrowthPlanner:
             census,
             inquiry.barred.get(census.name),
             daemons=inquiry.daemons,
-            system=policy.system,
+            policy=policy,
             known=known,
         )
         if found.template is not None and any(name in mirror.nodes for name in census.ready):
@@ -113,18 +112,21 @@ def growable_group(
     why_not: str | None,
     *,
     daemons: Sequence[Pod],
-    system: Amounts,
+    policy: ScaleUpPolicy,
     known: Node | None = None,
 ) -> GrowableGroup:
     """A group on a mirror. `why_not` is the census' word against growing; `known` what a node of it looked like when there was
     one, where its provider cannot say."""
-    group = census.group if census.group.template is not None or known is None else replace(census.group, template=known)
+    group = census.group
+    if group.template is None and known is not None:
+        group = replace(group, template=known)
     template = template_of(
         group,
         [mirror.nodes[name] for name in census.ready if name in mirror.nodes],
         pods_on=lambda name: (tenant.pod for tenant in mirror.on(mirror.row_of(name))),
         daemons=daemons,
-        system=system,
+        system=policy.system,
+        taints=policy.taints,
     )
     return GrowableGroup(group=census.group, template=template, upcoming=census.upcoming, bar=bar_of(census, why_not))
 

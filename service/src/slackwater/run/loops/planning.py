@@ -1,7 +1,8 @@
 """What the loop asks its planners, and what they answer; and the plans themselves, made on a mirror of the cluster.
 
-What flows through: an `Inquiry` of frozen values goes in, `Plans` come out. All plans, for growing, for slack and for
-shrinking, are made on one picture, one after the other. Deliberately absent: what is done about them, and where they are made
+What flows through: an `Inquiry` of frozen values goes in, `Plans` come out, and then the `ShrinkPlan` of the same inquiry. All
+plans, for growing, for slack and for shrinking, are made on one picture, one after the other. The loop asks for the last one by
+itself, so that growth never waits for it. Deliberately absent: what is done about them, and where they are made
 (`planning_thread`, `run.planner`).
 """
 
@@ -16,7 +17,7 @@ from slackwater.decide.slack.rule import SlackPolicy
 from slackwater.model.buffers import NO_ASKERS, Askers
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Announce
-from slackwater.model.ids import UnixTime
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
@@ -88,12 +89,13 @@ class GrowthAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plans:
-    """`seconds`: of taking in the changes, and of each plan. `notes`: what people should know of where plans are made."""
+    """`seconds`: of taking in the changes, and of the plan. `given_up`: nodes whose removal is to be given up, since pods need
+    their room. `notes`: what people should know of where plans are made."""
 
     scale_up: GrowthAnswer
     seconds: Mapping[str, float]
     slack: SlackPlan | None = None
-    shrink: ShrinkPlan | None = None
+    given_up: tuple[NodeName, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -106,12 +108,18 @@ class PlannerSight:
 
 
 class Planning(Protocol):
-    """Where plans are made. `plan` is called by one task at a time; what it takes of the serving loop is told to `watch`.
+    """Where plans are made. One task at a time calls `plan` and `shrink`; `watch` counts what they take of the serving loop.
 
     After `forget`, the next inquiry holds everything: a plan failed, and what had been taken in is not known.
     """
 
-    async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans: ...
+    async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
+        """Growth and slack."""
+        ...
+
+    async def shrink(self, watch: Watch) -> ShrinkPlan | None:
+        """Which nodes to remove, by the inquiry that was planned last. None: it asked for no removals, or is forgotten."""
+        ...
 
     def forget(self) -> None: ...
 
@@ -128,42 +136,65 @@ class ScaleUpPlanner(Protocol):
     def __call__(self, mirror: Mirror, inquiry: Inquiry, stop: Callable[[], bool]) -> Planned: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grown:
+    """What the plan to shrink rests on: the inquiry, the plan of growth, and the nodes whose removal it gives up."""
+
+    inquiry: Inquiry
+    found: Planned
+    given_up: tuple[NodeName, ...]
+
+
 class PlanMaker:
     """Owns the mirror, and makes the plans."""
 
     def __init__(self, scale_up: ScaleUpPlanner) -> None:
         self._scale_up = scale_up
         self._announcer = Announcer()
+        self._grown: _Grown | None = None
         self.mirror = Mirror()
 
     def forget(self) -> None:
         """The next inquiry has to hold everything."""
-        self.mirror = Mirror()
+        self.mirror, self._grown = Mirror(), None
 
     def make(self, inquiry: Inquiry, stop: Callable[[], bool]) -> Plans:
-        """Takes the changes in and plans. It ends soon after `stop` says so."""
-        began, mirror = time.perf_counter(), self.mirror
+        """Takes the changes in and plans growth. It ends soon after `stop` says so."""
+        began, mirror, self._grown = time.perf_counter(), self.mirror, None
         mirror.take(inquiry.changes)
         taken = time.perf_counter()
-        found, shrink = self._scale_up(mirror, inquiry, stop), None
-        planned = time.perf_counter()
-        seconds = {"mirror": taken - began, "scaleUp": planned - taken}
-        if inquiry.shrink is not None:
-            found, shrink = self._shrink(mirror, inquiry, inquiry.shrink, found, stop)
-            seconds["scaleDown"] = time.perf_counter() - planned
-        return Plans(scale_up=self._answer(found.plan, inquiry.now), seconds=seconds, slack=found.slack, shrink=shrink)
+        grown = self._grow(mirror, inquiry, stop)
+        self._grown = grown
+        return Plans(
+            scale_up=self._answer(grown.found.plan, inquiry.now),
+            seconds={"mirror": taken - began, "scaleUp": time.perf_counter() - taken},
+            slack=grown.found.slack,
+            given_up=grown.given_up,
+        )
 
-    def _shrink(
-        self, mirror: Mirror, inquiry: Inquiry, shrink: ShrinkInquiry, found: Planned, stop: Callable[[], bool]
-    ) -> tuple[Planned, ShrinkPlan]:
-        """Where removals are given up for pods, growth is planned anew with their nodes."""
-        mirror.learn([eviction.pod for eviction in shrink.state.recent_evictions], more=True)
-        given_up = room_needed_again(mirror, shrink, found.plan)
-        with staying(mirror, given_up):
-            if given_up:
+    def _grow(self, mirror: Mirror, inquiry: Inquiry, stop: Callable[[], bool]) -> _Grown:
+        """Where removals are given up for pods, growth is planned again with their nodes."""
+        found, given_up = self._scale_up(mirror, inquiry, stop), tuple[NodeName, ...]()
+        if inquiry.shrink is not None:
+            mirror.learn([eviction.pod for eviction in inquiry.shrink.state.recent_evictions], more=True)
+            given_up = room_needed_again(mirror, inquiry.shrink, found.plan)
+        if given_up:
+            with staying(mirror, given_up):
                 found = self._scale_up(mirror, inquiry, stop)
-            plan = plan_shrinking(mirror, shrink, inquiry.census, found, given_up, now=inquiry.now, stop=stop)
-        return found, plan
+        return _Grown(inquiry=inquiry, found=found, given_up=given_up)
+
+    def shrink(self, stop: Callable[[], bool]) -> ShrinkPlan | None:
+        """As `Planning.shrink`."""
+        grown = self._grown
+        if grown is None or grown.inquiry.shrink is None:
+            return None
+        inquiry, mirror = grown.inquiry, self.mirror
+        evictions = [eviction.pod for eviction in grown.inquiry.shrink.state.recent_evictions]
+        mirror.learn(evictions, more=True)  # planning growth again may have replaced them
+        with staying(mirror, grown.given_up):
+            return plan_shrinking(
+                mirror, grown.inquiry.shrink, inquiry.census, grown.found, grown.given_up, now=inquiry.now, stop=stop
+            )
 
     def _answer(self, plan: ScaleUpPlan, now: UnixTime) -> GrowthAnswer:
         refused, left_out = self._announcer.select(not_triggered(plan.unhelpable), now)

@@ -5,7 +5,9 @@ It needs no second process, and shares the interpreter's lock with whoever serve
 
 import sys
 import threading
-from typing import Final
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -13,6 +15,9 @@ from anyio import get_cancelled_exc_class
 
 from slackwater.run.loops.clocks import Watch
 from slackwater.run.loops.planning import Inquiry, PlanMaker, PlannerSight, Plans
+from slackwater.run.loops.shrink_planning import ShrinkPlan
+
+T = TypeVar("T")
 
 #: While a plan is made in Python, the serving loop waits for its turn at most so long, instead of 5 ms.
 _SWITCH_SECONDS: Final = 1e-4
@@ -27,15 +32,21 @@ class ThreadPlanning:
         self._one = anyio.CapacityLimiter(1)
 
     async def plan(self, inquiry: Inquiry, _watch: Watch) -> Plans:
-        """Cancelled or out of time, it gives the thread up, which ends at its next look at `stop`. Raises TimeoutError."""
+        """Raises TimeoutError."""
+        return await self._in_thread(partial(self._maker.make, inquiry))
+
+    async def shrink(self, _watch: Watch) -> ShrinkPlan | None:
+        """Raises TimeoutError."""
+        return await self._in_thread(self._maker.shrink)
+
+    async def _in_thread(self, work: Callable[[Callable[[], bool]], T]) -> T:
+        """Cancelled or out of time, it gives the thread up, which ends at its next look at `stop`."""
         before = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_SECONDS)
         over = threading.Event()
         try:
             with anyio.fail_after(self._timeout):
-                return await anyio.to_thread.run_sync(
-                    self._maker.make, inquiry, over.is_set, abandon_on_cancel=True, limiter=self._one
-                )
+                return await anyio.to_thread.run_sync(work, over.is_set, abandon_on_cancel=True, limiter=self._one)
         except (get_cancelled_exc_class(), TimeoutError):
             over.set()
             raise

@@ -41,8 +41,8 @@ class ShrinkInquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShrinkPlan:
-    """`given_up`: nodes whose removal is to be given up, as pods need their room. `reasons`: how many nodes stay for each.
-    `seconds`: how long planning took."""
+    """`given_up`: further nodes whose removal is to be given up, since pods need their room. `reasons`: how many nodes stay for
+    each. `seconds`: how long planning took."""
 
     plan: ScaleDownPlan
     given_up: tuple[NodeName, ...]
@@ -108,9 +108,13 @@ def plan_shrinking(
         )
         plan = plan_scale_down(state, scene, inquiry.policy, now=now, stop=over)
     homeless = plan.homeless
-    if homeless is not None and homeless.node in inquiry.revocable and homeless.node not in given_up:
-        given_up = (*given_up, homeless.node)
-    return ShrinkPlan(plan=plan, given_up=given_up, reasons=plan.reasons, seconds=time.monotonic() - began)
+    more = homeless is not None and homeless.node in inquiry.revocable and homeless.node not in given_up
+    return ShrinkPlan(
+        plan=plan,
+        given_up=(homeless.node,) if homeless is not None and more else (),
+        reasons=plan.reasons,
+        seconds=time.monotonic() - began,
+    )
 
 
 def standing_there(picture: Picture, slack: SlackPlan | None) -> tuple[Pod, ...]:

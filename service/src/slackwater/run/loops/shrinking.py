@@ -198,11 +198,18 @@ class Shrinking:
 
     # --- act --------------------------------------------------------------------------------------------------------------
 
-    def act(self, found: ShrinkPlan, census: Mapping[GroupName, Census], *, healthy: bool) -> ShrinkRecord:
-        """Gives up what has to be, begins what may, and keeps the candidates' times in taints."""
+    def give_up(self, names: Iterable[NodeName]) -> tuple[NodeName, ...]:
+        """Those of the nodes whose removal could be given up."""
+        now = self._clock()
+        return tuple(name for name in names if self._give_up(name, now))
+
+    def act(
+        self, found: ShrinkPlan, census: Mapping[GroupName, Census], *, healthy: bool, given_up: tuple[NodeName, ...] = ()
+    ) -> ShrinkRecord:
+        """Gives up what has to be beside `given_up`, begins what may, and keeps the candidates' times in taints."""
         plan, now = found.plan, self._clock()
         self.state = plan.state if healthy else without_candidates(plan.state)
-        given_up = tuple(name for name in found.given_up if self._give_up(name, now))
+        given_up = (*given_up, *self.give_up(found.given_up))
         batch = self._begin(found, census) if healthy and not given_up else None
         self._mark()
         return ShrinkRecord(

@@ -26,9 +26,10 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from slackwater.model.ids import Instant
 from slackwater.run.loops.clocks import Watch
 from slackwater.run.loops.planning import Inquiry, PlannerSight, Plans
+from slackwater.run.loops.shrink_planning import ShrinkPlan
 from slackwater.run.planner.parcels import Decoder, Encoder
 from slackwater.run.planner.pipes import HEAD, framed
-from slackwater.run.planner.session import SPINE, Ask, Failed
+from slackwater.run.planner.session import SPINE, Ask, AskShrink, Failed
 from slackwater.run.planner.told import Told
 
 _log = structlog.get_logger(__name__)
@@ -40,6 +41,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _LONG_LIFE: Final = 60.0
 #: For how long a plan waits for a process.
 _START_SECONDS: Final = 90.0
+#: How calls end where the process has ended.
+_LOST: Final = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError)
 #: Of a plan: it, and one more where the process ended in between.
 _ATTEMPTS: Final = 2
 
@@ -90,6 +93,8 @@ class ProcessPlanning:
         self._told = Told()
         self._life: _Life | None = None
         self._changed = anyio.Event()
+        #: The process that planned growth last.
+        self._planned: _Life | None = None
         #: What people have not been told yet.
         self._news: list[str] = []
         #: Processes that ended though nobody wanted it.
@@ -155,48 +160,70 @@ class ProcessPlanning:
         for attempt in range(1, _ATTEMPTS + 1):
             life = await self._another_than(life)
             try:
-                return await self._asked(life, inquiry, watch)
-            except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                plans = await self._asked(life, inquiry, watch)
+            except _LOST as error:
                 if attempt == _ATTEMPTS:
                     raise PlannerLostError(f"the planning process ended {attempt} times while it made one plan") from error
+            else:
+                assert isinstance(plans, Plans), plans
+                self._planned = life
+                news, self._news = self._news, []
+                return replace(plans, notes=(*news, *plans.notes))
         raise AssertionError("unreachable")
+
+    async def shrink(self, watch: Watch) -> ShrinkPlan | None:
+        """None where the process that planned growth has ended: another one does not know what it planned. Raises as `plan`."""
+        life = self._planned
+        if life is None or life is not self._life:
+            return None
+        try:
+            plan = await self._asked(life, None, watch)
+        except _LOST:
+            return None
+        assert plan is None or isinstance(plan, ShrinkPlan), plan
+        return plan
 
     def forget(self) -> None:
         self._told = Told()
         if self._life is not None:
             self._life.fed = False
 
-    async def _asked(self, life: _Life, inquiry: Inquiry, watch: Watch) -> Plans:
-        """Cut off, nobody knows what the process still does: it is killed."""
+    async def _asked(self, life: _Life, inquiry: Inquiry | None, watch: Watch) -> Plans | ShrinkPlan | None:
+        """Asks for growth, or without an inquiry for removals. Where it is cut off, the process is killed: nobody knows what it
+        still does."""
         try:
             with anyio.fail_after(self._timeout):
-                answer = await self._answer(life, inquiry, watch)
+                question = AskShrink() if inquiry is None else await self._question(life, inquiry, watch)
+                answer = await self._answer(life, question, watch)
         except (TimeoutError, get_cancelled_exc_class()):
             life.kill()
             raise
         if isinstance(answer, Failed):
             raise PlanFailedError(answer.traceback)
-        news, self._news = self._news, []
-        return replace(answer, notes=(*news, *answer.notes))
+        return answer
 
-    async def _answer(self, life: _Life, inquiry: Inquiry, watch: Watch) -> Plans | Failed:
+    async def _question(self, life: _Life, inquiry: Inquiry, watch: Watch) -> Ask:
+        """A process that was told nothing yet is told everything."""
         anew = not life.fed
         if anew:
             inquiry = replace(inquiry, changes=await self._told.everything(inquiry.changes, watch))
-        parcels = life.encoder.parcels(Ask(inquiry=inquiry, anew=anew))
+        return Ask(inquiry=inquiry, anew=anew)
+
+    async def _answer(self, life: _Life, question: Ask | AskShrink, watch: Watch) -> Plans | ShrinkPlan | Failed | None:
+        parcels = life.encoder.parcels(question)
         parcel: bytes | None = b""
         while parcel is not None:
             with watch:
                 parcel = next(parcels, None)
             if parcel is not None:
                 await life.say(parcel)
-        life.fed = True
+        life.fed = life.fed or isinstance(question, Ask)
         while True:
             parcel = await life.hear()
             with watch:
                 arrived = life.decoder.take(parcel)
             if arrived is not None:
-                assert isinstance(arrived.value, Plans | Failed), arrived
+                assert arrived.value is None or isinstance(arrived.value, Plans | ShrinkPlan | Failed), arrived
                 return arrived.value
 
 

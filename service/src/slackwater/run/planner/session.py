@@ -37,6 +37,11 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class AskShrink:
+    """Which nodes to remove, by the inquiry that was answered last?"""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """No plan: what went wrong, with where."""
 
@@ -69,26 +74,32 @@ class Session:
         arrived = self._decoder.take(parcel)
         if arrived is None:
             return iter(())
-        assert isinstance(arrived.value, Ask), arrived
+        assert isinstance(arrived.value, Ask | AskShrink), arrived
         return self._encoder.parcels(self._answer(arrived.value))
 
-    def _answer(self, ask: Ask) -> Plans | Failed:
+    def _answer(self, ask: Ask | AskShrink) -> Plans | ShrinkPlan | Failed | None:
         try:
-            if ask.anew:
-                self._maker.forget()
-            plans = self._maker.make(_with_hints(ask.inquiry, self._hints), lambda: False)
+            return self._plans(ask) if isinstance(ask, Ask) else self._shrink()
         except Exception:  # whatever went wrong: the service has to know, and to ask again
             return Failed(traceback.format_exc())
+
+    def _plans(self, ask: Ask) -> Plans:
+        if ask.anew:
+            self._maker.forget()
+        plans = self._maker.make(_with_hints(ask.inquiry, self._hints), lambda: False)
         if ask.anew:
             # The mirror is there to stay: the garbage collector need not look through it again and again.
             gc.collect()
             gc.freeze()
-        if plans.shrink is None:
-            return plans
-        plan = plans.shrink.plan
+        return plans
+
+    def _shrink(self) -> ShrinkPlan | None:
+        shrink = self._maker.shrink(lambda: False)
+        if shrink is None:
+            return None
+        plan = shrink.plan
         self._hints = plan.state.pod_destination_hints
-        light = replace(plan, kept=(), state=replace(plan.state, pod_destination_hints={}))
-        return replace(plans, shrink=replace(plans.shrink, plan=light))
+        return replace(shrink, plan=replace(plan, kept=(), state=replace(plan.state, pod_destination_hints={})))
 
     def _is_theirs(self, pod: Pod) -> bool:
         return self._maker.mirror.find(pod.uid) is pod

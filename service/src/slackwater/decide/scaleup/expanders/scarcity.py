@@ -1,0 +1,45 @@
+"""What a resource weighs when nodes are compared: the scarcer it is beside CPU and memory, the more.
+
+CPU and memory weigh 1. A device weighs as many times that as the groups' nodes together have more cores than such devices, so
+an idle GPU outweighs any idle CPU, and one of a thousand `kvm` weighs next to nothing. Huge pages are compared with memory. Slots
+for pods and local disk weigh nothing: every machine has them, whether its template says so or not. No prices are known.
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Final
+
+from slackwater.model.objects import Node
+
+_WEIGHTLESS: Final = frozenset({"pods", "ephemeral-storage"})
+_ATTACHABLE: Final = "attachable-volumes-"
+_HUGE_PAGES: Final = "hugepages-"
+_MILLI: Final = 1000
+_ONE: Final = Fraction(1)
+
+#: By resource name: `cpu` in milliCPU, `memory` and huge pages in bytes, devices by number.
+Resources = Mapping[str, int]
+Weights = Mapping[str, Fraction]
+
+CPU_AND_MEMORY: Final[Weights] = {"cpu": _ONE, "memory": _ONE}
+
+
+def resources_of(node: Node) -> Resources:
+    """What pods may use of the node."""
+    return {**dict(node.scalars), "cpu": node.allocatable.cpu, "memory": node.allocatable.memory}
+
+
+def weights_of(nodes: Iterable[Node]) -> Weights:
+    """The weights of what new nodes have, given one of each group; others weigh nothing."""
+    total: dict[str, int] = {}
+    for node in nodes:
+        for name, amount in resources_of(node).items():
+            total[name] = total.get(name, 0) + amount
+    cores, memory = Fraction(total.pop("cpu", 0), _MILLI), Fraction(total.pop("memory", 0))
+    scarce = ((name, amount) for name, amount in sorted(total.items()) if amount and _counts(name))
+    others = {name: (memory if name.startswith(_HUGE_PAGES) else cores) / amount for name, amount in scarce}
+    return {**CPU_AND_MEMORY, **others}
+
+
+def _counts(name: str) -> bool:
+    return name not in _WEIGHTLESS and not name.startswith(_ATTACHABLE)

@@ -1,0 +1,86 @@
+"""What a taint says: that a node has not started yet, how a node is for now, or something about its group.
+
+The words are Cluster Autoscaler's. A start-up taint keeps pods away until something on the node has started; a node that carries
+one is on its way. A status taint says how a node that has started is for now. Neither is a property of the node's group. Keys of
+Kubernetes itself are known here, others are configured, with those of well-known drivers as defaults.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from slackwater.model.objects import Taint
+from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
+
+#: `*` stands for anything. CNI and CSI drivers agree on `agent-not-ready`: Cilium, those of AWS, Azure and others.
+STARTUP_TAINTS: Final = (
+    "*/agent-not-ready",
+    "startup-taint.cluster-autoscaler.kubernetes.io/*",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/*",
+    "node.cluster.x-k8s.io/uninitialized",
+    "readiness.k8s.io/*",
+    "karpenter.sh/unregistered",
+)
+STATUS_TAINTS: Final = (
+    "status-taint.cluster-autoscaler.kubernetes.io/*",
+    "node.cluster.x-k8s.io/outdated-revision",
+    "karpenter.sh/disrupted",
+)
+_KUBERNETES_STARTUP: Final = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/network-unavailable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+    }
+)
+_KUBERNETES_STATUS: Final = frozenset(
+    {
+        TO_BE_DELETED_TAINT,
+        DELETION_CANDIDATE_TAINT,
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/pid-pressure",
+        "node.kubernetes.io/unschedulable",
+        "node.kubernetes.io/out-of-service",
+        "node.cloudprovider.kubernetes.io/shutdown",
+    }
+)
+
+#: What makes two taints the same for a group: their values may be one node's own, such as a time.
+TaintId = tuple[str, str]
+
+
+def taint_id(taint: Taint) -> TaintId:
+    """Key and effect."""
+    return taint.key, taint.effect
+
+
+def repels(taint: Taint) -> bool:
+    """Does the taint keep pods away that do not tolerate it?"""
+    return taint.effect in {"NoSchedule", "NoExecute"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaintRules:
+    """Patterns of keys, beside those of Kubernetes itself."""
+
+    startup: tuple[str, ...] = STARTUP_TAINTS
+    status: tuple[str, ...] = STATUS_TAINTS
+
+    def is_startup(self, key: str) -> bool:
+        """Does it say that the node has not started yet?"""
+        return key in _KUBERNETES_STARTUP or _pattern(self.startup).fullmatch(key) is not None
+
+    def is_own(self, key: str) -> bool:
+        """Does it say how one node is, and nothing of its group?"""
+        return key in _KUBERNETES_STATUS or self.is_startup(key) or _pattern(self.status).fullmatch(key) is not None
+
+
+DEFAULT_TAINT_RULES: Final = TaintRules()
+
+
+@lru_cache(maxsize=64)
+def _pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(re.escape(pattern).replace(r"\*", ".*") for pattern in patterns) or r"(?!)")
