@@ -5,7 +5,6 @@ All raise `ValueError` for an object they cannot read (msgspec's errors and `Qua
 and reports it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeVar
@@ -82,7 +81,7 @@ class NodeDecoder:
         """Raises ValueError."""
         wire = _NODE.decode(raw)
         meta, status = _named(wire.metadata), wire.status
-        share = self._texts.share
+        share, annotations = self._texts.share, meta.annotations or {}
         return Node(
             name=NodeName(share(meta.name)),
             uid=meta.uid,
@@ -97,7 +96,9 @@ class NodeDecoder:
             features=tuple(map(share, status.declared_features or ())),
             provider_id=wire.spec.provider_id,
             created_at=None if meta.creation_timestamp is None else instant_of(meta.creation_timestamp),
-            **_upkeep(meta.annotations or {}),
+            keep=annotations.get(SCALE_DOWN_DISABLED) == "true",
+            deletion_delayed=any(name.startswith(f"{DELAY_DELETION_GROUP}/") for name in annotations),
+            cordoned_by_us=CORDONED in annotations,
         )
 
 
@@ -202,15 +203,6 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
         selector=selector_of(wire.spec.selector),
         disruptions_allowed=wire.status.disruptions_allowed,
     )
-
-
-def _upkeep(annotations: Mapping[str, str]) -> dict[str, bool]:
-    """What a node's annotations say of its removal."""
-    return {
-        "keep": annotations.get(SCALE_DOWN_DISABLED) == "true",
-        "deletion_delayed": any(name.startswith(f"{DELAY_DELETION_GROUP}/") for name in annotations),
-        "cordoned_by_us": CORDONED in annotations,
-    }
 
 
 def _named(meta: NamedMeta) -> NamedMeta:
