@@ -74,7 +74,7 @@ def replay(cluster: SmallCluster, plan: ScaleDownPlan) -> None:
             assume_volumes(picture, kind, Row(row))
             picture.place(kind, row)
             at[pod.uid] = to
-        storage = picture.storage
+        storage = picture.volumes.assumed()
         gone.append(found.node)
 
 

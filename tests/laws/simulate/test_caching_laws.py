@@ -13,13 +13,18 @@ from slackwater.model.kinds import Kind
 from slackwater.model.objects import Node, Taint
 from slackwater.model.particulars import HostPort, Particulars, PodTerm, SpreadConstraint
 from slackwater.model.selectors import Requirement
+from slackwater.model.storage import Claim, ClaimRef
+from slackwater.simulate.assume import assume_volumes
 from slackwater.simulate.feasible import feasible
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
 from tests.oracle.generator import generate
 from tests.support.builders import a_node, amounts
 
-_WHAT: Final = ("place", "remove", "place", "taint", "relabel", "close", "open", "grow", "trial", "select", "lose", "number")
+_WHAT: Final = (
+    *("place", "remove", "place", "taint", "relabel", "close", "open"),
+    *("grow", "trial", "select", "reserve", "lose", "number"),
+)
 steps = st.lists(
     st.tuples(st.sampled_from(_WHAT), st.integers(0, 99), st.integers(0, 99)),
     min_size=1,
@@ -52,15 +57,19 @@ class Changing:
                 picture.remove(*self._placed.pop(one % len(self._placed)))
             case "grow":
                 picture.add_nodes([replace(node, name=NodeName(f"new-{picture.n_rows}-{other}"))])
-            case "select" if picture.storage.claims:
-                claims = dict(picture.storage.claims)
-                key = list(claims)[other % len(claims)]
-                claims[key] = replace(claims[key], selected_node=node.name)
-                picture.assume_storage(replace(picture.storage, claims=claims))
-            case "lose" if picture.storage.volumes:
-                kept = list(picture.storage.volumes.values())
+            case "select" if claims := picture.volumes.assumed().claims:
+                claim = list(claims.values())[other % len(claims)]
+                picture.assume_claim(replace(claim, selected_node=node.name))
+            case "reserve" if volumes := picture.volumes.assumed().volumes:
+                claims = picture.volumes.objects.claims or {("default", "x"): Claim(namespace="default", name="x")}
+                namespace, name = list(claims)[one % len(claims)]
+                volume = list(volumes.values())[other % len(volumes)]
+                picture.assume_volume(replace(volume, claim=ClaimRef(namespace=namespace, name=name)))
+            case "lose" if picture.volumes.objects.volumes:
+                storage = picture.volumes.assumed()
+                kept = list((storage.volumes or {}).values())
                 del kept[other % len(kept)]
-                picture.put_storage(replace(picture.storage, volumes={volume.name: volume for volume in kept}))
+                picture.put_storage(replace(storage, volumes={volume.name: volume for volume in kept}))
             case "number":
                 picture.kind_id(picture.of(kind).kind, deleting=bool(one % 2))
             case "trial":
@@ -86,6 +95,8 @@ class Changing:
         self.answers()
         self.picture.place(kind, row, copies=2)
         self.picture.add_copies(self.picture.facts.nodes[row], [NodeName("copy-0"), NodeName("copy-1")])
+        if feasible(self.picture, kind).feasible[row]:
+            assume_volumes(self.picture, kind, row)
         self.picture.place(kind, self.picture.n_rows - 1)
         self.answers()
 

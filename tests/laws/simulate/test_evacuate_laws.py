@@ -96,7 +96,7 @@ class Obvious:
         if isinstance(found, Pod):
             return Outcome(None, (found.uid, Hindrance.NO_PLACE))
         self.gone.add(row)
-        self.storage = picture.storage
+        self.storage = picture.volumes.assumed()
         self.at |= {pod.uid: to for pod, to in found}
         self.last |= {self._like(picture, pod): to for pod, to in found}
         assert self.facts.disruptions is not None
@@ -220,7 +220,7 @@ def test_what_is_evacuated_is_as_if_it_had_always_been_so(data: st.DataObject, c
             for pod in cluster.standing
             if pod.uid not in evacuations.destinations and picture.facts.row_of[pod.node or NodeName("")] not in gone
         ]
-        want = a_picture(cluster, [*moved, *stayed], picture.storage)
+        want = a_picture(cluster, [*moved, *stayed], picture.volumes.assumed())
         assert state(picture) == state(want)
         assert [bool(live) for live in picture.facts.live[: len(nodes)]] == [row not in gone for row in range(len(nodes))]
     assert state(picture) == before

@@ -64,7 +64,7 @@ def state(picture: Picture) -> dict[str, object]:
         "used": picture.used[:, :n_rows].tolist(),
         "scored": picture.scored[:, :n_rows].tolist(),
         "pods": [picture.counters.on_row(row) for row in range(n_rows)],
-        "storage": picture.storage,
+        "storage": picture.volumes.assumed(),
         "mounts": [sorted(map(str, picture.attached.mounts(row))) for row in range(n_rows)],
         "verdicts": [feasible(picture, kind.id).codes.tolist() for kind in picture.kinds.all],
     }

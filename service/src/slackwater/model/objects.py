@@ -12,6 +12,7 @@ from slackwater.model.kinds import Kind
 from slackwater.model.preempting import Preempting
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
+from slackwater.model.storage import CsiNode
 from slackwater.model.ties import NO_TIES, Ties
 from slackwater.model.vertical import Vertical
 
@@ -42,6 +43,7 @@ class Node:
 
     `scalars` is the rest of it, sorted by name: the count of pods, ephemeral-storage, huge pages, extended resources.
     `features` are those that its kubelet declares. `provider_id` is what its provider calls the machine; may be empty.
+    `csi` is set on templates of nodes alone, and says what their CSINodes will say: a node that exists has its own.
     """
 
     name: NodeName
@@ -60,6 +62,7 @@ class Node:
     deletion_delayed: bool = False
     cordoned_by_us: bool = False
     created_at: UnixTime | None = None  #: None where the object does not say
+    csi: CsiNode | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 Everything is counted, since pods may share a claim or a read-only disk.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from slackwater.model.particulars import EVERY_ADDRESS, ClaimMount, DiskMount, HostPort, InlineDisk
@@ -56,6 +56,10 @@ class Attached:
     def mounts(self, row: int) -> Iterator[Mount]:
         """What the pods of a row mount, each once."""
         return iter(self._mounts.get(row, ()))
+
+    def counts(self, row: int) -> Iterable[tuple[Mount, int]]:
+        """The same, and how many pods mount it."""
+        return self._mounts.get(row, {}).items()
 
     def copy(self) -> "Attached":
         new = Attached()

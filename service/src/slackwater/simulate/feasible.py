@@ -35,14 +35,24 @@ from slackwater.simulate.predicates.node_name import judge_node_name
 from slackwater.simulate.predicates.node_ports import judge_node_ports
 from slackwater.simulate.predicates.node_resources_fit import judge_node_resources_fit, short_resources
 from slackwater.simulate.predicates.node_unschedulable import judge_node_unschedulable
-from slackwater.simulate.predicates.node_volume_limits import judge_node_volume_limits
+from slackwater.simulate.predicates.node_volume_limits import judge_node_volume_limits, volume_limits_part
 from slackwater.simulate.predicates.pod_topology_spread import judge_pod_topology_spread, spread_stamp
 from slackwater.simulate.predicates.refusal import Refusal
 from slackwater.simulate.predicates.selection import Selection, coded
 from slackwater.simulate.predicates.taint_toleration import judge_taint_toleration
-from slackwater.simulate.predicates.volume_binding import binding_reasons, judge_volume_binding, refuse_volume_binding
-from slackwater.simulate.predicates.volume_restrictions import judge_volume_restrictions, refuse_volume_restrictions
-from slackwater.simulate.predicates.volume_zone import judge_volume_zone, refuse_volume_zone
+from slackwater.simulate.predicates.volume_binding import (
+    binding_part,
+    binding_reasons,
+    binding_stamp,
+    judge_volume_binding,
+    refuse_volume_binding,
+)
+from slackwater.simulate.predicates.volume_restrictions import (
+    judge_volume_restrictions,
+    refuse_volume_restrictions,
+    volume_restrictions_part,
+)
+from slackwater.simulate.predicates.volume_zone import judge_volume_zone, refuse_volume_zone, volume_zone_part
 
 #: Names of predicates that a caller may leave out because it keeps the counts itself.
 SPREAD: Final = "PodTopologySpread"
@@ -68,13 +78,16 @@ class Verdicts:
         return np.flatnonzero(self.codes == Reason.OK)
 
 
-#: facts: what a row's node says. room: that, and the row's own pods. anywhere: `stamp` says when all rows are judged anew.
+#: facts: what a row's node says. room: that, and the row's own pods. anywhere: pods and nodes of other rows too.
 _Reads = Literal["facts", "room", "anywhere"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Predicate:
-    """One rule. `part` is what it reads of a kind, None where it has no word on the kind."""
+    """One rule. `part` is what it reads of a kind, None where it has no word on the kind.
+
+    All rows are judged again when `stamp` moves.
+    """
 
     name: str
     part: Callable[[Picture, Numbered], Hashable | None]
@@ -189,14 +202,15 @@ def _renew_all(picture: Picture, kind: Numbered, predicate: _Predicate, kept: _K
 
 def _renew_rows(picture: Picture, kind: Numbered, predicate: _Predicate, kept: _Kept) -> None:
     facts, pods = picture.facts.journal.position, picture.journal.position
-    changed = _changed_rows(picture, predicate, kept)
+    stamp = predicate.stamp(picture, kind)
+    changed = _changed_rows(picture, predicate, kept) if kept.stamp == stamp else None
     if changed is None:
         _judge(picture, kind, predicate, kept, slice(0, picture.n_rows))
     else:
         changed = changed[changed < picture.n_rows]
         if len(changed):
             _judge(picture, kind, predicate, kept, changed)
-    kept.facts, kept.pods = facts, pods
+    kept.facts, kept.pods, kept.stamp = facts, pods, stamp
 
 
 def _changed_rows(picture: Picture, predicate: _Predicate, kept: _Kept) -> Rows | None:
@@ -234,18 +248,6 @@ def _ledger(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
     if kind.kind.missing_request is not None and picture.missing_requests_refused:
         return np.full(len(np.arange(picture.n_rows)[rows]), Reason.MISSING_REQUEST, np.uint8)
     return judge_ledger(kind.kind.requests, picture.ledger, np.arange(picture.n_rows)[rows])
-
-
-def _volumes_stamp(picture: Picture, _kind: Numbered) -> tuple[int, ...]:
-    return (picture.storage_version,)
-
-
-def _claims_stamp(picture: Picture, _kind: Numbered) -> tuple[int, ...]:
-    return (picture.attached_version, picture.storage_version)
-
-
-def _of_claims(_picture: Picture, kind: Numbered) -> Hashable | None:
-    return (kind.kind.namespace, kind.asks.claims) if kind.asks.claims else None
 
 
 def _of_affinity(picture: Picture, kind: Numbered) -> Hashable | None:
@@ -299,25 +301,19 @@ PREDICATES: Final = (
     ),
     _Predicate(
         name="VolumeRestrictions",
-        part=lambda _, kind: (
-            (kind.kind.namespace, kind.asks.claims, kind.asks.disks) if kind.asks.claims or kind.asks.disks else None
-        ),
+        part=volume_restrictions_part,
         judge=judge_volume_restrictions,
         reads="anywhere",
-        stamp=_claims_stamp,
+        stamp=lambda picture, _: (picture.attached_version,),
     ),
     _Predicate(
         name="NodeVolumeLimits",
-        part=lambda _, kind: (
-            (kind.kind.namespace, kind.asks.claims, kind.asks.inline_disks)
-            if kind.asks.claims or kind.asks.inline_disks
-            else None
-        ),
+        part=volume_limits_part,
         judge=judge_node_volume_limits,
         reads="room",
     ),
-    _Predicate(name="VolumeBinding", part=_of_claims, judge=judge_volume_binding, reads="anywhere", stamp=_volumes_stamp),
-    _Predicate(name="VolumeZone", part=_of_claims, judge=judge_volume_zone, reads="anywhere", stamp=_volumes_stamp),
+    _Predicate(name="VolumeBinding", part=binding_part, judge=judge_volume_binding, reads="facts", stamp=binding_stamp),
+    _Predicate(name="VolumeZone", part=volume_zone_part, judge=judge_volume_zone, reads="facts"),
     _Predicate(
         name=SPREAD,
         part=lambda _, kind: kind.id if any(constraint.hard for constraint in kind.asks.spread) else None,

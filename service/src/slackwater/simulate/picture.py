@@ -30,15 +30,27 @@ from slackwater.model.columns import Int64, NodeColumns, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.kinds import Kind
 from slackwater.model.objects import Labels, Node, Pod
-from slackwater.model.storage import Storage
+from slackwater.model.storage import Claim, Storage, Volume
 from slackwater.simulate.attached import Attached
 from slackwater.simulate.counters import Counters, summed
 from slackwater.simulate.kindtable import KindId, KindTable, Numbered, keys_read
 from slackwater.simulate.namespaces import Namespaces
 from slackwater.simulate.nodefacts import FIRST_RESOURCES, PODS, NodeFacts
 from slackwater.simulate.rowjournal import RowJournal
-from slackwater.simulate.undo import Done, LiveSet, ManyPodsMoved, NodeChanged, PodsMoved, RowsAdded, StorageChanged
+from slackwater.simulate.storagetable import StorageTable
+from slackwater.simulate.undo import (
+    ClaimAssumed,
+    Done,
+    LiveSet,
+    ManyPodsMoved,
+    NodeChanged,
+    PodsMoved,
+    RowsAdded,
+    StorageReplaced,
+    VolumeAssumed,
+)
 from slackwater.simulate.valuecolumn import grown
+from slackwater.simulate.volumecounts import VolumeCounts
 
 _NOWHERE: Final = -1
 _KIND: Final = attrgetter("kind")
@@ -58,7 +70,9 @@ class Picture:
         self.facts = NodeFacts()
         self.kinds = KindTable(self.facts, keys)
         self.namespaces = namespaces
-        self.storage = storage
+        #: Storage objects, and what is assumed of them.
+        self.volumes = StorageTable(storage)
+        self._volume_counts: VolumeCounts | None = None
         self.ledger = ledger
         self.counters = Counters(namespaces, self.facts.capacity)
         self.attached = Attached()
@@ -72,8 +86,6 @@ class Picture:
         self.kept: dict[object, object] = {}
         #: How many rows predicates have judged so far: what answers cost.
         self.rows_judged = 0
-        #: Moves with every change of `storage`.
-        self.storage_version = 0
         #: With a ledger: is a pod refused that lacks a request?
         self.missing_requests_refused = True
         self._trials: list[list[Done]] = []
@@ -210,21 +222,36 @@ class Picture:
         self.kept = {key: kept for key, kept in self.kept.items() if not (isinstance(key, tuple) and key[0] == "Ledger")}
 
     def put_storage(self, storage: Storage) -> None:
-        """Claims, volumes and the like as they are now."""
-        self._put_storage(storage, renews=True)
-
-    def assume_storage(self, storage: Storage) -> None:
-        """The same, where only whom volumes are reserved for, and selected nodes of claims, may have changed."""
-        self._put_storage(storage, renews=False)
-
-    def _put_storage(self, storage: Storage, *, renews: bool) -> None:
-        """`renews`: answers that were kept may be wrong now, now and when the trial is dropped."""
+        """Claims, volumes and the like as they are now; nothing is assumed of them any more."""
         if self._trials:
-            self._trials[-1].append(StorageChanged(self.storage, renews))
-        self.storage = storage
-        self.storage_version += 1
-        if renews:
-            self.kept.clear()
+            self._trials[-1].append(StorageReplaced(self.volumes))
+        self.replace_volumes(StorageTable(storage))
+
+    def replace_volumes(self, volumes: StorageTable) -> None:
+        """As `put_storage`, but no trial hears of it: for `undo`."""
+        self.volumes = volumes
+        self._volume_counts = None
+        self.kept.clear()
+
+    def assume_claim(self, claim: Claim) -> None:
+        """Takes it for granted that a node is selected for the claim."""
+        key = (claim.namespace, claim.name)
+        before = self.volumes.assume_claim(key, claim)
+        if self._trials:
+            self._trials[-1].append(ClaimAssumed(key, before))
+
+    def assume_volume(self, volume: Volume) -> None:
+        """Takes it for granted that the volume is reserved for a claim."""
+        before = self.volumes.assume_volume(volume.name, volume)
+        if self._trials:
+            self._trials[-1].append(VolumeAssumed(volume.name, before))
+
+    @property
+    def volume_counts(self) -> VolumeCounts:
+        """How many volumes are attached to each row; the first reader pays for counting."""
+        if self._volume_counts is None:
+            self._volume_counts = VolumeCounts(self)
+        return self._volume_counts
 
     def fork(self) -> "Trial":
         """Begins a trial: everything from here on can be dropped. Trials nest; the innermost ends first."""
@@ -233,7 +260,8 @@ class Picture:
 
     def copy(self) -> "Picture":
         """An independent picture of the same, for another thread. 5,000 nodes and 150,000 pods take a few ms."""
-        new = Picture(namespaces=self.namespaces, storage=self.storage, keys=self.kinds.keys, ledger=None)
+        new = Picture(namespaces=self.namespaces, storage=self.volumes.objects, keys=self.kinds.keys, ledger=None)
+        new.volumes = self.volumes.copy()
         new.facts = self.facts.copy()
         new.kinds = self.kinds.copy(new.facts)
         new.counters = self.counters.copy()
@@ -263,8 +291,7 @@ class Picture:
         self.counters.change(kind, row, count)
         numbered = self.kinds.all[kind]
         if numbered.rare:
-            self.attached.change(numbered, row, count)
-            self.attached_version += 1
+            self._attach(numbered, row, count)
         self.journal.note(row)
 
     def shift_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
@@ -277,9 +304,14 @@ class Picture:
         numbered = self.kinds.all[kind]
         if numbered.rare:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-                self.attached.change(numbered, row, count)
-            self.attached_version += 1
+                self._attach(numbered, row, count)
         self.journal.note_all(rows)
+
+    def _attach(self, numbered: Numbered, row: int, count: int) -> None:
+        self.attached.change(numbered, row, count)
+        self.attached_version += 1
+        if self._volume_counts is not None:
+            self._volume_counts.change(numbered, row, count)
 
     def _load(self, pods: Sequence[Pod]) -> None:
         row_of = self.facts.row_of

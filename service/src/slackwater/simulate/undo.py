@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Node
-from slackwater.model.storage import Storage
+from slackwater.model.storage import Claim, Volume
 from slackwater.simulate.kindtable import KindId
+from slackwater.simulate.storagetable import ClaimKey, StorageTable
 
 if TYPE_CHECKING:
     from slackwater.simulate.picture import Picture
@@ -76,19 +77,40 @@ class LiveSet:
         picture.facts.set_live(self.row, live=self.live)
 
 
-class StorageChanged:
-    """Other storage than `before`; `renews`: answers that were kept may be wrong."""
+class StorageReplaced:
+    """Other storage objects than those of `before`."""
 
-    __slots__ = ("before", "renews")
+    __slots__ = ("before",)
 
-    def __init__(self, before: Storage, renews: bool) -> None:
-        self.before, self.renews = before, renews
+    def __init__(self, before: StorageTable) -> None:
+        self.before = before
 
     def undo(self, picture: "Picture") -> None:
-        picture.storage = self.before
-        picture.storage_version += 1
-        if self.renews:
-            picture.kept.clear()
+        picture.replace_volumes(self.before)
 
 
-Done = StorageChanged | PodsMoved | ManyPodsMoved | RowsAdded | NodeChanged | LiveSet
+class ClaimAssumed:
+    """Something else is assumed of a claim than `before`."""
+
+    __slots__ = ("before", "key")
+
+    def __init__(self, key: ClaimKey, before: Claim | None) -> None:
+        self.key, self.before = key, before
+
+    def undo(self, picture: "Picture") -> None:
+        picture.volumes.assume_claim(self.key, self.before)
+
+
+class VolumeAssumed:
+    """Something else is assumed of a volume than `before`."""
+
+    __slots__ = ("before", "name")
+
+    def __init__(self, name: str, before: Volume | None) -> None:
+        self.name, self.before = name, before
+
+    def undo(self, picture: "Picture") -> None:
+        picture.volumes.assume_volume(self.name, self.before)
+
+
+Done = StorageReplaced | ClaimAssumed | VolumeAssumed | PodsMoved | ManyPodsMoved | RowsAdded | NodeChanged | LiveSet

@@ -5,7 +5,6 @@ All raise `ValueError` for an object they cannot read (msgspec's errors and `Qua
 and reports it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeVar
@@ -72,6 +71,8 @@ def read_meta(raw: bytes | msgspec.Raw) -> MetaWire:
 #: Of a resource version: an unsigned 64-bit number has twenty.
 _MOST_DIGITS: Final = 20
 _LARGEST_VERSION: Final = 2**63 - 1
+#: Of a count of pods.
+_COUNT_DIGITS: Final = 9
 
 
 def version_number(text: str) -> int:
@@ -89,7 +90,7 @@ class NodeDecoder:
         """Raises ValueError."""
         wire = _NODE.decode(raw)
         meta, status = _named(wire.metadata), wire.status
-        share = self._texts.share
+        share, annotations = self._texts.share, meta.annotations or {}
         return Node(
             name=NodeName(share(meta.name)),
             uid=meta.uid,
@@ -104,7 +105,9 @@ class NodeDecoder:
             features=tuple(map(share, status.declared_features or ())),
             provider_id=wire.spec.provider_id,
             created_at=None if meta.creation_timestamp is None else instant_of(meta.creation_timestamp),
-            **_upkeep(meta.annotations or {}),
+            keep=annotations.get(SCALE_DOWN_DISABLED) == "true",
+            deletion_delayed=any(name.startswith(f"{DELAY_DELETION_GROUP}/") for name in annotations),
+            cordoned_by_us=CORDONED in annotations,
         )
 
     def _images(self, status: NodeStatusWire) -> tuple[Image, ...]:
@@ -229,19 +232,10 @@ def _budget_rule(spec: BudgetSpecWire) -> BudgetRule | None:
         return None
     percent = isinstance(said, str)
     digits = str(said).removesuffix("%")
-    if not (digits.isascii() and digits.isdecimal()) or percent != str(said).endswith("%"):
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _COUNT_DIGITS) or percent != str(said).endswith("%"):
         key = "maxUnavailable" if unavailable else "minAvailable"
         raise ValueError(f"spec.{key}: got {said!r:.40}, want a number of pods or a percentage")
     return BudgetRule(amount=int(digits), percent=percent, unavailable=unavailable)
-
-
-def _upkeep(annotations: Mapping[str, str]) -> dict[str, bool]:
-    """What a node's annotations say of its removal."""
-    return {
-        "keep": annotations.get(SCALE_DOWN_DISABLED) == "true",
-        "deletion_delayed": any(name.startswith(f"{DELAY_DELETION_GROUP}/") for name in annotations),
-        "cordoned_by_us": CORDONED in annotations,
-    }
 
 
 def _named(meta: NamedMeta) -> NamedMeta:

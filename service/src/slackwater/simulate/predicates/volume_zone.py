@@ -1,6 +1,6 @@
 """Zone labels of bound volumes must match the node's (kube-scheduler's VolumeZone). A node without any such label passes."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Final
 
 import numpy as np
@@ -32,25 +32,31 @@ def refuse_volume_zone(picture: Picture, kind: Numbered) -> Refusal | None:
     return None
 
 
+def volume_zone_part(picture: Picture, kind: Numbered) -> Hashable | None:
+    return tuple(_zones_of(picture, kind)) or None
+
+
 def judge_volume_zone(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
-    labelled = np.zeros(picture.n_rows, np.bool_)
+    n_rows = picture.n_rows
+    labelled = np.zeros(n_rows, np.bool_)[rows]
     for key in _PRESENT_NAME:
-        labelled |= picture.facts.label(key).ids[: picture.n_rows] != ABSENT
-    matching = np.ones(picture.n_rows, np.bool_)
-    for key, zones in zones_of(picture, kind):
+        labelled |= picture.facts.label(key).ids[:n_rows][rows] != ABSENT
+    matching = np.ones(n_rows, np.bool_)[rows]
+    for key, zones in _zones_of(picture, kind):
         column, present = picture.facts.label(key), picture.facts.label(_PRESENT_NAME[key])
-        ids = column.ids[: picture.n_rows]
+        ids, present_ids = column.ids[:n_rows][rows], present.ids[:n_rows][rows]
         by_key = np.isin(ids, [n for zone in zones if (n := column.known(zone)) != ABSENT])
-        by_present = np.isin(present.ids[: picture.n_rows], [n for z in zones if (n := present.known(z)) != ABSENT])
+        by_present = np.isin(present_ids, [n for z in zones if (n := present.known(z)) != ABSENT])
         matching &= np.where(ids == ABSENT, by_present, by_key)
-    return coded((labelled & ~matching)[rows], Reason.VOLUME_ZONE)
+    return coded(labelled & ~matching, Reason.VOLUME_ZONE)
 
 
-def zones_of(picture: Picture, kind: Numbered) -> list[tuple[str, frozenset[str]]]:
+def _zones_of(picture: Picture, kind: Numbered) -> Iterator[tuple[str, frozenset[str]]]:
     """(label, zones allowed) of every bound volume of the pod."""
-    volumes = picture.storage.volumes or {}
-    bound = [volumes[claim.volume] for claim in _claims(picture, kind) if claim.volume in volumes]
-    return [found for volume in bound for found in _zones(volume)]
+    for claim in _claims(picture, kind):
+        volume = picture.volumes.volume(claim.volume)
+        if volume is not None:
+            yield from _zones(volume)
 
 
 def _zones(volume: Volume) -> Iterator[tuple[str, frozenset[str]]]:
@@ -62,21 +68,20 @@ def _zones(volume: Volume) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _claims(picture: Picture, kind: Numbered) -> list[Claim]:
-    claims = picture.storage.claims or {}
-    keys = [(kind.kind.namespace, mount.claim) for mount in kind.asks.claims if mount.owner is None]
-    return [claims[key] for key in keys if key in claims]
+    namespace = kind.kind.namespace
+    named = (picture.volumes.claim((namespace, mount.claim)) for mount in kind.asks.claims if mount.owner is None)
+    return [claim for claim in named if claim is not None]
 
 
 def _unknown(picture: Picture, claim: Claim) -> str | None:
-    storage = picture.storage
+    known = picture.volumes.objects
     if claim.volume:
-        missing = storage.volumes is not None and claim.volume not in storage.volumes
+        missing = known.volumes is not None and picture.volumes.volume(claim.volume) is None
         return f'persistentvolume "{claim.volume}" not found' if missing else None
     if not claim.storage_class:
         return "PersistentVolumeClaim had no pv name and storageClass name"
-    if storage.classes is None:
+    if known.classes is None:
         return None
-    storage_class = storage.classes.get(claim.storage_class)
-    if storage_class is None:
+    if picture.volumes.storage_class(claim.storage_class) is None:
         return f'storageclass.storage.k8s.io "{claim.storage_class}" not found'
-    return None if storage_class.binding_mode == "WaitForFirstConsumer" else "PersistentVolume had no name"
+    return None if picture.volumes.waits(claim) else "PersistentVolume had no name"
