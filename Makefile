@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Compiled modules are kept: without them each of some hundred processes compiles six hundred modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -24,17 +26,28 @@ install: $(STAMP) ## Makes the virtual environment from the lock file
 demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTROL_PLANE=real: a real one); Ctrl-C ends it
 	$(BIN)/slackwater demo $(if $(filter real,$(CONTROL_PLANE)),--control-plane) $(DEMO_ARGS)
 
+# tests/stages/plan.py says which targets these two run, and which of them side by side.
 .PHONY: test
-test: check promises-quick packages fuzz-quick faults-quick cluster oracle-quick bench-quick ## Passes all tests (builds the real control plane once)
+test: $(STAMP) ## Passes all tests (builds the real control plane once); what each stage printed is in tests/output/stages/
+	$(BIN)/python -m tests.stages test
 
 .PHONY: check
-check: $(STAMP) ## Types, lint, import contracts, unit tests and laws; under a minute
+check: $(STAMP) ## Types, lint, import contracts, unit tests and laws, side by side
+	$(BIN)/python -m tests.stages check
+
+.PHONY: lint
+lint: $(STAMP) ## Lint, formatting, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config .importlinter
+
+.PHONY: types
+types: $(STAMP) ## Types; only what has changed is looked at again
 	$(BIN)/mypy
-	$(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml
-	$(BIN)/python -m pytest -n auto tests/unit tests/laws tests/scenarios tests/museum tests/providers
+
+.PHONY: quick
+quick: $(STAMP) ## Tests that need neither a control plane nor another program
+	$(BIN)/python -m pytest -n auto --dist worksteal tests/unit tests/laws tests/scenarios tests/museum tests/providers
 
 BROWSER_STAMP := $(VENV)/.browser
 $(BROWSER_STAMP): requirements-browser.lock $(STAMP)
@@ -58,14 +71,26 @@ controlplane: $(STAMP) ## Builds the real control plane into the cache
 alerts: $(STAMP) ## Checks the alert rules, and when each fires, with promtool (built from Go modules: two minutes, once)
 	$(BIN)/python -m pytest tests/alerts
 
+# Tests on a control plane mostly wait: more of them at a time than there are cores. Each worker has a control plane of its own.
+CLUSTER_WORKERS ?= 3
+ASKED := tests/output/cluster/asked
 .PHONY: cluster
-cluster: controlplane ## Tests on the real control plane
-	$(BIN)/python -m pytest tests/controlplane tests/helm tests/cluster
+cluster: controlplane ## Tests on the real control plane; TESTS=... for some of them
+	rm -rf $(ASKED)
+	SLACKWATER_TEST_ASKED=$(CURDIR)/$(ASKED) $(BIN)/python -m pytest -n $(CLUSTER_WORKERS) --dist loadfile --no-loadscope-reorder \
+	  $(or $(TESTS),tests/controlplane tests/cluster --ignore tests/cluster/test_rights.py)
+ifndef TESTS
+	SLACKWATER_TEST_ASKED=$(CURDIR)/$(ASKED) $(BIN)/python -m pytest tests/cluster/test_rights.py
+endif
+
+.PHONY: helm
+helm: $(STAMP) ## Tests of the chart with the real helm (built from Go modules, once)
+	$(BIN)/python -m pytest tests/helm
 
 KILLS ?= 6
 .PHONY: cluster-kills
 cluster-kills: controlplane ## Forty machines that grow and move while the service is killed again and again
-	SLACKWATER_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
+	SLACKWATER_TEST_FRESH=1 SLACKWATER_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
 
 given = $(filter command environment,$(firstword $(origin $(1))))
 DURATION ?= 180s
@@ -80,15 +105,33 @@ faults: $(STAMP) ## Deterministic simulation with faults, for DURATION; SEED=n p
 
 .PHONY: promises-quick
 promises-quick: $(STAMP) ## What a promise of the slack costs, on three traces of a seed that never changes, for CI
-	SLACKWATER_PROMISE_SEED=1 $(BIN)/python -m pytest -s -n 2 tests/promises
+	$(BIN)/python -m pytest -s -n 2 tests/promises
 
 .PHONY: promises
 promises: $(STAMP) ## The same on fresh traces; SEED=n plays those
-	SLACKWATER_PROMISE_SEED=$(if $(call given,SEED),$(SEED)) $(BIN)/python -m pytest -s -n0 tests/promises
+	SLACKWATER_TEST_FRESH=1 SLACKWATER_PROMISE_SEED=$(if $(call given,SEED),$(SEED)) $(BIN)/python -m pytest -s -n0 tests/promises
+
+.PHONY: laws-fresh
+laws-fresh: $(STAMP) ## All property tests on fresh examples
+	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest -n auto -m hypothesis tests/unit tests/laws tests/scenarios tests/museum tests/providers
+	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest tests/laws/test_slack_promise.py
+
+.PHONY: cluster-fresh
+cluster-fresh: controlplane ## The tests on the real control plane that leave something to chance, with fresh seeds
+	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest -n $(CLUSTER_WORKERS) --dist loadfile \
+	  tests/cluster/test_crashes.py tests/cluster/test_nearly_full.py tests/cluster/test_reflector.py
+
+.PHONY: soak
+soak: controlplane ## What is long and random, with fresh seeds, for DURATION (1h unless given): faults, laws, fuzz, oracle, promises, chaos, kills
+	$(BIN)/python -m tests.stages.soak $(if $(call given,DURATION),$(DURATION),1h)
+
+.PHONY: flakes
+flakes: controlplane ## Which tests fail how often in N runs (20 unless given); TESTS="tests/cluster/test_x.py -n 3" chooses some
+	$(BIN)/python -m tests.stages.flakes $(if $(call given,N),$(N),20) $(TESTS)
 
 .PHONY: chaos
 chaos: controlplane ## A real control plane, piece after piece killed or paused at random, for DURATION (10m unless given); SEED=n
-	SLACKWATER_TEST_CHAOS=$(if $(call given,DURATION),$(DURATION),10m) SLACKWATER_TEST_CHAOS_SEED=$(if $(call given,SEED),$(SEED)) \
+	SLACKWATER_TEST_FRESH=1 SLACKWATER_TEST_CHAOS=$(if $(call given,DURATION),$(DURATION),10m) SLACKWATER_TEST_CHAOS_SEED=$(if $(call given,SEED),$(SEED)) \
 	  $(BIN)/python -m pytest -s tests/cluster/controllers/test_chaos.py
 
 NODES ?= 500
@@ -113,7 +156,7 @@ oracle: $(STAMP) ## Our predicates and scale-down plans against kube-scheduler's
 CASES ?= 10000
 .PHONY: explain-laws
 explain-laws: $(STAMP) ## Every suggested change helps, and no part of a minimal set does: CASES generated clusters for each law
-	SLACKWATER_EXPLAIN_CASES=$(CASES) $(BIN)/python -m pytest -n auto --timeout 7200 --hypothesis-show-statistics tests/laws/explain
+	SLACKWATER_TEST_FRESH=1 SLACKWATER_EXPLAIN_CASES=$(CASES) $(BIN)/python -m pytest -n auto --timeout 7200 --hypothesis-show-statistics tests/laws/explain
 
 .PHONY: fuzz-quick
 fuzz-quick: $(STAMP) ## A few examples for each parser, path and recorded request, always the same, for CI

@@ -11,6 +11,11 @@ _TAGS: Final = ("remove_all_sd",)
 _DEADLINE_SECONDS: Final = 120.0
 
 
+def find() -> Path | None:
+    """Path of promtool if it is in the cache."""
+    return goprogram.find("promtool", SOURCES, tags=_TAGS)
+
+
 def build() -> Path:
     """Path of promtool, made now unless it is in the cache; errors as of `goprogram.build`."""
     return goprogram.build("promtool", SOURCES, package="github.com/prometheus/prometheus/cmd/promtool", tags=_TAGS)

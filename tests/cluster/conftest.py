@@ -14,6 +14,7 @@ from slackwater.app import rbac
 from slackwater.app.controlplane.build import Binaries
 from slackwater.app.controlplane.ports import FreePorts
 from slackwater.app.controlplane.stack import ControlPlane
+from tests.cluster.support import asked
 from tests.cluster.support.audit_tail import SERVICE_TOO
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
@@ -24,13 +25,28 @@ __all__ = ["anyio_backend", "binaries", "pytest_collection_finish"]
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _LONGEST_NAME: Final = 30
+#: Files that take longest. They come first, so that at the end of a parallel run no worker waits for one of them alone.
+_FIRST: Final = (
+    "test_scale_down.py",
+    "test_chaos.py",
+    "test_two_replicas.py",
+    "test_scale_up.py",
+    "test_vertical.py",
+    "test_crashes.py",
+)
 #: It looks back on what all others did.
 _LAST: Final = "test_rights.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the test of rights behind all others."""
-    items.sort(key=lambda item: item.path.name == _LAST)
+    """Puts the longest files before all others and the test of rights behind them."""
+    items.sort(key=lambda item: _place(item.path.name))
+
+
+def _place(file: str) -> int:
+    if file in _FIRST:
+        return _FIRST.index(file)
+    return len(_FIRST) + (file == _LAST)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -45,9 +61,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(scope="session")
 async def control_plane(
-    anyio_backend: str, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
+    anyio_backend: str, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> AsyncIterator[ControlPlane]:
-    """One for all tests of this folder. The service's account has the service's role and no other; all it asks is audited."""
+    """One for all tests of this folder, or for those of one worker. The service's account has the service's role and no other.
+
+    All it asks is audited, and kept for the test of rights where that runs in a session of its own.
+    """
     folder = tmp_path_factory.mktemp("cluster")
     policy = folder / "audit-policy-of-tests.yaml"
     policy.write_text(yaml.safe_dump(SERVICE_TOO))
@@ -58,6 +77,7 @@ async def control_plane(
             await create(api, f"{_RBAC}/clusterroles", rbac.cluster_role())
             await create(api, f"{_RBAC}/clusterrolebindings", rbac.cluster_role_binding(rbac.user("slackwater")))
         yield cp
+        asked.keep(cp.audit_log, files={item.path.name for item in request.session.items})
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.picture import same_picture
 from tests.cluster.support.stage import Stage
+from tests.support.seeds import a_seed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -20,9 +21,7 @@ FIRST_SERVER_ERROR = 500
 
 
 async def test_a_service_killed_while_600_pods_are_placed_loses_none_and_doubles_none(stage: Stage, ground: Ground) -> None:
-    seed = random.randrange(2**32)
-    print(f"seed={seed}")
-    rng = random.Random(seed)
+    rng = random.Random(a_seed())
     await ground.make_nodes(50)
     service = await stage.up()
     names = await ground.make_pods(a_pod(f"p-{number:04}", cpu="500m", memory="1Gi") for number in range(600))

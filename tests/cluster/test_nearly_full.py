@@ -14,6 +14,7 @@ from tests.cluster.support.requests_formula import Asked, asked_by, total_by_nod
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
+from tests.support.seeds import a_seed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -44,9 +45,7 @@ async def test_where_only_our_accounting_says_full_pods_that_come_and_go_never_t
     stage: Stage, ground: Ground
 ) -> None:
     system = Asked(cpu=1_900, memory=4 * GI)
-    seed = random.randrange(2**32)
-    print(f"seed={seed}")
-    rng = random.Random(seed)
+    rng = random.Random(a_seed())
     service = await up_with(stage, ground, system, nodes=50)
     pods = 50 * PODS_PER_NODE
 

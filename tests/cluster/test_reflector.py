@@ -17,6 +17,7 @@ from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
 from slackwater.edge.kube.resource_type import nodes, pods
 from slackwater.model.kinds import KindInterner
 from tests.support.feedreader import FeedReader
+from tests.support.seeds import a_seed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -122,9 +123,7 @@ async def until_done(meddler: Meddler, changes: int) -> None:
 
 
 async def test_the_api_server_killed_twice_under_load_leaves_no_gap_and_doubles_nothing(own: ControlPlane) -> None:
-    seed = random.randrange(2**32)
-    print(f"seed={seed}")
-    rng = random.Random(seed)
+    rng = random.Random(a_seed())
     async with open_client(kubeconfig=str(own.kubeconfig("admin"))) as client, own.session() as api:
         feeds, meddler = Feeds(client, rng), Meddler(api, rng)
         async with anyio.create_task_group() as everything:

@@ -1,7 +1,8 @@
 """The service's roles are enough for all it does, and no wider. Runs last, and looks back on the whole session.
 
-Enough: nothing that the service asked in the session was forbidden. No wider: each right that the roles give was used by some
-feature of the session, and without it, all others in place, the API server forbids what used it.
+In a parallel run that is every worker's (`support/asked.py`). Enough: nothing that the service asked in the session was
+forbidden. No wider: each right that the roles give was used by some feature of the session, and without it, all others in
+place, the API server forbids what used it.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +16,8 @@ import pytest
 
 from slackwater.app import rbac
 from slackwater.app.settings import Settings, loads
-from tests.cluster.support.audit_tail import AuditTail, Request
+from tests.cluster.support.asked import by_service, kept
+from tests.cluster.support.audit_tail import Request
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
@@ -115,21 +117,20 @@ def _rules_without(right: Right, role: Json) -> Iterator[Json]:
 
 
 @pytest.fixture
-async def asked(stage: Stage, ground: Ground) -> list[Request]:
-    """What the service has asked in the session, pods bound by it here included."""
+async def asked(stage: Stage, ground: Ground) -> set[Request]:
+    """What the service has asked in the session, and in those before it, pods bound by it here included."""
     await ground.make_nodes(1)
     await stage.up()
     await ground.make_pods(a_pod(f"p-{number}") for number in range(10))
     await ground.until_bound(10, within_seconds=30)
-    whole = AuditTail(stage.control_plane.audit_log, from_beginning=True)
-    return [request for request in whole.read() if request.user == "slackwater"]
+    return by_service(stage.control_plane.audit_log) | kept()[0]
 
 
-def of_status(requests: list[Request], statuses: range) -> set[Right]:
+def of_status(requests: set[Request], statuses: range) -> set[Right]:
     return {Right(each.group, each.resource, each.verb) for each in requests if each.status in statuses}
 
 
-async def test_nothing_that_the_service_asked_in_the_whole_session_was_beyond_its_role(asked: list[Request]) -> None:
+async def test_nothing_that_the_service_asked_in_the_whole_session_was_beyond_its_role(asked: set[Request]) -> None:
     first = {
         Right("", "nodes", "list"),
         Right("", "pods", "list"),
@@ -140,9 +141,9 @@ async def test_nothing_that_the_service_asked_in_the_whole_session_was_beyond_it
     assert of_status(asked, FORBIDDEN) - DEFAULT == set()
 
 
-async def test_each_right_of_the_role_was_used_by_some_feature(asked: list[Request], request: pytest.FixtureRequest) -> None:
+async def test_each_right_of_the_role_was_used_by_some_feature(asked: set[Request], request: pytest.FixtureRequest) -> None:
     files = {path.name for path in Path(__file__).parent.glob("test_*.py")}
-    if not files <= {item.path.name for item in request.session.items}:
+    if not files <= {item.path.name for item in request.session.items} | kept()[1]:
         pytest.skip("looks back on all tests of this folder")
     assert DEFAULT - of_status(asked, OK) == set(), "rights that no feature has used"
 

@@ -2,8 +2,8 @@
 
 The environment variable SLACKWATER_TEST_KILLS gives another number of times.
 
-Each run has a seed, which it prints: of the loads, of how long migrations take, of when the service dies. The environment
-variable SLACKWATER_TEST_SEED gives one, to repeat a run as far as real processes repeat themselves.
+A seed (`tests/support/seeds.py`) decides the loads, how long migrations take, and when the service dies. A run repeats as far
+as real processes repeat themselves.
 """
 
 import os
@@ -24,6 +24,7 @@ from tests.cluster.neonvm.watcher import Watcher
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
+from tests.support.seeds import a_seed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -33,7 +34,6 @@ KILLS = int(os.environ.get("SLACKWATER_TEST_KILLS", "3"))
 #: With the time in which the machines start, longer than any period of a load.
 UNDISTURBED_SECONDS = 8.0
 LOOKS = 25
-SEED_VARIABLE = "SLACKWATER_TEST_SEED"
 #: What an agent is told that wants to change a machine whose migration has begun.
 TOLD = "already been informed that pod is migrating"
 #: What an agent is told whose own machine was too busy to send the request it had begun.
@@ -66,12 +66,6 @@ async def a_fleet(stage: Stage, ground: Ground, rng: random.Random) -> AsyncIter
             group.cancel_scope.cancel()
 
 
-def the_seed() -> int:
-    seed = int(os.environ.get(SEED_VARIABLE) or random.randrange(2**32))
-    print(f"{SEED_VARIABLE}={seed}")
-    return seed
-
-
 async def until_running(fleet: Fleet) -> None:
     async def agents() -> int:
         return len(fleet.agents)
@@ -80,7 +74,7 @@ async def until_running(fleet: Fleet) -> None:
 
 
 async def test_forty_machines_grow_shrink_and_move(stage: Stage, ground: Ground) -> None:
-    rng = random.Random(the_seed())
+    rng = random.Random(a_seed())
     async with a_fleet(stage, ground, rng) as (fleet, controller, watcher):
         controller.fails = {"vm-03", "vm-07"}
         await until_crowded(watcher)

@@ -1,7 +1,5 @@
 """A promise about start times is kept, with less room than the smallest that is the same at all times."""
 
-import secrets
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +10,7 @@ from slackwater.decide.slack.rule import PPM
 from slackwater.decide.slack.ways import plan_room
 from slackwater.model.columns import Int64
 from tests.support.arrivals import DAY, TRACES
+from tests.support.seeds import a_seed
 
 #: 95 % of the pods within 10 s, where a node takes two minutes.
 PROMISE = Promise(share_ppm=950_000, within_seconds=10, lead_seconds=120)
@@ -43,7 +42,7 @@ def smallest_flat(seen: Traffic, promise: Promise, *, start: int = 0) -> int:
 
 @pytest.mark.parametrize("trace", MOST)
 def test_the_promise_is_kept_with_little_room(trace: str) -> None:
-    seed = secrets.randbits(32)
+    seed = a_seed()
     arrivals = TRACES[trace](np.random.default_rng(seed), (LEARNT + JUDGED) // DAY)
     room = lived_through(arrivals)
     kept = kept_ppm(Traffic.of(arrivals), room, PROMISE, start=LEARNT) / PPM

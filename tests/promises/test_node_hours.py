@@ -3,17 +3,17 @@
 Node-hours of slack: those that the same pods take without any are taken off both. The smallest static slack is told in
 hindsight, on the days that are judged: the same pods in the same steps, the same simulator, the same promise.
 
-Each run chooses its seed and prints it: SLACKWATER_PROMISE_SEED=n plays that one, SLACKWATER_PROMISE_DAYS=n judges n days.
+The seed is printed: SLACKWATER_PROMISE_SEED=n plays that one, SLACKWATER_PROMISE_DAYS=n judges n days.
 """
 
 import os
-import secrets
 
 import numpy as np
 import pytest
 
 from tests.support.arrivals import DAY, JOBS
 from tests.support.nodehours import WEB, Book, by_steps, lived, smallest_static
+from tests.support.seeds import a_seed
 
 #: The past that has to be there: three days to look back on, a day to try it on, and one to correct it.
 LEARNT = 5
@@ -28,7 +28,7 @@ MOST = {"steady": 1.05, "daily": 0.8, "spikes": 0.8}
 @pytest.mark.timeout(1200)  # eight days by ten seconds, and three of them some ten times over
 @pytest.mark.parametrize("trace", JOBS)
 def test_the_promise_is_kept_at_few_node_hours(trace: str) -> None:
-    seed = int(os.environ.get("SLACKWATER_PROMISE_SEED") or secrets.randbits(32))
+    seed = a_seed("SLACKWATER_PROMISE_SEED")
     days = int(os.environ.get("SLACKWATER_PROMISE_DAYS") or JUDGED)
     judged = days * DAY
     arrivals = by_steps(JOBS[trace](np.random.default_rng(seed), LEARNT + days), seed)

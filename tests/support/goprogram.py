@@ -17,6 +17,12 @@ from slackwater.app.controlplane.gocommand import GoCommands
 from slackwater.app.controlplane.recipe import BUILD_FLAGS, ldflags
 
 
+def find(name: str, sources: Path, *, tags: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Path of the program if it is in the cache."""
+    entry = _entry(toolchains.locate(environ), name, sources, _flags(tags), environ)
+    return entry / name if entry.is_dir() else None
+
+
 def build(
     name: str, sources: Path, *, package: str = ".", tags: Sequence[str] = (), environ: Mapping[str, str] = os.environ
 ) -> Path:
@@ -28,7 +34,7 @@ def build(
     """
     toolchain = toolchains.locate(environ)
     flags = _flags(tags)
-    entry = cache_root(environ) / name / _key(toolchain.version, sources, flags)
+    entry = _entry(toolchain, name, sources, flags, environ)
     log = entry.with_name(entry.name + ".log")
 
     def make(folder: Path) -> None:
@@ -41,6 +47,12 @@ def build(
 
     fill(entry, make)
     return entry / name
+
+
+def _entry(
+    toolchain: toolchains.Toolchain, name: str, sources: Path, flags: tuple[str, ...], environ: Mapping[str, str]
+) -> Path:
+    return cache_root(environ) / name / _key(toolchain.version, sources, flags)
 
 
 def _flags(tags: Sequence[str]) -> tuple[str, ...]:

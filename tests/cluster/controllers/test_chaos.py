@@ -25,11 +25,12 @@ from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.strikes import COMPONENTS, SERVICE, Strikes, targets_of
 from tests.cluster.support.waiting import eventually
+from tests.support.seeds import a_seed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 SECONDS: Final = seconds(parse_duration(os.environ.get("SLACKWATER_TEST_CHAOS", "2m")))
-SEED: Final = int(os.environ.get("SLACKWATER_TEST_CHAOS_SEED") or random.randrange(2**32))
+SEED: Final = a_seed("SLACKWATER_TEST_CHAOS_SEED")
 WORKLOADS: Final = ("alpha", "beta", "gamma")
 MOST_REPLICAS: Final = 25
 #: Of each workload in the end.

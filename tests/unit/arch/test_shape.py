@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -57,10 +58,14 @@ _OFFERED: Final = {
 _HANDED_ON: Final = ("@*.get", "@*.post", "@*validator", "@*serializer", "@*.exception_handler")
 
 
-def parsed() -> Iterator[tuple[str, str, ast.Module]]:
+def texts() -> Iterator[tuple[str, str]]:
     for path in MODULES:
-        text = path.read_text("utf-8")
-        yield str(path.relative_to(ROOT)), text, ast.parse(text)
+        yield str(path.relative_to(ROOT)), path.read_text("utf-8")
+
+
+@cache
+def parsed() -> list[tuple[str, str, ast.Module]]:
+    return [(name, text, ast.parse(text)) for name, text in texts()]
 
 
 def test_every_module_says_what_it_is() -> None:
@@ -68,7 +73,7 @@ def test_every_module_says_what_it_is() -> None:
 
 
 def test_no_file_is_too_long() -> None:
-    assert [(name, lines) for name, text, _ in parsed() if (lines := text.count("\n")) > MOST_LINES_OF_A_FILE] == []
+    assert [(name, lines) for name, text in texts() if (lines := text.count("\n")) > MOST_LINES_OF_A_FILE] == []
 
 
 def test_no_function_is_too_long() -> None:

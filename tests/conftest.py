@@ -1,0 +1,31 @@
+"""What holds for all tests: Hypothesis' profiles, a garbage collector that skips imported modules, records, repetition."""
+
+import gc
+from typing import Final
+
+import pytest
+from hypothesis import settings
+
+from tests.stages.record import install, repeat
+from tests.support.seeds import FRESH
+
+#: `fixed` tries the same examples each time: what a fresh one finds fails nobody else's change. `make soak` sets `fresh`.
+PROFILE: Final = "fresh" if FRESH else "fixed"
+
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("fresh", derandomize=False, print_blob=True)
+settings.load_profile(PROFILE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    install(config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    repeat(metafunc)
+
+
+def pytest_collection_finish() -> None:
+    """All modules stay: without this each collection of garbage during the tests looks at everything that was imported."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,144 @@
+"""Stages run side by side in lanes, and a failure stops those alone that need what failed."""
+
+import json
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.stages.plan import CHECK, PLANS, TEST, Plan, Stage
+from tests.stages.record import RECORDS
+from tests.stages.report import summary
+from tests.stages.run import Result, Run
+
+ROOT = Path(__file__).parents[3]
+A, B, C, D = (Stage(name=name) for name in "abcd")
+
+
+class Ran:
+    """Runs a plan with a scripted command for each stage; `order` says when each began and ended."""
+
+    def __init__(self, plan: Plan, folder: Path, scripts: dict[str, str]) -> None:
+        self.told: list[str] = []
+        self._scripts = scripts
+        self._events = folder / "events"
+        self.run = Run(plan, folder=folder / "out", command=self._command, tell=self.told.append)
+        self.results = {result.stage.name: result for result in self.run.run()}
+
+    @property
+    def order(self) -> list[str]:
+        return self._events.read_text().splitlines() if self._events.exists() else []
+
+    @property
+    def states(self) -> dict[str, str]:
+        return {name: result.state for name, result in self.results.items()}
+
+    def _command(self, stage: Stage) -> Sequence[str]:
+        note = f"open({str(self._events)!r}, 'a').write({{!r}})"
+        lines = [
+            note.format(f"{stage.name} begins\n"),
+            self._scripts.get(stage.name, "pass"),
+            note.format(f"{stage.name} ends\n"),
+        ]
+        return (sys.executable, "-c", "\n".join(lines))
+
+
+def test_the_stages_of_a_lane_follow_one_another(tmp_path: Path) -> None:
+    ran = Ran(Plan(computing=((A, B, C),)), tmp_path, {})
+    assert ran.order == [f"{name} {what}" for name in "abc" for what in ("begins", "ends")]
+    assert set(ran.states.values()) == {"passed"}
+
+
+def test_lanes_run_side_by_side(tmp_path: Path) -> None:
+    """Each of the two waits until the other has begun."""
+    both = f"all(f'{{name}} begins' in open({str(tmp_path / 'events')!r}).read() for name in 'ab')"
+    script = f"import time\nwhile not {both}: time.sleep(0.01)"
+    ran = Ran(Plan(waiting=(A,), computing=((B,),)), tmp_path, {"a": script, "b": script})
+    assert ran.states == {"a": "passed", "b": "passed"}
+
+
+def test_what_measures_time_begins_when_all_others_have_ended(tmp_path: Path) -> None:
+    ran = Ran(Plan(waiting=(A,), computing=((B,), (C,)), alone=(D,)), tmp_path, {"b": "import time; time.sleep(0.2)"})
+    assert ran.order[-2:] == ["d begins", "d ends"]
+
+
+def test_a_stage_waits_for_what_it_needs_in_another_lane(tmp_path: Path) -> None:
+    needy = Stage(name="b", needs=("a",))
+    ran = Ran(Plan(waiting=(A,), computing=((needy,),)), tmp_path, {"a": "import time; time.sleep(0.2)"})
+    assert ran.order == ["a begins", "a ends", "b begins", "b ends"]
+
+
+def test_a_failure_stops_only_what_needs_it_and_shows_the_end_of_what_was_printed(tmp_path: Path) -> None:
+    needy = Stage(name="b", needs=("a",))
+    ran = Ran(Plan(waiting=(A, needy, C), computing=((D,),)), tmp_path, {"a": "print('words of a'); raise SystemExit(3)"})
+    assert ran.states == {"a": "failed", "b": "not run", "c": "passed", "d": "passed"}
+    assert ran.results["b"].why == "it needs a"
+    assert any("words of a" in text for text in ran.told)
+
+
+def test_a_stage_that_cannot_run_here_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    lacking = Stage(name="a", missing=lambda _: "no browser")
+    ran = Ran(Plan(computing=((lacking, B),)), tmp_path, {})
+    assert ran.states == {"a": "skipped", "b": "passed"}
+    assert "a skipped: no browser" in ran.told
+    assert "  a: no browser" in summary(list(ran.results.values()), {}, seconds=1, cpu=1).splitlines()
+
+
+def test_each_stage_is_told_where_to_record_its_tests(tmp_path: Path) -> None:
+    ran = Ran(Plan(computing=((A,),)), tmp_path, {"a": f"import os; print(os.environ[{RECORDS!r}])"})
+    assert ran.run.log(A).read_text().strip() == str(ran.run.records(A).absolute())
+
+
+def test_a_command_that_cannot_be_started_keeps_nobody_waiting(tmp_path: Path) -> None:
+    plan = Plan(waiting=(A,), computing=((Stage(name="b", needs=("a",)),),))
+
+    def broken(_stage: Stage) -> Sequence[str]:
+        raise OSError("no make")
+
+    run = Run(plan, folder=tmp_path, command=broken, tell=lambda _: None)
+    thread_errors: list[BaseException] = []
+
+    def play() -> None:
+        try:
+            run.run()
+        except OSError as error:
+            thread_errors.append(error)
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+    assert [str(error) for error in thread_errors] == ["no make"]
+
+
+@pytest.mark.parametrize("name", sorted(PLANS))
+def test_every_stage_is_a_target_of_the_makefile_and_needs_one_that_is_there(name: str) -> None:
+    text = (ROOT / "Makefile").read_text()
+    stages = PLANS[name].stages
+    names = [stage.name for stage in stages]
+    assert [stage for stage in names if f"\n{stage}:" not in text] == []
+    assert len(names) == len(set(names))
+    assert [need for stage in stages for need in stage.needs if need not in names] == []
+
+
+def test_make_test_runs_all_that_make_check_runs() -> None:
+    assert {stage.name for stage in CHECK.stages} <= {stage.name for stage in TEST.stages}
+
+
+def test_a_stage_never_needs_one_that_comes_after_it_in_its_lane_or_alone() -> None:
+    """Else a run would wait for ever."""
+    for plan in PLANS.values():
+        for lane in (plan.waiting, *plan.computing, plan.alone):
+            for place, stage in enumerate(lane):
+                assert not set(stage.needs) & {later.name for later in lane[place:]}
+        early = [stage for lane in (plan.waiting, *plan.computing) for stage in lane]
+        assert not {need for stage in early for need in stage.needs} & {stage.name for stage in plan.alone}
+        assert not {need for stage in plan.waiting for need in stage.needs} - {stage.name for stage in plan.waiting}
+
+
+def test_the_summary_fails_where_a_stage_was_not_run() -> None:
+    results = [Result(stage=A, state="failed", seconds=1.0), Result(stage=B, state="not run", why="it needs a")]
+    assert summary(results, {}, seconds=61, cpu=5).splitlines()[-1] == "failed: a, b, in 1 min 1 s (5 s of CPU)"
+    assert json.dumps(summary([], {}, seconds=0, cpu=0))
