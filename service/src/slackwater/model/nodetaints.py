@@ -1,8 +1,8 @@
 """What a taint says: that a node has not started yet, how a node is for now, or something about its group.
 
-The words are Cluster Autoscaler's. A start-up taint keeps pods away until something on the node has started; a node that carries
-one is on its way. A status taint says how a node that has started is for now. Neither is a property of the node's group. Keys of
-Kubernetes itself are known here, others are configured, with those of well-known drivers as defaults.
+The words are Cluster Autoscaler's. A start-up taint keeps pods away until something on the node has started; a node that
+carries one is on its way. A status taint says how a node that has started is for now. Neither is a property of the node's
+group. Keys of Kubernetes itself are known here, others are configured, with those of well-known drivers as defaults.
 """
 
 import re

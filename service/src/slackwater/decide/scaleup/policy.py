@@ -14,9 +14,9 @@ from slackwater.model.resources import NOTHING, Amounts
 class ScaleUpPolicy:
     """`max_nodes` bounds one plan, `estimate_seconds` all estimates of one option, `plan_seconds` the plan; 0: no limit.
 
-    `balance` lets similar groups grow alike, whatever they carry of `ignored_labels`. `system` is set aside on every node by our
-    own accounting. `taints` says which taints are no property of a group. `priorities` and `seed` are for the expanders of these
-    names; the seed decides among equals too.
+    `balance` lets similar groups grow alike, whatever they carry of `ignored_labels`. `system` is set aside on every node by
+    our own accounting. `taints` says which taints are no property of a group. `priorities` and `seed` are for the expanders of
+    these names; the seed decides among equals too.
     """
 
     pending: PendingRules = field(default_factory=PendingRules)

@@ -2,8 +2,8 @@
 
 The tolerances are Cluster Autoscaler's. Two differences, both on purpose. Groups of different priority (expander `priority`)
 are never alike, since their owner prefers one. And groups need not take the very same pods: each pod goes to a group of the
-bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. Labels that differ from node
-to node, or that name the group, say nothing: no list can know them all.
+bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. Labels that differ from
+node to node, or that name the group, say nothing: no list can know them all.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

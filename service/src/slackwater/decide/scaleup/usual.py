@@ -1,8 +1,8 @@
 """What the nodes of a group have in common: what most of them lack is no property of the group.
 
-What flows through: a group's nodes that are as they should be -> the taints and the labels of a new one. A node under repair, or
-one that somebody labelled by hand, changes nothing for its group. Deliberately absent: taints that say how one node is for now
-(`model.nodetaints`).
+What flows through: a group's nodes that are as they should be -> the taints and the labels of a new one. A node under repair,
+or one that somebody labelled by hand, changes nothing for its group. Deliberately absent: taints that say how one node is for
+now (`model.nodetaints`).
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 """Expander `least-waste`: the options that leave the smallest share of their nodes unused.
 
 As in Cluster Autoscaler the shares of CPU and memory are added, of all new nodes together; the shares of every other resource
-are added too, each with its weight (`scarcity`). They are exact fractions, so that equal options are equal; and of what pods may
-use of a node (allocatable), since nobody can use the rest.
+are added too, each with its weight (`scarcity`). They are exact fractions, so that equal options are equal; and of what pods
+may use of a node (allocatable), since nobody can use the rest.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """What a resource weighs when nodes are compared: the scarcer it is beside CPU and memory, the more.
 
 CPU and memory weigh 1. A device weighs as many times that as the groups' nodes together have more cores than such devices, so
-an idle GPU outweighs any idle CPU, and one of a thousand `kvm` weighs next to nothing. Huge pages are compared with memory. Slots
-for pods and local disk weigh nothing: every machine has them, whether its template says so or not. No prices are known.
+an idle GPU outweighs any idle CPU, and one of a thousand `kvm` weighs next to nothing. Huge pages are compared with memory.
+Slots for pods and local disk weigh nothing: every machine has them, whether its template says so or not. No prices are known.
 """
 
 from collections.abc import Iterable, Mapping
