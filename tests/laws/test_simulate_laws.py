@@ -23,7 +23,7 @@ from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
 from slackwater.model.ids import UnixTime
 from slackwater.run.loops.growth import GrowthPlanner
 from slackwater.run.loops.planning import GrowthRules, Inquiry, PlanMaker, Plans
-from slackwater.run.loops.shrink_planning import ShrinkInquiry
+from slackwater.run.loops.shrink_planning import ShrinkInquiry, ShrinkPlan
 from slackwater.simulate.mirror import everything
 from slackwater.world.fleet.census import Census
 
