@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.oracle.drains.__main__ import check
-from tests.oracle.drains.clusters import budgets_of, generate_drainable, guards, healthy, pods_of
+from tests.oracle.drains.clusters import asks_budgets, budgets_of, generate_drainable, guards, healthy, pods_of
 from tests.oracle.drains.law import answer_of, named, settings, violations
 from tests.oracle.generator.draw import Obj
 from tests.oracle.real import running
@@ -91,7 +91,7 @@ def _spends(planned: tuple[Obj, Obj]) -> bool:
     cluster, answer = planned
     moved = {pod for found in answer["removable"] for pod in found["destinations"]}
     return any(
-        named(pod) in moved and healthy(pod) and guards(budget, pod)
+        named(pod) in moved and healthy(pod) and asks_budgets(pod) and guards(budget, pod)
         for pod in pods_of(cluster)
         for budget in budgets_of(cluster)
     )

@@ -53,6 +53,11 @@ def healthy(pod: Obj) -> bool:
     return ready and "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") not in _ENDED
 
 
+def asks_budgets(pod: Obj) -> bool:
+    """Does the Eviction API ask the pod's budgets? It evicts a pending pod without asking (`canIgnorePDB`)."""
+    return bool(pod["status"].get("phase") != "Pending")
+
+
 def _settle(draw: Draw, pod: Obj, names: list[str]) -> None:
     """Most of those that wait get a node; not those whose own claims may be somebody else's, which spoils all others."""
     spec, status = pod["spec"], pod["status"]

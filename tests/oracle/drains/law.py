@@ -14,7 +14,7 @@ import yaml
 from slackwater.app.offline import read_cluster
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.settings import Settings, loads
-from tests.oracle.drains.clusters import budgets_of, guards, healthy, pods_of
+from tests.oracle.drains.clusters import asks_budgets, budgets_of, guards, healthy, pods_of
 from tests.oracle.generator.draw import Obj
 from tests.oracle.real import Real
 
@@ -97,10 +97,10 @@ def _overspent(cluster: Obj, answer: Obj) -> Iterator[str]:
     for budget in budgets_of(cluster):
         up, least, down = budget["status"]["currentHealthy"], budget["status"]["desiredHealthy"], 0
         for found in answer["removable"]:
-            own = sum(guards(budget, by_name[pod]) and healthy(by_name[pod]) for pod in found["destinations"])
-            if own and up - down - 1 < least:
+            own = [by_name[pod] for pod in found["destinations"] if guards(budget, by_name[pod]) and healthy(by_name[pod])]
+            if up - down - 1 < least and any(asks_budgets(pod) for pod in own):
                 yield f"{found['node']}: {budget['metadata']['name']} has {up - down} healthy left, needs {least}"
-            down += own
+            down += len(own)
 
 
 def _left_behind(cluster: Obj, answer: Obj) -> Iterator[str]:
