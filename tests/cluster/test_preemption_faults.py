@@ -167,7 +167,6 @@ async def test_a_victim_that_does_not_leave_opens_the_gate_after_the_time_out(
         return metrics.value("slackwater_goroutines_execution_total", operation="preemption", result="error")
 
     await eventually(ends, lambda count: count == 1, within_seconds=20, wanted="the preemption given up")
-    assert (await service.metrics()).value("slackwater_gates_shut") in {0, 1}, "another victim may have been chosen"
     # Nobody counts on the stuck one any more, so the next one of lower priority has to go.
     assert await ground.until_placed("high-a", within_seconds=20) == nodes["a"]
     assert set(await ground.pods()) == {"low-a", "high-a"}

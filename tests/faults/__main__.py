@@ -1,25 +1,27 @@
 """`python -m tests.faults`: seeds one after another, for as long as wanted; a failing one is shrunk, and can be replayed.
 
-The last line is `steps=N seeds=M violations=K`. Exit 0 where no law was violated, 1 where one was (with `--break`
-that is what is wanted: the mechanism is needed, and its loss is noticed), 2 for what cannot be done.
+The last line is `steps=N seeds=M violations=K`. Exit 0 where no law was violated, 1 where one was, 2 for what cannot be done.
+With `--break` the loss of a mechanism has to be noticed: exit 0 where its law was violated, 1 where no run showed that.
 """
 
 import argparse
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from random import SystemRandom
 
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
-from tests.faults.mechanisms import MECHANISMS, broken
+from tests.faults.mechanisms import MECHANISMS, Mechanism, broken
 from tests.faults.play import Result, Script, play, silence_logs
 from tests.faults.shrink import shrunk
 from tests.faults.weather import FAULTS
 
 #: Of one mechanism that is broken on purpose: after so many seeds nobody has noticed.
 _MOST_SEEDS_BROKEN = 1000
+_ALL = "all"
 #: A line on stderr, so that long campaigns show how far they are.
 _TELL_EVERY_SECONDS = 30.0
 
@@ -31,7 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="the first seed; alone: only this one (default: by chance)")
     parser.add_argument("--storm", type=float, default=30.0, help="seconds of each run before it gets calm (default: 30)")
     parser.add_argument("--without", default="", help=f"faults to leave out, of {', '.join(FAULTS)}")
-    parser.add_argument("--break", dest="mechanism", default="", help="a mechanism to break on purpose; list: names them")
+    parser.add_argument(
+        "--break",
+        dest="mechanism",
+        default="",
+        help="a mechanism to break on purpose; all: one after another; list: names them",
+    )
     parser.add_argument("--trace", action="store_true", help="print everything that happened")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one for each core)")
     return parser
@@ -44,15 +51,32 @@ def main() -> int:
         for mechanism in MECHANISMS.values():
             print(f"{mechanism.name:24} {mechanism.law:4} {mechanism.what}")
         return 0
-    if args.mechanism and args.mechanism not in MECHANISMS:
-        print(f"--break: got {args.mechanism}, want one of {', '.join(MECHANISMS)}", file=sys.stderr)
+    if args.mechanism and args.mechanism not in {*MECHANISMS, _ALL}:
+        print(f"--break: got {args.mechanism}, want {_ALL} or one of {', '.join(MECHANISMS)}", file=sys.stderr)
         return 2
     without = frozenset(filter(None, args.without.split(",")))
     if unknown := without - set(FAULTS):
         print(f"--without: got {', '.join(sorted(unknown))}, want some of {', '.join(FAULTS)}", file=sys.stderr)
         return 2
-    campaign = _Campaign(args, without)
-    return campaign.run()
+    if not args.mechanism:
+        return _Campaign(args, without).run()
+    names = list(MECHANISMS) if args.mechanism == _ALL else [args.mechanism]
+    return max(_noticed(args, without, MECHANISMS[name]) for name in names)
+
+
+def _noticed(args: argparse.Namespace, without: frozenset[str], mechanism: Mechanism) -> int:
+    """Plays until the law of the mechanism is violated; the exit status."""
+    first = mechanism.seed if args.seed is None else args.seed
+    broken_campaign = argparse.Namespace(**{**vars(args), "mechanism": mechanism.name, "seed": first})
+    campaign = _Campaign(broken_campaign, without)
+    campaign.run()
+    noticed = campaign.laws[mechanism.law] > 0
+    others = ", ".join(sorted(law for law in campaign.laws if law != mechanism.law))
+    found = (
+        f"noticed by {mechanism.law}" if noticed else f"NOT noticed by {mechanism.law}{f', only by {others}' if others else ''}"
+    )
+    print(f"{mechanism.name}: {found}", flush=True)
+    return 0 if noticed else 1
 
 
 class _Campaign:
@@ -60,18 +84,25 @@ class _Campaign:
         self._args = args
         self._without = without
         self._steps = self._seeds = self._violations = 0
+        #: How many runs violated which law.
+        self.laws: Counter[str] = Counter()
         self._ends_at = None if args.duration is None else time.monotonic() + args.duration
         self._first = args.seed if args.seed is not None else SystemRandom().randrange(1, 10**9)
         self._tell_at = time.monotonic() + _TELL_EVERY_SECONDS
 
     def run(self) -> int:
         print(f"from seed {self._first}", flush=True)
-        if self._args.trace or (self._args.seed is not None and self._args.seeds is None and self._ends_at is None):
+        if self._args.trace or self._one_only():
             self._take(self._script(self._first), _played(self._script(self._first), self._args.mechanism, self._args.trace))
         else:
             self._play_many()
         print(self._so_far())
         return 1 if self._violations else 0
+
+    def _one_only(self) -> bool:
+        """Is one seed asked for, and nothing else?"""
+        asked = self._args
+        return not asked.mechanism and asked.seed is not None and asked.seeds is None and self._ends_at is None
 
     def _so_far(self) -> str:
         return f"steps={self._steps} seeds={self._seeds} violations={self._violations}"
@@ -90,7 +121,8 @@ class _Campaign:
 
     def _over(self) -> bool:
         late = self._ends_at is not None and time.monotonic() >= self._ends_at
-        return late or (self._violations > 0 and bool(self._args.mechanism))
+        mechanism = MECHANISMS.get(self._args.mechanism)
+        return late or (mechanism is not None and self.laws[mechanism.law] > 0)
 
     def _play_many(self) -> None:
         scripts = self._scripts()
@@ -116,6 +148,7 @@ class _Campaign:
         if result.broken is None:
             return
         self._violations += 1
+        self.laws[result.broken.law] += 1
         print(f"seed {script.seed}: after {result.steps} steps, at {result.at:.3f} s: {result.broken}", flush=True)
         if self._violations == 1 and not self._args.mechanism:
             self._shrink(script, result)

@@ -31,23 +31,34 @@ from slackwater.world.binding import Binding
 from slackwater.world.ceilings import Ceilings
 from slackwater.world.holds import Holds
 from slackwater.world.permits import Decided, Permits
+from slackwater.world.pod_lives import PodLives
 from slackwater.world.policy import Policy
 from slackwater.world.preempting import Preemptions
 from slackwater.world.restore import _Restoring
 from slackwater.world.standings import Standings
-from slackwater.world.world import World
 from slackwater_protocol.units import Bytes, MilliCpu
 from tests.faults.wire import Wire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism:
-    """`law` is the one that notices, as a rule. `patches`: class or module, function, and what takes its place, given it."""
+    """A mechanism, and the `law` that notices its loss.
+
+    `patches`: class or module, function, and what takes its place, given it. `seed`: where the search for a run that notices
+    starts; a run of that seed noticed when it was written down, and one of the next does whatever has changed since.
+    """
 
     name: str
     law: str
     what: str
     patches: tuple[tuple[Any, str, Callable[[Any], Any]], ...]
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Raises LookupError: a function that was renamed would break nothing."""
+        for owner, function, _ in self.patches:
+            if function not in vars(owner):
+                raise LookupError(f"mechanism {self.name}: {owner.__name__} has no function {function}")
 
 
 def _answers(value: Callable[[], Any]) -> Callable[[Any], Any]:
@@ -135,12 +146,14 @@ _ALL: Final = (
         name="hold-expiry",
         law="L5",
         what="a hold that nobody used ends",
+        seed=2,
         patches=((Holds, "expire", _answers(list)),),
     ),
     Mechanism(
         name="budget",
         law="S5",
         what="whoever empties a node counts the budgets of its pods, and has them evicted, not deleted",
+        seed=11,
         patches=(
             (Disruptions, "allows", _answers(lambda: True)),
             (Disruptions, "allow_all", _answers(lambda: True)),
@@ -157,6 +170,7 @@ _ALL: Final = (
         name="unknown-outcome",
         law="S1",
         what="a bind without an answer may have happened",
+        seed=47,
         patches=((Binding, "ended", _unknown_is_no),),
     ),
     Mechanism(
@@ -169,36 +183,42 @@ _ALL: Final = (
         name="write-ahead",
         law="S1",
         what="a permit is answered when its ceiling is on record",
+        seed=2,
         patches=((Ceilings, "safe", _answers(lambda: _PLENTY)),),
     ),
     Mechanism(
         name="growth",
         law="S2",
         what="growth ends at what is left of the node",
+        seed=2,
         patches=((permits, "settled", _endless_room),),
     ),
     Mechanism(
         name="relist",
         law="L5",
         what="a new list tells what went while nobody watched",
+        seed=8,
         patches=((Given, "end_list", _answers(lambda: iter(()))),),
     ),
     Mechanism(
         name="foreign-binds",
-        law="S1",
+        law="L5",
         what="pods that others bound count like our own",
-        patches=((World, "_adopt", _answers(lambda: None)),),
+        seed=2,
+        patches=((PodLives, "adopt", _answers(lambda: None)),),
     ),
     Mechanism(
         name="permit-bounds",
         law="S3",
         what="a permit is never more than was asked",
+        seed=2,
         patches=((Permits, "answer", _more_than_asked),),
     ),
     Mechanism(
         name="dump",
         law="S9",
         what="a dump holds the holds",
+        seed=4,
         patches=((_Restoring, "_hold", _answers(lambda: None)),),
     ),
 )

@@ -78,10 +78,11 @@ def test_6718_nobody_is_planned_onto_a_node_that_is_being_drained() -> None:
     assert "n2" not in moves(planned(a_scene(N, pods), state)).values()
 
 
-@pytest.mark.parametrize("number", ["k/a#4115", "k/a#5048", "k/a#5618"])
-def test_timers_and_removals_outlive_the_process(number: str) -> None:
-    """A restart, or another leader, began all of them anew; and nodes tainted for deletion stayed so for ever."""
-    del number
+def test_4115_timers_and_removals_outlive_the_process() -> None:
+    """k/a#4115, reported again as #5048 and #5618.
+
+    A restart, or another leader, began all of them again, and nodes tainted for deletion stayed so for ever.
+    """
     since = UnixTime(int(NOW) - 500)
     candidate = machine("n1", taints=(Taint("DeletionCandidateOfClusterAutoscaler", str(int(since)), "PreferNoSchedule"),))
     leaving = machine("n2", taints=(Taint("ToBeDeletedByClusterAutoscaler", str(int(since)), "NoSchedule"),))
