@@ -52,10 +52,6 @@ NEON_VM_VERSION: Final = "v1"
 NEON_VM_NAME: Final = "vm.neon.tech/name"
 #: Annotation on a runner Pod: JSON `cpus`, `memorySlots` (each min, max, use) and `memorySlotSize`.
 NEON_VM_RESOURCES: Final = "vm.neon.tech/resources"
-#: Annotation on a runner Pod: JSON `{cpu, memory}`, what the machine uses now.
-NEON_VM_USAGE: Final = "vm.neon.tech/usage"
-#: Annotation on a runner Pod: JSON `{cpu, memory}`, the factors of later releases' overcommit.
-NEON_VM_OVERCOMMIT: Final = "vm.neon.tech/overcommit"
 #: Label on a VirtualMachine and its Pod, "true": scaling is on.
 NEON_ENABLED: Final = "autoscaling.neon.tech/enabled"
 #: Label on a VirtualMachine and its Pod, "true": it may be migrated.
@@ -66,14 +62,6 @@ NEON_ALWAYS_MIGRATE: Final = "autoscaling.neon.tech/testing-only-always-migrate"
 NEON_CREATED_BY_SCHEDULER: Final = "autoscaling.neon.tech/created-by-scheduler"
 #: Annotation on a VirtualMachine and its Pod: JSON `{min: {cpu, mem}, max: {cpu, mem}}`, overrides the machine's own.
 NEON_BOUNDS: Final = "autoscaling.neon.tech/bounds"
-#: Annotation on a VirtualMachine and its Pod: the agent's scaling settings.
-NEON_CONFIG: Final = "autoscaling.neon.tech/config"
-#: Annotation on a VirtualMachine and its Pod: JSON `{vCPUs, mem}`, one compute unit (later releases).
-NEON_SCALING_UNIT: Final = "autoscaling.neon.tech/scaling-unit"
-#: Annotation on a VirtualMachine and its Pod: JSON `{vCPUs, mem}`, what the agent asked (later releases).
-NEON_RESOURCES_REQUESTED: Final = "internal.autoscaling.neon.tech/resources-requested"
-#: Annotation on a VirtualMachine and its Pod: JSON `{vCPUs, mem}`, what was granted (later releases).
-NEON_RESOURCES_APPROVED: Final = "internal.autoscaling.neon.tech/resources-approved"
 
 # Cluster Autoscaler and its neighbours: what users already have.
 

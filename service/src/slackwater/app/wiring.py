@@ -26,7 +26,7 @@ from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.leading import Election
 from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, patience_seconds_of, policy_of
 from slackwater.app.scaling import Scaling
-from slackwater.app.settings import Settings, SettingsError, as_file, live, watch_settings
+from slackwater.app.settings import LiveChange, Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import FleetView, Taken, take
 from slackwater.edge.kube.client import ApiPort
@@ -317,13 +317,22 @@ class Service:
         self.world.adopt_policy(policy_of(change.settings))
         self.extender.terms = replace(self.extender.terms, max_body_bytes=change.settings.extender.max_body_bytes)
         self._view.in_force = as_file(change.settings)
-        waits = ", ".join(change.restart)
-        self._view.problem = f"these changes wait for a restart: {waits}" if waits else None
+        self._view.problem = _waiting_for_restart(change)
         _log.info("settings changed", in_force=list(change.live), wait_for_restart=list(change.restart))
 
     def _settings_refused(self, error: SettingsError) -> None:
         self._view.problem = str(error)
         _log.error("settings refused, the old ones stay", problem=str(error))
+
+
+def _waiting_for_restart(change: LiveChange) -> str | None:
+    if not change.restart:
+        return None
+    waiting = f"these changes wait for a restart: {', '.join(change.restart)}"
+    if not change.scheduler:
+        return waiting
+    named = ", ".join(change.scheduler)
+    return f"{waiting}; kube-scheduler's file depends on {named}: write it again with `slackwater scheduler-config`"
 
 
 def _feed_status(stats: ReflectorStats) -> FeedStatus:

@@ -2,10 +2,11 @@
 
     worth = saved / (1 + disturbed / 10)
 
-`saved` is the node's price against that of the cluster's mean node, or its size (mean of its shares of CPU and memory of the
-mean node's) where there are no prices. `disturbed` sums over the pods that would move: 1 for the move, 1 where the pod
-restarts (a virtual machine that migrates does not), up to 1 for its age (a day or more is 1: the longer it ran, the more is
-warm), 1/(1+slack) for the tightest of its budgets, and up to 1 more or less for its pod-deletion-cost.
+`saved` is the node's size against that of the cluster's mean node: the mean of its shares of the mean node's CPU and memory.
+A node's price takes the place of its size where prices are known; no provider reports any yet. `disturbed` sums over the
+pods that would move: 1 for the move, 1 where the pod restarts (a virtual machine that migrates does not), up to 1 for its age
+(a day or more is 1: the longer it ran, the more is warm), 1/(1+slack) for the tightest of its budgets, and up to 1 more or
+less for its pod-deletion-cost.
 The scale of ten pods is a choice: a node with ten ordinary pods is worth half of an empty one of the same size.
 """
 

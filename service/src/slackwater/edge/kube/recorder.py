@@ -48,7 +48,6 @@ class RecorderConfig:
 class RecorderStats:
     """Counts that only grow. merged: told by the series of an Event that is there, at once or with its next write."""
 
-    posted: int = 0
     merged: int = 0
     dropped: int = 0
     failed: int = 0
@@ -116,7 +115,6 @@ class Recorder:
         self._remember(words, _Entry(f"{events}/{name}", count=1, last_at=moment, written_at=moment))
         outcome = await self._write("POST", events, self._event(effect, name, now), timeout_seconds)
         if outcome.verdict == "done":
-            self.stats.posted += 1
             return outcome
         self._entries.pop(words, None)
         return self._failed(outcome)

@@ -46,7 +46,7 @@ class LoopStatus(BaseModel):
 
     number: int
     at: Annotated[str, Field(description="When it began, RFC 3339.")]
-    healthy: Annotated[bool, Field(description="False while so many nodes are unready that nothing is changed.")]
+    healthy: Annotated[bool, Field(description="False while so many nodes are unready that none is removed. Growth goes on.")]
     seconds: Annotated[float, Field(description="How long it took.")]
     problems: list[str]
 

@@ -61,7 +61,7 @@ class LoopRecord:
 
     @property
     def healthy(self) -> bool:
-        """False while so many nodes are unready that something else must be wrong."""
+        """False while so many nodes are unready that none is removed: the cause must be elsewhere."""
         return is_healthy(self.census.values())
 
     @property
