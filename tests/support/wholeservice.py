@@ -1,6 +1,5 @@
 """The whole service, as `serve` runs it, on the sandbox cluster and over real sockets."""
 
-import gc
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from slackwater.edge.kube.client import ApiPort
 from slackwater.edge.sandbox.cluster import Sandbox
 from slackwater.edge.sandbox.server import ApiServer
 from slackwater.run.clock import unix_time
+from tests.support.garbage import no_freezing
 from tests.support.waiting import until
 
 LISTENERS = ("extender", "agents", "ops")
@@ -77,8 +77,7 @@ async def a_whole_service(
         ready.set()
 
     path = None if config is None else str(config)
-    thresholds = gc.get_threshold()
-    try:
+    with no_freezing():
         async with anyio.create_task_group() as group:
             group.start_soon(sandbox.run)
             group.start_soon(
@@ -91,9 +90,6 @@ async def a_whole_service(
             async with httpx.AsyncClient(base_url=base, timeout=_SECONDS, **(ops or {})) as client:
                 yield Whole(settings, sandbox.api, running[0], client)
             group.cancel_scope.cancel()
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*thresholds)
 
 
 @asynccontextmanager
