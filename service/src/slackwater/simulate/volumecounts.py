@@ -14,7 +14,7 @@ from slackwater.model.columns import Int64
 from slackwater.model.objects import Node
 from slackwater.model.particulars import ClaimMount, InlineDisk
 from slackwater.model.storage import Claim
-from slackwater.simulate.kindtable import Numbered
+from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.storagetable import StorageTable
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class VolumeCounts:
     def __init__(self, picture: "Picture") -> None:
         self._picture = picture
         self._table: StorageTable = picture.volumes
+        self._of_kind: dict[KindId, tuple[Handle, ...]] = {}
         #: The rows whose pods mount a volume, and how many of their pods do.
         self._mounted: dict[Handle, dict[int, int]] = {}
         #: Rows to which something is attached, and what.
@@ -64,7 +65,7 @@ class VolumeCounts:
 
     def handles(self, kind: Numbered) -> frozenset[Handle]:
         """The volumes that a pod of the kind mounts."""
-        return frozenset(self._handles(kind))
+        return frozenset(self._mounted_by(kind))
 
     def rows_mounting(self, handle: Handle) -> Iterable[int]:
         return self._mounted.get(handle, {}).keys()
@@ -81,7 +82,7 @@ class VolumeCounts:
 
     def change(self, kind: Numbered, row: int, count: int) -> None:
         """`count` more pods of the kind on the row; fewer where it is negative."""
-        for handle in self._handles(kind):
+        for handle in self._mounted_by(kind):
             rows = self._mounted.setdefault(handle, {})
             before = rows.get(row, 0)
             after = before + count
@@ -142,13 +143,14 @@ class VolumeCounts:
             if attachment.attacher and volume is not None and volume.driver and not volume.plugin:
                 yield attachment.attacher, volume.handle
 
-    def _handles(self, kind: Numbered) -> Iterator[Handle]:
-        """Each mount's, so that a volume may be there twice."""
-        mounts: tuple[ClaimMount | InlineDisk, ...] = (*kind.asks.claims, *kind.asks.inline_disks)
-        for held in mounts:
-            handle = self._handle_of(kind.kind.namespace, held)
-            if handle is not None:
-                yield handle
+    def _mounted_by(self, kind: Numbered) -> tuple[Handle, ...]:
+        """The volume of each mount, so that one may be there twice. No assumption changes a claim's handle."""
+        found = self._of_kind.get(kind.id)
+        if found is None:
+            mounts: tuple[ClaimMount | InlineDisk, ...] = (*kind.asks.claims, *kind.asks.inline_disks)
+            handles = (self._handle_of(kind.kind.namespace, held) for held in mounts)
+            found = self._of_kind[kind.id] = tuple(handle for handle in handles if handle is not None)
+        return found
 
     def _handle_of(self, namespace: str, held: ClaimMount | InlineDisk) -> Handle | None:
         if not isinstance(held, ClaimMount):
