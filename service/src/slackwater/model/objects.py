@@ -150,7 +150,8 @@ class DisruptionBudget:
     `selector` is None where the budget has none: it then selects nothing; an empty one selects every pod of the namespace.
     `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, as the budget's
     `unhealthyPodEvictionPolicy` is AlwaysAllow or as many pods are healthy as it wants. `uncounted`: what it asks for, where
-    it has no status that says what it allows.
+    it has no status that says what it allows. `disrupted`: names of pods whose eviction `disruptions_allowed` counts already,
+    though they are still there (`status.disruptedPods`).
     """
 
     namespace: str
@@ -161,3 +162,4 @@ class DisruptionBudget:
     disruptions_allowed: int
     unready_may_go: bool = False
     uncounted: BudgetRule | None = None
+    disrupted: tuple[str, ...] = ()

@@ -13,20 +13,23 @@ from collections import Counter
 from collections.abc import Iterable
 
 from slackwater.model.objects import DisruptionBudget, Labels, Pod
-from slackwater.model.selectors import selects
+from slackwater.model.selectorindex import SelectorIndex
 
 
 class Disruptions:
     """What budgets still allow."""
 
     def __init__(self, budgets: Iterable[DisruptionBudget]) -> None:
-        self._of_namespace: dict[str, list[DisruptionBudget]] = {}
+        #: Positions of a namespace's budgets, by the labels that they select.
+        self._of_namespace: dict[str, SelectorIndex[int]] = {}
+        self._names: list[tuple[str, str]] = []
         self._left: dict[tuple[str, str], int] = {}
         self._unready_may_go: set[tuple[str, str]] = set()
         #: Budgets by what selects: pods of one workload ask the same again and again.
         self._matching: dict[tuple[str, Labels], tuple[tuple[str, str], ...]] = {}
         for budget in budgets:
-            self._of_namespace.setdefault(budget.namespace, []).append(budget)
+            self._of_namespace.setdefault(budget.namespace, SelectorIndex()).put(len(self._names), budget.selector)
+            self._names.append((budget.namespace, budget.name))
             self._left[budget.namespace, budget.name] = budget.disruptions_allowed
             if budget.unready_may_go:
                 self._unready_may_go.add((budget.namespace, budget.name))
@@ -78,8 +81,8 @@ class Disruptions:
         key = (namespace, pod.labels)
         found = self._matching.get(key)
         if found is None:
-            labels = dict(pod.labels)
-            found = tuple((namespace, budget.name) for budget in budgets if selects(budget.selector, labels))
+            positions = sorted(budgets.selecting(dict(pod.labels)))
+            found = tuple(self._names[position] for position in positions)
             self._matching[key] = found
         return found
 

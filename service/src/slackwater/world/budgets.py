@@ -3,44 +3,55 @@
 from collections.abc import Iterator, Sequence
 
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.model.selectors import holds
+from slackwater.model.selectorindex import SelectorIndex
 
 
 class Budgets:
-    """Budgets by namespace."""
+    """Budgets by namespace, and by the labels that they select."""
 
     def __init__(self) -> None:
         self._budgets: dict[str, dict[str, DisruptionBudget]] = {}
+        #: The names of those that select some pods and not others; kube-scheduler reads no other ones.
+        self._selecting: dict[str, SelectorIndex[str]] = {}
         #: Moves with every change.
         self.version = 0
 
     def put(self, budget: DisruptionBudget) -> None:
         self.version += 1
         self._budgets.setdefault(budget.namespace, {})[budget.name] = budget
+        index = self._selecting.setdefault(budget.namespace, SelectorIndex())
+        if budget.selector:
+            index.put(budget.name, budget.selector)
+        else:
+            index.drop(budget.name)
 
     def drop(self, namespace: str, name: str) -> None:
         self.version += 1
         budgets = self._budgets.get(namespace, {})
-        budgets.pop(name, None)
+        if budgets.pop(name, None) is not None:
+            self._selecting[namespace].drop(name)
         if not budgets:
             self._budgets.pop(namespace, None)
+            self._selecting.pop(namespace, None)
 
     def violations(self, pods: Sequence[Pod]) -> list[bool]:
         """For each pod, whether evicting it after those before it takes more than some budget allows.
 
-        As kube-scheduler's preemption has it: a budget without a selector, or with an empty one, selects nothing; pods that are
-        already leaving are not counted against any.
+        As kube-scheduler's preemption has it: a budget without a selector, or with an empty one, selects nothing, and none
+        selects a pod without labels; a budget that counts the pod's eviction already is not asked again; pods that are already
+        leaving are not counted against any.
         """
         left: dict[tuple[str, str], int] = {}
         return [not pod.deleting and self._spend(pod, left) for pod in pods]
 
     def _spend(self, pod: Pod, left: dict[tuple[str, str], int]) -> bool:
-        violated = False
-        labels = dict(pod.labels)
-        for budget in self._budgets.get(pod.key.namespace, {}).values():
-            if not budget.selector or not all(holds(requirement, labels) for requirement in budget.selector):
+        namespace, violated = pod.key.namespace, False
+        index = self._selecting.get(namespace)
+        for name in index.selecting(dict(pod.labels)) if index is not None and pod.labels else ():
+            budget = self._budgets[namespace][name]
+            if pod.key.name in budget.disrupted:
                 continue
-            key = (budget.namespace, budget.name)
+            key = (namespace, name)
             left[key] = left.get(key, budget.disruptions_allowed) - 1
             violated |= left[key] < 0
         return violated

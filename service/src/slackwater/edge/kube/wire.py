@@ -372,6 +372,7 @@ class BudgetStatusWire(Wire):
     disruptions_allowed: Int32 | None = None  #: an API server always gives one
     current_healthy: Int32 = 0
     desired_healthy: Int32 = 0
+    disrupted_pods: dict[str, object] | None = None
 
 
 class BudgetWire(Wire):
