@@ -7,7 +7,7 @@ client of the API server. Deliberately absent: when they are asked for anything.
 import importlib.util
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from slackwater.edge.kube.errors import KubeConfigError, NoAnswer, NotLeading, U
 from slackwater.edge.kube.led import LedApi
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Node
+from slackwater.model.storage import CsiNode
 from slackwater.run.clock import unix_time
 from slackwater.run.ports import NodeProvider
 from slackwater_protocol.durations import SECOND
@@ -221,7 +222,9 @@ def template_node(group: str, template: Template) -> Node:
     """A template as the rest of the house sees nodes."""
     body = node_body(template)
     named = {**body, "metadata": {**body["metadata"], "name": f"template-of-{group}", "uid": f"template-of-{group}"}}
-    return NodeDecoder().decode(msgspec.json.encode(named))
+    node = NodeDecoder().decode(msgspec.json.encode(named))
+    limits = tuple(sorted(template.volume_limits.items()))
+    return replace(node, csi=CsiNode(name="", drivers=limits)) if limits else node
 
 
 def node_body(template: Template) -> dict[str, Any]:

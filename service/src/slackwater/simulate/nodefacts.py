@@ -251,4 +251,4 @@ def _copies(template: Node, names: Sequence[NodeName]) -> list[Node]:
 
 def _said(node: Node) -> tuple[object, ...]:
     """What verdicts read of a node."""
-    return (node.name, node.unschedulable, node.allocatable, node.scalars, node.taints, node.features, node.labels)
+    return (node.name, node.unschedulable, node.allocatable, node.scalars, node.taints, node.features, node.labels, node.csi)

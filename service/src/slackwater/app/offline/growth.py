@@ -15,6 +15,7 @@ from slackwater.app.offline.placement import pending_pods, picture_of
 from slackwater.app.offline.slack import slack_inquiry
 from slackwater.app.policy import policy_of, scale_up_policy_of
 from slackwater.app.settings import Settings
+from slackwater.decide.scaleup.attaching import attaching
 from slackwater.decide.scaleup.existing import awaits_devices
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
 from slackwater.decide.scaleup.groups import GrowableGroup
@@ -88,12 +89,15 @@ def _groups(
     standing: dict[NodeName | None, list[Pod]] = {}
     for pod in cluster.pods:
         standing.setdefault(pod.node, []).append(pod)
+    csi_nodes = cluster.storage.csi_nodes or {}
     groups, group_of, starting = list[GrowableGroup](), dict[NodeName, GroupName](), list[NodeName]()
     for found in known:
         nodes = by_group.get(found.group.name, [])
         group = replace(found.group, target=found.group.target + len(nodes) - len(found.nodes))
         started = [node for node in nodes if node.name not in found.starting]
         template = template_of(group, started, pods_on=lambda name: standing.get(name, ()), daemons=cluster.daemons)
+        reported = [csi_nodes[node.name] for node in started if node.name in csi_nodes]
+        template = attaching(template, reported, said=None if group.template is None else group.template.csi)
         for node in nodes:
             if node.name in found.starting or (template is not None and awaits_devices(node, template.node)):
                 starting.append(node.name)

@@ -77,6 +77,9 @@ class Template(Section):
     """Taints."""
     status: TemplateStatus = TemplateStatus()
     """Resources."""
+    volume_limits: Mapping[QualifiedName, Count] = Field(default={}, examples=[{"ebs.csi.aws.com": 25}])
+    """Volumes that a new node can attach, by CSI driver. Empty by default: what the CSINodes of the group's nodes say counts,
+    and goes before what is said here."""
 
 
 class NodeGroup(Section):

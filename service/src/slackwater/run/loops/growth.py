@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from slackwater.decide.scaleup.attaching import attaching
 from slackwater.decide.scaleup.groups import Bar, BarKind, GrowableGroup
 from slackwater.decide.scaleup.outcome import PassedOver
 from slackwater.decide.scaleup.pending import Demand, which_count
@@ -116,7 +117,7 @@ def growable_group(
     known: Node | None = None,
 ) -> GrowableGroup:
     """A group on a mirror. `why_not` is the census' word against growing; `known` what a node of it looked like when there was
-    one, where its provider cannot say."""
+    one, as far as its provider does not say."""
     group = census.group
     if group.template is None and known is not None:
         group = replace(group, template=known)
@@ -128,6 +129,9 @@ def growable_group(
         system=policy.system,
         taints=policy.taints,
     )
+    csi_nodes = mirror.picture.volumes.objects.csi_nodes or {}
+    said = (None if group.template is None else group.template.csi) or (None if known is None else known.csi)
+    template = attaching(template, [csi_nodes[name] for name in census.ready if name in csi_nodes], said=said)
     return GrowableGroup(group=census.group, template=template, upcoming=census.upcoming, bar=bar_of(census, why_not))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from slackwater.edge.cloud.clusterapi.objects import GroupWire, TaintWire
+from slackwater.model.attachlimits import CSI_DRIVERS, read_attach_limits
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Node, Taint
@@ -102,6 +103,7 @@ def template(group: GroupWire, infrastructure: Infrastructure = NOTHING_SAID) ->
         unschedulable=False,
         ready=True,
         scalars=tuple((resource, min(-(-amount // _NANO), LARGEST_ON_NODE)) for resource, amount in sorted(nanos.items())),
+        csi=_read(CSI_DRIVERS, annotations.get(CSI_DRIVERS, ""), read_attach_limits),
     )
 
 

@@ -11,10 +11,12 @@ from google.protobuf.message import DecodeError
 
 from slackwater.edge.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
 from slackwater.edge.cloud.externalgrpc.wire import node_pb2
+from slackwater.model.attachlimits import CSI_DRIVERS, read_attach_limits
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceError, InstanceId
 from slackwater.model.objects import Node, Taint
 from slackwater.model.requests import rounded_up
+from slackwater.model.storage import CsiNode
 from slackwater_protocol.units import parse_nanos
 
 _State = Literal["creating", "running", "deleting"]
@@ -62,7 +64,15 @@ def template(raw: bytes, group: GroupName) -> Node | None:
         ready=True,
         scalars=tuple((name, -(-amount // _NANO)) for name, amount in sorted(nanos.items())),
         provider_id=told.spec.providerID,
+        csi=_csi(told.metadata.annotations.get(CSI_DRIVERS, ""), group),
     )
+
+
+def _csi(text: str, group: GroupName) -> CsiNode | None:
+    try:
+        return read_attach_limits(text)
+    except ValueError as error:
+        raise ValueError(f"template of {group}: annotation {CSI_DRIVERS}: {error}") from error
 
 
 def _nanos(amounts: Mapping[str, node_pb2.Quantity]) -> dict[str, int]:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n2slackwater/edge/cloud/externalgrpc/wire/node.proto\x12\x0fslackwater.node\"\x8b\x01\n\x04Node\x12-\n\x08metadata\x18\x01 \x01(\x0b\x32\x1b.slackwater.node.ObjectMeta\x12\'\n\x04spec\x18\x02 \x01(\x0b\x32\x19.slackwater.node.NodeSpec\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x1b.slackwater.node.NodeStatus\"\x82\x01\n\nObjectMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x37\n\x06labels\x18\x0b \x03(\x0b\x32\'.slackwater.node.ObjectMeta.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"]\n\x08NodeSpec\x12\x12\n\nproviderID\x18\x03 \x01(\t\x12\x15\n\runschedulable\x18\x04 \x01(\x08\x12&\n\x06taints\x18\x05 \x03(\x0b\x32\x16.slackwater.node.Taint\"3\n\x05Taint\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x0e\n\x06\x65\x66\x66\x65\x63t\x18\x03 \x01(\t\"\xa7\x02\n\nNodeStatus\x12;\n\x08\x63\x61pacity\x18\x01 \x03(\x0b\x32).slackwater.node.NodeStatus.CapacityEntry\x12\x41\n\x0b\x61llocatable\x18\x02 \x03(\x0b\x32,.slackwater.node.NodeStatus.AllocatableEntry\x1aJ\n\rCapacityEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.slackwater.node.Quantity:\x02\x38\x01\x1aM\n\x10\x41llocatableEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.slackwater.node.Quantity:\x02\x38\x01\"\x1a\n\x08Quantity\x12\x0e\n\x06string\x18\x01 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n2slackwater/edge/cloud/externalgrpc/wire/node.proto\x12\x0fslackwater.node\"\x8b\x01\n\x04Node\x12-\n\x08metadata\x18\x01 \x01(\x0b\x32\x1b.slackwater.node.ObjectMeta\x12\'\n\x04spec\x18\x02 \x01(\x0b\x32\x19.slackwater.node.NodeSpec\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x1b.slackwater.node.NodeStatus\"\xf9\x01\n\nObjectMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x37\n\x06labels\x18\x0b \x03(\x0b\x32\'.slackwater.node.ObjectMeta.LabelsEntry\x12\x41\n\x0b\x61nnotations\x18\x0c \x03(\x0b\x32,.slackwater.node.ObjectMeta.AnnotationsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"]\n\x08NodeSpec\x12\x12\n\nproviderID\x18\x03 \x01(\t\x12\x15\n\runschedulable\x18\x04 \x01(\x08\x12&\n\x06taints\x18\x05 \x03(\x0b\x32\x16.slackwater.node.Taint\"3\n\x05Taint\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x0e\n\x06\x65\x66\x66\x65\x63t\x18\x03 \x01(\t\"\xa7\x02\n\nNodeStatus\x12;\n\x08\x63\x61pacity\x18\x01 \x03(\x0b\x32).slackwater.node.NodeStatus.CapacityEntry\x12\x41\n\x0b\x61llocatable\x18\x02 \x03(\x0b\x32,.slackwater.node.NodeStatus.AllocatableEntry\x1aJ\n\rCapacityEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.slackwater.node.Quantity:\x02\x38\x01\x1aM\n\x10\x41llocatableEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.slackwater.node.Quantity:\x02\x38\x01\"\x1a\n\x08Quantity\x12\x0e\n\x06string\x18\x01 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,6 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_OBJECTMETA_LABELSENTRY']._loaded_options = None
   _globals['_OBJECTMETA_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_OBJECTMETA_ANNOTATIONSENTRY']._loaded_options = None
+  _globals['_OBJECTMETA_ANNOTATIONSENTRY']._serialized_options = b'8\001'
   _globals['_NODESTATUS_CAPACITYENTRY']._loaded_options = None
   _globals['_NODESTATUS_CAPACITYENTRY']._serialized_options = b'8\001'
   _globals['_NODESTATUS_ALLOCATABLEENTRY']._loaded_options = None
@@ -40,19 +42,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODE']._serialized_start=72
   _globals['_NODE']._serialized_end=211
   _globals['_OBJECTMETA']._serialized_start=214
-  _globals['_OBJECTMETA']._serialized_end=344
-  _globals['_OBJECTMETA_LABELSENTRY']._serialized_start=299
-  _globals['_OBJECTMETA_LABELSENTRY']._serialized_end=344
-  _globals['_NODESPEC']._serialized_start=346
-  _globals['_NODESPEC']._serialized_end=439
-  _globals['_TAINT']._serialized_start=441
-  _globals['_TAINT']._serialized_end=492
-  _globals['_NODESTATUS']._serialized_start=495
-  _globals['_NODESTATUS']._serialized_end=790
-  _globals['_NODESTATUS_CAPACITYENTRY']._serialized_start=637
-  _globals['_NODESTATUS_CAPACITYENTRY']._serialized_end=711
-  _globals['_NODESTATUS_ALLOCATABLEENTRY']._serialized_start=713
-  _globals['_NODESTATUS_ALLOCATABLEENTRY']._serialized_end=790
-  _globals['_QUANTITY']._serialized_start=792
-  _globals['_QUANTITY']._serialized_end=818
+  _globals['_OBJECTMETA']._serialized_end=463
+  _globals['_OBJECTMETA_LABELSENTRY']._serialized_start=366
+  _globals['_OBJECTMETA_LABELSENTRY']._serialized_end=411
+  _globals['_OBJECTMETA_ANNOTATIONSENTRY']._serialized_start=413
+  _globals['_OBJECTMETA_ANNOTATIONSENTRY']._serialized_end=463
+  _globals['_NODESPEC']._serialized_start=465
+  _globals['_NODESPEC']._serialized_end=558
+  _globals['_TAINT']._serialized_start=560
+  _globals['_TAINT']._serialized_end=611
+  _globals['_NODESTATUS']._serialized_start=614
+  _globals['_NODESTATUS']._serialized_end=909
+  _globals['_NODESTATUS_CAPACITYENTRY']._serialized_start=756
+  _globals['_NODESTATUS_CAPACITYENTRY']._serialized_end=830
+  _globals['_NODESTATUS_ALLOCATABLEENTRY']._serialized_start=832
+  _globals['_NODESTATUS_ALLOCATABLEENTRY']._serialized_end=909
+  _globals['_QUANTITY']._serialized_start=911
+  _globals['_QUANTITY']._serialized_end=937
 # @@protoc_insertion_point(module_scope)
