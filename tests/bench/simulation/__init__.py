@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from tests.bench.options import Options, Tell
 from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
-from tests.bench.simulation import evacuation, existing, packing, scaleup, slack
+from tests.bench.simulation import evacuation, existing, packing, scaleup, slack, traps, volumes
 from tests.bench.simulation.case import Case
 from tests.bench.simulation.inputs import Pending
 
@@ -62,6 +62,8 @@ def _cases(options: Options, nodes: int) -> Iterator[Case]:
     yield from existing.cases(nodes, 2 * nodes, compared=compared)
     yield from evacuation.cases(nodes // 5, nodes, compared=compared)
     yield from slack.cases(nodes)
+    yield from volumes.cases(options.quick)
+    yield from traps.cases(options.quick)
 
 
 def _round(cases: list[Case]) -> None:

@@ -137,3 +137,8 @@ def _pod(name: str, kind: Kind, labels: Labels, ties: Ties, *, node: NodeName | 
         unschedulable_message=None,
         ties=ties,
     )
+
+
+def a_pod(name: str, kind: Kind, app: str, *, node: NodeName | None = None) -> Pod:
+    """A pod of the kind and of the controller `app`, which is its label as well."""
+    return _pod(name, kind, _labels(app), _ties(app), node=node)

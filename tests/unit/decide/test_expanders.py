@@ -3,19 +3,20 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 
 from slackwater.decide.scaleup.estimate import Option
 from slackwater.decide.scaleup.expanders.at_random import draw
-from slackwater.decide.scaleup.expanders.chain import ExpanderName, best, chain_of
+from slackwater.decide.scaleup.expanders.chain import ExpanderName, Measure, chain_of
 from slackwater.decide.scaleup.expanders.least_nodes import least_nodes
-from slackwater.decide.scaleup.expanders.least_waste import least_waste, waste
+from slackwater.decide.scaleup.expanders.least_waste import waste
 from slackwater.decide.scaleup.expanders.most_pods import most_pods
-from slackwater.decide.scaleup.expanders.priority import BadPriorities, Priorities, highest_priority, read_priorities
-from slackwater.decide.scaleup.expanders.scarcity import CPU_AND_MEMORY, weights_of
-from slackwater.decide.scaleup.expanders.smallest_node import smallest_node
+from slackwater.decide.scaleup.expanders.priority import BadPriorities, Priorities, rank, read_priorities
+from slackwater.decide.scaleup.expanders.scarcity import CPU_AND_MEMORY, largest_of, weights_of
+from slackwater.decide.scaleup.expanders.smallest_node import node_size
 from slackwater.edge.kube.priorities import decode_priorities
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
@@ -51,23 +52,29 @@ def named(options: list[Option]) -> list[str]:
     return [each.names[0] for each in options]
 
 
+def best(measure: Measure, options: list[Option]) -> list[Option]:
+    """All that are best by a measure."""
+    least = min(map(measure, options))
+    return [each for each in options if measure(each) == least]
+
+
 def test_most_pods() -> None:
-    assert named(most_pods([option("a", pods=2), option("b", pods=3), option("c", pods=3)])) == ["b", "c"]
+    assert named(best(most_pods, [option("a", pods=2), option("b", pods=3), option("c", pods=3)])) == ["b", "c"]
 
 
 def test_least_nodes() -> None:
-    assert named(least_nodes([option("a", nodes=2), option("b", nodes=1), option("c", nodes=1)])) == ["b", "c"]
+    assert named(best(least_nodes, [option("a", nodes=2), option("b", nodes=1), option("c", nodes=1)])) == ["b", "c"]
 
 
 def test_least_waste_adds_the_unused_shares_of_cpu_and_memory() -> None:
     tight, half = option("tight", asked=(3, 9), offered=(4, 10)), option("half", asked=(2, 10), offered=(4, 10))
     assert (waste(tight, CPU_AND_MEMORY), waste(half, CPU_AND_MEMORY)) == (Fraction(7, 20), Fraction(1, 2))
-    assert named(least_waste([half, tight], CPU_AND_MEMORY)) == ["tight"]
+    assert named(best(partial(waste, weights=CPU_AND_MEMORY), [half, tight])) == ["tight"]
 
 
 def test_equal_waste_is_equal_whatever_the_sizes() -> None:
     thirds = [option("a", asked=(1, 1), offered=(3, 3)), option("b", asked=(10, 10), offered=(30, 30))]
-    assert named(least_waste(thirds, CPU_AND_MEMORY)) == ["a", "b"]
+    assert named(best(partial(waste, weights=CPU_AND_MEMORY), thirds)) == ["a", "b"]
 
 
 GPU = "nvidia.com/gpu"
@@ -93,22 +100,26 @@ def test_an_idle_gpu_outweighs_idle_cpu_and_memory() -> None:
     weights = weights_of([machine("96", **{GPU: 8}), machine("16")])
     full = option("gpus", asked=(96, 64), offered=(96, 64), has={GPU: 8})
     idle = option("plain", asked=(1, 1), offered=(96, 64))
-    assert named(least_waste([full, idle], weights)) == ["plain"]
+    assert named(best(partial(waste, weights=weights), [full, idle])) == ["plain"]
     one = option("one", asked=(1, 1), offered=(96, 64), devices={GPU: 1}, has={GPU: 1})
     eight = option("eight", asked=(1, 1), offered=(1, 1), devices={GPU: 1}, has={GPU: 8})
-    assert named(least_waste([eight, one], weights)) == ["one"]
+    assert named(best(partial(waste, weights=weights), [eight, one])) == ["one"]
 
 
 def test_a_placeholder_gets_no_node_with_a_gpu_where_another_one_does() -> None:
-    weights = weights_of([machine("8", **{GPU: 1}), machine("16")])
-    small, large = option("gpu", offered=(8, 64), has={GPU: 1}), option("plain", offered=(16, 64))
-    assert named(smallest_node([small, large], weights)) == ["plain"]
+    machines = [machine("8", **{GPU: 1}), machine("16")]
+    size = partial(node_size, weights=weights_of(machines), largest=largest_of(machines))
+    small, large = (
+        option("gpu", offered=(8000, 64 << 30), has={GPU: 1}),
+        option("plain", offered=(16000, 64 << 30)),
+    )
+    assert named(best(size, [small, large])) == ["plain"]
 
 
 def test_the_lot_is_the_same_for_the_same_seed_and_reaches_everybody() -> None:
     options = [option(name) for name in "abc"]
-    assert draw(options, seed=5) == draw(list(reversed(options)), seed=5)
-    assert {named(draw(options, seed=seed))[0] for seed in range(50)} == {"a", "b", "c"}
+    assert best(partial(draw, seed=5), options) == best(partial(draw, seed=5), options[::-1])
+    assert {named(best(partial(draw, seed=seed), options))[0] for seed in range(50)} == {"a", "b", "c"}
 
 
 PRIORITIES = """\
@@ -130,13 +141,13 @@ def test_the_config_map_of_cluster_autoscaler_is_read() -> None:
     assert [found.of(GroupName(name)) for name in names] == [10, 50, None]
 
 
-def test_the_highest_priority_wins_and_unmatched_groups_are_left_out() -> None:
+def test_the_highest_priority_wins_and_unmatched_groups_come_last() -> None:
     found = decode_priorities(config_map(PRIORITIES))
     options = [option("t2.large"), option("m4.4xlarge-a"), option("m4.4xlarge-b"), option("other")]
-    assert named(highest_priority(options, found)) == ["m4.4xlarge-a", "m4.4xlarge-b"]
-    assert named(highest_priority([option("other"), option("t3.large")], found)) == ["t3.large"]
-    assert named(highest_priority([option("x"), option("y")], found)) == ["x", "y"]
-    assert named(highest_priority([option("x")], Priorities())) == ["x"]
+    assert named(best(partial(rank, priorities=found), options)) == ["m4.4xlarge-a", "m4.4xlarge-b"]
+    assert named(best(partial(rank, priorities=found), [option("other"), option("t3.large")])) == ["t3.large"]
+    assert named(best(partial(rank, priorities=found), [option("x"), option("y")])) == ["x", "y"]
+    assert named(best(partial(rank, priorities=Priorities()), [option("x")])) == ["x"]
 
 
 def test_an_expression_is_searched_for_anywhere_unless_it_says_otherwise() -> None:
@@ -172,16 +183,16 @@ CHAINS: list[tuple[list[ExpanderName], str]] = [
 @pytest.mark.parametrize(("names", "want"), CHAINS, ids=[" ".join(names) for names, _ in CHAINS])
 def test_a_chain_filters_one_after_another(names: list[ExpanderName], want: str) -> None:
     options = [option("c", pods=3, nodes=1), option("b", pods=3, nodes=2), option("a", pods=1, nodes=1)]
-    chain = chain_of(names, seed=0, priorities=read_priorities({5: ["a"]}), weights=CPU_AND_MEMORY)
-    assert best(options, chain).names == (want,)
+    chain = chain_of(names, seed=0, priorities=read_priorities({5: ["a"]}), weights=CPU_AND_MEMORY, largest={})
+    assert min(options, key=chain).names == (want,)
 
 
 def test_a_lot_decides_among_equals_and_reaches_everybody() -> None:
     options = [option(name) for name in "abc"]
 
     def won(seed: int) -> str:
-        chain = chain_of(["least-waste"], seed=seed, priorities=Priorities(), weights=CPU_AND_MEMORY)
-        return best(options, chain).names[0]
+        chain = chain_of(["least-waste"], seed=seed, priorities=Priorities(), weights=CPU_AND_MEMORY, largest={})
+        return min(options, key=chain).names[0]
 
     assert {won(seed) for seed in range(50)} == {"a", "b", "c"}
     assert won(7) == won(7)

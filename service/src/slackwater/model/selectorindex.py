@@ -1,8 +1,8 @@
 """Which of many selectors select a set of labels: found by the labels, not by asking every selector.
 
-A namespace may have a thousand PodDisruptionBudgets, and nearly all ask for the value of some label. Such a selector is looked at
-only for pods that have the value. Of several labels the one counts that fewest selectors were found by so far, so that a label
-which all of them ask for does not lump them together.
+A namespace may have a thousand PodDisruptionBudgets, and nearly all ask for the value of some label. The index looks at such
+a selector only for pods that have the value. Where a selector asks for several labels, the index files it under the one that
+has the fewest selectors so far, so that a label which all of them ask for does not lump them together.
 """
 
 from collections.abc import Iterator, Mapping

@@ -14,7 +14,7 @@ from slackwater.decide.scaleup.expanders.scarcity import Resources, resources_of
 from slackwater.decide.scaleup.limits import Budget
 from slackwater.decide.scaleup.newnodes import NewNodes
 from slackwater.decide.scaleup.sites import Sites
-from slackwater.decide.scaleup.tracked import TrackedNodes, most_copies
+from slackwater.decide.scaleup.tracked import TrackedNodes
 from slackwater.model.columns import Rows
 from slackwater.model.nodegroups import GroupName
 from slackwater.simulate.kindtable import KindId
@@ -67,12 +67,12 @@ def estimate(
     priorities: Rows,
     stop: Callable[[], bool],
 ) -> Option:
-    """`priorities` are those of the demand, shape (pods of the demand,). The picture is as before."""
-    usable = [run for run in runs if any(_may_take(sites, run.kind, group) for group in bundle)]
-    found = _filled(sites, budget, bundle, largest_first(sites, bundle[0], usable), stop)
-    wanted = _joined([run.pods for run in usable])
+    """`runs` are pods that are left, of kinds of which a new node may take some. `priorities` are those of the demand, shape
+    (pods of the demand,). The picture is as before."""
+    found = _filled(sites, budget, bundle, largest_first(sites, bundle[0], runs), stop)
+    wanted = _joined([run.pods for run in runs])
     if found.left_out and len(np.unique(priorities[wanted])) > 1 and not found.cut:
-        by_priority = most_important_first(largest_first(sites, bundle[0], usable), priorities)
+        by_priority = most_important_first(largest_first(sites, bundle[0], runs), priorities)
         found = _filled(sites, budget, bundle, by_priority, stop)
     return found
 
@@ -96,12 +96,6 @@ def most_important_first(runs: Sequence[Run], priorities: Rows) -> list[Run]:
         of = priorities[run.pods]
         found += [(priority, Run(kind=run.kind, pods=run.pods[of == priority])) for priority in np.unique(of).tolist()]
     return [run for _, run in sorted(found, key=lambda each: -each[0])]
-
-
-def _may_take(sites: Sites, kind: KindId, group: int) -> bool:
-    if kind in sites.company.moving:
-        return most_copies(sites, kind, group) > 0
-    return sites.takes(kind, group)
 
 
 def _filled(sites: Sites, budget: Budget, bundle: Sequence[int], runs: Sequence[Run], stop: Callable[[], bool]) -> Option:
@@ -142,8 +136,8 @@ def _asked(sites: Sites, placed: Sequence[tuple[Run, Rows]]) -> Resources:
 
 def _offered(sites: Sites, groups: Rows) -> Resources:
     total: dict[str, int] = {}
-    for group, count in enumerate(np.bincount(groups).tolist()):
-        for name, amount in resources_of(sites.node(group)).items() if count else ():
+    for group, count in zip(*(each.tolist() for each in np.unique(groups, return_counts=True)), strict=True):
+        for name, amount in resources_of(sites.node(group)).items():
             total[name] = total.get(name, 0) + amount * count
     return total
 

@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+import numpy as np
+
 from slackwater.decide.scaleup.groups import Bar, GrowableGroup
+from slackwater.model.columns import Rows
 from slackwater.model.objects import Node
 from slackwater.model.selectors import EVERYTHING, Selector, selects
 
@@ -74,6 +77,11 @@ class Budget:
         for pot in self._pots:
             pot.left -= pot.takes[group] * count
 
+    def take_all(self, groups: Rows) -> None:
+        """Nodes of these groups are opened, one entry for each."""
+        for group, count in zip(*(each.tolist() for each in np.unique(groups, return_counts=True)), strict=True):
+            self.take(group, count)
+
     def bar(self, group: int) -> Bar | None:
         """Why no node of the group may be opened any more; None where one may."""
         if self.sizes[group] >= self._most[group]:
@@ -81,6 +89,22 @@ class Budget:
         full = (pot.text for pot in self._pots if pot.takes[group] and pot.left < pot.takes[group])
         text = next(full, None)
         return None if text is None else Bar(kind="limit", text=text)
+
+    def needs(self, groups: Rows) -> list[tuple[int, int]]:
+        """The limits that opening nodes of these groups takes from, by number, and how much of each; one entry for a node."""
+        opened, counts = np.unique(groups, return_counts=True)
+        found = list(zip(opened.tolist(), counts.tolist(), strict=True))
+        of_groups = tuple(found)
+        for number, pot in enumerate(self._pots, len(self.sizes)):
+            amount = sum(pot.takes[group] * count for group, count in of_groups)
+            if amount:
+                found.append((number, amount))
+        return found
+
+    def left(self, limit: int) -> int:
+        """How much is left of a limit: nodes of a group, or what a pot holds."""
+        n_groups = len(self.sizes)
+        return self._most[limit] - self.sizes[limit] if limit < n_groups else self._pots[limit - n_groups].left
 
     def copy(self) -> "Budget":
         pots = [_Pot(text=pot.text, left=pot.left, takes=pot.takes) for pot in self._pots]

@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from slackwater.decide.scaleup.company import Mark
 from slackwater.decide.scaleup.limits import Budget
 from slackwater.decide.scaleup.sites import Sites
 from slackwater.model.columns import Int64, Mask, Rows
@@ -30,7 +31,8 @@ class NewNodes:
         self.n = 0
         self.free: Int64 = np.zeros((len(sites.empty), 64), np.int64)
         self.groups: Rows = np.zeros(64, np.intp)
-        self._standing: dict[KindId, list[Rows]] = {}
+        #: Nodes by the mark that some pod left there.
+        self._marked: dict[Mark, Mask] = {}
 
     def fill(self, kind: KindId, count: int) -> Rows:
         """Places as many of `count` pods as can be, opening nodes; the node of each, shape (placed,)."""
@@ -51,6 +53,7 @@ class NewNodes:
             capacity = max(self.n, 2 * len(self.groups))
             self.groups = grown(self.groups, capacity).astype(np.intp, copy=False)
             self.free = grown(self.free, capacity).astype(np.int64, copy=False)
+            self._marked = {mark: grown(nodes, capacity).astype(np.bool_, copy=False) for mark, nodes in self._marked.items()}
         self.groups[first : self.n] = groups
         self.free[:, first : self.n] = self.sites.empty[:, self.groups[first : self.n]]
         for group, opened in zip(*np.unique(self.groups[first : self.n], return_counts=True), strict=True):
@@ -65,7 +68,7 @@ class NewNodes:
     def _onto_open(self, kind: KindId, count: int) -> Rows:
         welcome = self._welcoming(kind)
         # Comparing is far cheaper than dividing, and most nodes are full most of the time.
-        for line, amount in self.sites.amounts(kind):
+        for line, amount in self.sites.amounts(kind) if welcome.any() else ():
             welcome &= self.free[line, : self.n] >= amount
         return self._put(kind, np.flatnonzero(welcome), count)
 
@@ -75,9 +78,9 @@ class NewNodes:
             welcome = np.full(self.n, self.sites.takes(kind, self.bundle[0]))
         else:
             welcome = (self.sites.codes[kind] == 0)[self.groups[: self.n]]
-        for other in self.sites.company.apart(kind):
-            for nodes in self._standing.get(other, ()):
-                welcome[nodes] = False
+        for mark in self.sites.company.avoids(kind):
+            if mark in self._marked:
+                welcome &= ~self._marked[mark][: self.n]
         return welcome
 
     def _put(self, kind: KindId, nodes: Rows, count: int) -> Rows:
@@ -86,7 +89,7 @@ class NewNodes:
         if not len(nodes):
             return nodes
         counts: Int64 = np.ones(len(nodes), np.int64)
-        if kind not in self.sites.company.apart(kind):
+        if not self.sites.company.is_alone(kind):
             amounts = self.sites.amounts(kind)
             copies = np.min([self.free[line, nodes] // amount for line, amount in amounts], axis=0)
             counts = np.clip(count - (np.cumsum(copies) - copies), 0, copies)
@@ -98,8 +101,10 @@ class NewNodes:
         """`counts[i]` pods on `nodes[i]`, which are distinct."""
         for line, amount in self.sites.amounts(kind):
             self.free[line, nodes] -= amount * counts
-        if self.sites.company.apart(kind):
-            self._standing.setdefault(kind, []).append(nodes)
+        for mark in self.sites.company.leaves(kind):
+            if mark not in self._marked:
+                self._marked[mark] = np.zeros(len(self.groups), np.bool_)
+            self._marked[mark][nodes] = True
 
 
 def opening(nodes: NewNodes, kind: KindId, count: int) -> list[int]:
@@ -107,20 +112,20 @@ def opening(nodes: NewNodes, kind: KindId, count: int) -> list[int]:
 
     As many as are needed where each pod finds room as far as its own node goes; fewer where the budget ends.
     """
-    each = {group: nodes.sites.copies(kind, group) for group in nodes.bundle}
-    takers = [group for group in nodes.bundle if each[group]]
+    each = nodes.sites.copies(kind, nodes.bundle)
+    takers = [(group, copies) for group, copies in zip(nodes.bundle, each, strict=True) if copies]
     if len(takers) == 1:
-        group = takers[0]
-        return [group] * min(-(-count // each[group]), nodes.budget.room(group))
-    heap = [(nodes.budget.sizes[group], group) for group in takers]
+        ((group, copies),) = takers
+        return [group] * min(-(-count // copies), nodes.budget.room(group))
+    heap = [(nodes.budget.sizes[group], group, copies) for group, copies in takers]
     heapify(heap)
     budget = nodes.budget.copy()
     found: list[int] = []
     while heap and count > 0:
-        size, group = heappop(heap)
+        size, group, copies = heappop(heap)
         if budget.room(group):
             budget.take(group, 1)
             found.append(group)
-            count -= each[group]
-            heappush(heap, (size + 1, group))
+            count -= copies
+            heappush(heap, (size + 1, group, copies))
     return found

@@ -35,10 +35,9 @@ class NewPlan:
         """Adds nodes; the number of the first. `shown`: they stand in the picture."""
         first = len(self._group_of)
         self._group_of += groups
-        for group in dict.fromkeys(groups) if shown else ():
+        for group, numbers in _numbered(groups, first).items() if shown else ():
             template = self._groups[group].template
             assert template is not None
-            numbers = [number for number, of in enumerate(groups, first) if of == group]
             names = [NodeName(f"new:{self._groups[group].name}:{number}") for number in numbers]
             rows = add_nodes(self._picture, template, names, system=system)
             self._node_at.update(zip(rows, numbers, strict=True))
@@ -90,3 +89,11 @@ class NewPlan:
         # Pods are in the order of importance, so a node is as important as its first one.
         nodes.sort(key=lambda pods: pods[0] if pods else len(self._pods))
         return Growth(group=name, nodes=tuple(tuple(self._pods[pod] for pod in pods) for pods in nodes))
+
+
+def _numbered(groups: Sequence[int], first: int) -> dict[int, list[int]]:
+    """The numbers of new nodes by their group; `first` is that of the first."""
+    found: dict[int, list[int]] = {}
+    for number, group in enumerate(groups, first):
+        found.setdefault(group, []).append(number)
+    return found

@@ -22,16 +22,18 @@ import numpy as np
 from slackwater.decide.scaleup.company import representatives
 from slackwater.decide.scaleup.estimate import Option, Run, estimate
 from slackwater.decide.scaleup.existing import place_existing, place_nominated, without_lost_nominations
-from slackwater.decide.scaleup.expanders.chain import best, chain_of
-from slackwater.decide.scaleup.expanders.scarcity import weights_of
+from slackwater.decide.scaleup.expanders.chain import Merit, chain_of
+from slackwater.decide.scaleup.expanders.scarcity import largest_of, weights_of
 from slackwater.decide.scaleup.groups import Bar, GrowableGroup, add_nodes, upcoming_name
 from slackwater.decide.scaleup.limits import Budget
 from slackwater.decide.scaleup.newplan import NewPlan
+from slackwater.decide.scaleup.optionqueue import OptionQueue
 from slackwater.decide.scaleup.outcome import Refused, ScaleUpPlan, Unhelpable
 from slackwater.decide.scaleup.pending import Demand
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
 from slackwater.decide.scaleup.similar import bundles
 from slackwater.decide.scaleup.sites import Sites
+from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.picture import Picture
@@ -117,35 +119,41 @@ class _Planning:
         if not self._left.any():
             return
         with self._picture.fork():
-            kinds = [run.kind for run in self._runs()]
-            self._sites = Sites(self._picture, self._groups, kinds, system=self._policy.system)
+            self._runs = _by_kind(np.flatnonzero(self._left), self._kinds)
+            self._sites = Sites(self._picture, self._groups, list(self._runs), system=self._policy.system)
             self._rounds()
             self._unhelpable = self._why_not()
 
     def _rounds(self) -> None:
-        usable = [at for at, bar in enumerate(self._bars) if bar is None]
-        ranks = [
-            self._policy.priorities.of(group.name) if "priority" in self._policy.expanders else None for group in self._groups
-        ]
-        weights = weights_of(group.template.node for group in self._groups if group.template is not None)
-        policy = self._policy
-        all_bundles = bundles(self._sites, usable, ranks=ranks, balance=policy.balance, ignored_labels=policy.ignored_labels)
-        chain = chain_of(policy.expanders, seed=policy.seed, priorities=policy.priorities, weights=weights)
-        known: dict[tuple[int, ...], Option] = {}
-        while self._left.any() and not self._is_over():
-            runs = self._runs()
-            known = {bundle: self._option(bundle, runs, known.get(bundle)) for bundle in all_bundles}
-            options = [option for option in known.values() if option.n_pods]
-            if self._is_over():  # the last choice: what was cut off in its beginnings is no match for a whole one
-                options = [option for option in options if not option.cut] or options
-            if not options:
+        if self._is_over():
+            return
+        queue = OptionQueue(
+            self._bundles(), self._budget, estimate=self._estimated, merit=self._expanders(), kinds_of=self._kinds_of
+        )
+        while (option := queue.best_known() if self._is_over() else queue.best()) is not None:
+            shown = self._take(option)
+            if not self._runs or self._is_over():
                 return
-            self._take(best(options, chain))
+            queue.took(option, shown=shown)
 
-    def _option(self, bundle: tuple[int, ...], runs: Sequence[Run], known: Option | None) -> Option:
-        """The option of a bundle; the one that is known where nothing that it rests on has changed."""
-        if known is not None and not known.moving and bool(self._left[known.pods].all()) and self._affordable(known):
-            return known
+    def _bundles(self) -> list[tuple[int, ...]]:
+        policy = self._policy
+        usable = [at for at, bar in enumerate(self._bars) if bar is None]
+        ranks = [policy.priorities.of(group.name) if "priority" in policy.expanders else None for group in self._groups]
+        return bundles(self._sites, usable, ranks=ranks, balance=policy.balance, ignored_labels=policy.ignored_labels)
+
+    def _expanders(self) -> Callable[[Option], Merit]:
+        policy = self._policy
+        nodes = [group.template.node for group in self._groups if group.template is not None]
+        return chain_of(
+            policy.expanders,
+            seed=policy.seed,
+            priorities=policy.priorities,
+            weights=weights_of(nodes),
+            largest=largest_of(nodes),
+        )
+
+    def _estimated(self, bundle: tuple[int, ...]) -> Option:
         began = self._clock()
         limited = bool(self._policy.estimate_seconds)
         left = self._policy.estimate_seconds - self._spent.get(bundle, 0.0)
@@ -153,7 +161,7 @@ class _Planning:
             self._sites,
             self._budget,
             bundle,
-            runs,
+            [self._runs[kind] for kind in self._sites.takers(bundle) if kind in self._runs],
             priorities=self._priorities,
             stop=lambda: self._is_over() or (limited and self._clock() - began >= left),
         )
@@ -161,38 +169,29 @@ class _Planning:
         self._cut = self._cut or option.cut
         return option
 
-    def _affordable(self, option: Option) -> bool:
-        budget = self._budget.copy()
-        for group, count in enumerate(np.bincount(option.groups).tolist()):
-            if count > budget.room(group):
-                return False
-            budget.take(group, count)
-        return True
+    def _kinds_of(self, option: Option) -> list[KindId]:
+        return [KindId(kind) for kind in np.unique(self._kinds[option.pods]).tolist()]
 
-    def _take(self, option: Option) -> None:
-        for group, count in enumerate(np.bincount(option.groups).tolist()):
-            self._budget.take(group, count)
+    def _take(self, option: Option) -> bool:
+        """Whether the pods stand in the picture now, where others are judged by them."""
+        self._budget.take_all(option.groups)
         self._left[option.pods] = False
-        shown = bool(self._sites.company.moving) and bool(self._left.any())  # others may be judged by where these stand
+        for kind in self._kinds_of(option):
+            pods = self._runs.pop(kind).pods
+            left = pods[self._left[pods]]
+            if len(left):
+                self._runs[kind] = Run(kind=kind, pods=left)
+        shown = bool(self._sites.company.moving) and bool(self._runs)
         first = self._new.open(option.groups.tolist(), system=self._policy.system, shown=shown)
         on_new = option.at >= 0
         self._new.join(option.pods[on_new], first + option.at[on_new])
         self._new.stand(option.pods[~on_new], ~option.at[~on_new])
         if shown:
             self._new.show(option.pods, self._kinds)
-
-    def _runs(self) -> list[Run]:
-        """What is left, by kind."""
-        pods = np.flatnonzero(self._left)
-        if not len(pods):
-            return []
-        order = pods[np.argsort(self._kinds[pods], kind="stable")]
-        kinds, starts = np.unique(self._kinds[order], return_index=True)
-        parts = np.split(order, starts[1:])
-        return [Run(kind=KindId(kind), pods=part) for kind, part in zip(kinds.tolist(), parts, strict=True)]
+        return shown
 
     def _why_not(self) -> list[Unhelpable]:
-        runs = self._runs()
+        runs = list(self._runs.values())
         reasons = {} if self._is_over() else self._sites.why_not([run.kind for run in runs])
         pods = self._demand.counted
         return [
@@ -222,6 +221,7 @@ class _Planning:
             again_at=self._demand.again_at,
         )
 
+    _runs: dict[KindId, Run]  #: the pods that are left, by kind
     _sites: Sites
     _budget: Budget
     _unhelpable: Sequence[Unhelpable] = ()
@@ -229,3 +229,11 @@ class _Planning:
 
 def _bar_of(group: GrowableGroup) -> Bar | None:
     return group.bar or (_NO_TEMPLATE if group.template is None else None)
+
+
+def _by_kind(pods: Rows, kinds: Rows) -> dict[KindId, Run]:
+    """Pods in their order, by kind."""
+    order = pods[np.argsort(kinds[pods], kind="stable")]
+    present, starts = np.unique(kinds[order], return_index=True)
+    parts = np.split(order, starts[1:])
+    return {KindId(kind): Run(kind=KindId(kind), pods=part) for kind, part in zip(present.tolist(), parts, strict=True)}

@@ -6,11 +6,12 @@ bundle that takes it, so one pod with a volume in one zone does not end the bala
 node to node, or that name the group, say nothing: no list can know them all.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import numpy as np
+
 from slackwater.decide.scaleup.groups import Template
-from slackwater.decide.scaleup.limits import amount_of
 from slackwater.decide.scaleup.sites import Sites
 from slackwater.decide.scaleup.usual import lone_labels
 from slackwater.model.nodegroups import GroupName
@@ -40,9 +41,8 @@ IGNORED_LABELS: Final = frozenset(
         "topology.gke.io/zone",
     }
 )
-#: How far amounts may differ, of the larger one: CPU and memory that pods may use, and what DaemonSets leave of them.
-_ALLOCATABLE_PERCENT: Final = 5
-_FREE_PERCENT: Final = 5
+#: How far amounts may differ, of the larger one.
+_PERCENT: Final = 5
 
 
 def bundles(
@@ -57,27 +57,39 @@ def bundles(
     if not balance:
         return [(group,) for group in groups]
     labels = _labels(sites, groups, IGNORED_LABELS | ignored_labels)
-    found: dict[tuple[int, ...], None] = {}
+    classes: dict[object, _Class] = {}
     for group in groups:
-        alike = (other for other in groups if other == group or _alike(sites, ranks, labels, group, other))
-        found[tuple(alike)] = None
-    return list(found)
+        node = sites.node(group)
+        taints = tuple(sorted(map(str, node.taints)))
+        said = (ranks[group], frozenset(labels[group].items()), taints, _other_resources(node))
+        alone = group if sites.all_or_nothing(group) else None
+        classes.setdefault((*said, alone), _Class()).add(group, _amounts(sites, group))
+    found = [bundle for each in classes.values() for bundle in each.bundles()]
+    return sorted(dict.fromkeys(found))
 
 
-def _alike(sites: Sites, ranks: Sequence[int | None], labels: Mapping[int, Mapping[str, str]], one: int, other: int) -> bool:
-    first, second = sites.node(one), sites.node(other)
-    return (
-        ranks[one] == ranks[other]
-        and not sites.all_or_nothing(one)
-        and not sites.all_or_nothing(other)
-        and labels[one] == labels[other]
-        and sorted(map(str, first.taints)) == sorted(map(str, second.taints))
-        and _other_resources(first) == _other_resources(second)
-        and all(_near(amount_of(first, name), amount_of(second, name), _ALLOCATABLE_PERCENT) for name in ("cpu", "memory"))
-        and all(
-            _near(int(sites.empty[line, one]), int(sites.empty[line, other]), _FREE_PERCENT) for line in (CPU, MEMORY, PODS)
-        )
-    )
+class _Class:
+    """Groups that differ in amounts at most, by their amounts: cloud providers sell few sizes, so that these are few."""
+
+    def __init__(self) -> None:
+        self._by_amounts: dict[tuple[int, ...], list[int]] = {}
+
+    def add(self, group: int, amounts: tuple[int, ...]) -> None:
+        self._by_amounts.setdefault(amounts, []).append(group)
+
+    def bundles(self) -> Iterator[tuple[int, ...]]:
+        table = np.array(list(self._by_amounts), np.int64)
+        members = list(self._by_amounts.values())
+        for own, amounts in enumerate(table):
+            near = (100 * np.abs(table - amounts) <= _PERCENT * np.maximum(table, amounts)).all(axis=1)
+            near[own] = True  # also where DaemonSets ask for more than there is: nothing is near an amount below 0
+            yield tuple(sorted(group for at in np.flatnonzero(near).tolist() for group in members[at]))
+
+
+def _amounts(sites: Sites, group: int) -> tuple[int, ...]:
+    """What may differ a little: CPU and memory that pods may use, and what DaemonSets leave of them and of pods."""
+    has = sites.node(group).allocatable
+    return (has.cpu, has.memory, *(int(sites.empty[line, group]) for line in (CPU, MEMORY, PODS)))
 
 
 def _labels(sites: Sites, groups: Sequence[int], ignored: frozenset[str]) -> dict[int, dict[str, str]]:
@@ -100,7 +112,3 @@ def _other_resources(node: Node) -> frozenset[tuple[str, int]]:
 
 def _but(scalars: Iterable[tuple[str, int]], names: Sequence[str]) -> Iterable[tuple[str, int]]:
     return ((name, amount) for name, amount in scalars if amount and name not in names)
-
-
-def _near(one: int, other: int, percent: int) -> bool:
-    return 100 * abs(one - other) <= percent * max(one, other)

@@ -7,21 +7,35 @@ the demand beside one another (`company`, `newnodes`).
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 
 from slackwater.decide.scaleup.company import Company
 from slackwater.decide.scaleup.groups import GrowableGroup, Template, add_nodes
 from slackwater.decide.scaleup.outcome import Refused
-from slackwater.model.columns import Codes, Int64
+from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
-from slackwater.simulate.feasible import AFFINITY, feasible, words
+from slackwater.simulate.feasible import AFFINITY, SPREAD, feasible, words
 from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.nodefacts import CPU, MEMORY
 from slackwater.simulate.picture import Picture
+from slackwater.simulate.predicates.pod_topology_spread import hard_constraints, rows_with_labels
+
+#: Verdicts of rules that a pod placed elsewhere may change.
+MOVING: Final = (
+    Reason.OK,
+    Reason.SPREAD_SKEW,
+    Reason.POD_AFFINITY,
+    Reason.POD_ANTI_AFFINITY,
+    Reason.EXISTING_ANTI_AFFINITY,
+    Reason.VOLUME_BIND_CONFLICT,
+    Reason.VOLUME_NODE_CONFLICT,
+    Reason.STORAGE_SHORT,
+)
 
 
 class Sites:
@@ -39,37 +53,38 @@ class Sites:
         self._templates = [(at, group.template) for at, group in enumerate(groups) if group.template is not None]
         self.codes: dict[KindId, Codes] = {}
         self._amounts: dict[KindId, list[tuple[int, int]]] = {}
+        self._takers: Mask | None = None
         with self._specimens() as rows:
             self.empty = _left(picture, rows, len(groups))
         self.company = Company(picture, kinds)
         self._judge(kinds)
 
     def _judge(self, kinds: Sequence[KindId]) -> None:
-        # An empty node counts as a place where none of the matching pods stand, so that one group's specimen must
-        # not stand there while pods that spread are judged on another's.
-        alone = [kind for kind in kinds if self._spreads(kind)]
-        together = sorted(set(kinds).difference(alone))
-        with self._specimens() as rows:
-            self._judge_together(together, rows)
-        for at, template in self._templates if alone else ():
-            with self._specimens([(at, template)]) as rows:
-                for kind in alone:
-                    self._note(kind, {at: feasible(self.picture, kind).codes[rows[at]]})
-
-    def _judge_together(self, kinds: Sequence[KindId], rows: dict[int, int]) -> None:
         """Kinds that ask the same of a node itself get the same answer, where their rules about pods have no say on it."""
         standing = {KindId(kind) for _, each in self._templates for kind in self.picture.number(each.standing).tolist()}
-        known: dict[object, dict[int, int]] = {}
-        for kind in kinds:
-            if not self.company.is_free_on_empty(kind, standing):
-                found = feasible(self.picture, kind).codes
-                self._note(kind, {at: found[row] for at, row in rows.items()})
-                continue
-            asks = _of_the_node(self.picture.of(kind))
-            if asks not in known:
-                found = feasible(self.picture, kind, without=AFFINITY).codes
-                known[asks] = {at: found[row] for at, row in rows.items()}
-            self._note(kind, known[asks])
+        known: dict[object, Codes] = {}
+        with self._specimens() as rows:
+            for kind in sorted(kinds):
+                numbered, free = self.picture.of(kind), self.company.is_free_on_empty(kind, standing)
+                asks: object = _of_the_node(numbered) if free else kind
+                if asks not in known:
+                    known[asks] = self._codes(numbered, rows, without=AFFINITY if free else None)
+                self.codes[kind] = known[asks]
+
+    def _codes(self, kind: Numbered, rows: dict[int, int], *, without: str | None) -> Codes:
+        """The verdicts on the specimens; shape (groups,).
+
+        A spread may change its mind about a node with every pod, and one group's specimen counts for another's: here it says
+        only that a node lacks its label.
+        """
+        spreads = self._spreads(kind.id)
+        found = feasible(self.picture, kind.id, without=SPREAD if spreads else without).codes
+        if spreads:
+            labelled = rows_with_labels(self.picture, hard_constraints(kind))
+            found[~labelled & np.isin(found, MOVING)] = Reason.SPREAD_LABEL_MISSING
+        codes = np.full(len(self.groups), Reason.NODE_UNKNOWN, np.uint8)
+        codes[list(rows.keys())] = found[list(rows.values())]
+        return codes
 
     def why_not(self, kinds: Sequence[KindId]) -> dict[KindId, dict[int, Refused]]:
         """For each kind, of the groups that would not take a pod of it as the picture is now: why, by position."""
@@ -120,18 +135,35 @@ class Sites:
             found = self._amounts[kind] = [(line, amount) for line, amount in enumerate(asked) if amount]
         return found
 
-    def copies(self, kind: KindId, group: int) -> int:
-        """How many pods of the kind an empty new node takes, as far as that node goes; 0 where it takes none."""
-        if not self.takes(kind, group):
-            return 0
-        if kind in self.company.apart(kind):
-            return 1
-        return min(int(self.empty[line, group]) // amount for line, amount in self.amounts(kind))
+    def copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
+        """How many pods of the kind an empty new node of each group takes, as far as that node goes; 0 where it takes none."""
+        at = np.array(groups, np.intp)
+        return self._most(kind, at, self.codes[kind][at] == Reason.OK)
 
-    def _note(self, kind: KindId, codes: dict[int, int]) -> None:
-        known = self.codes.setdefault(kind, np.full(len(self.groups), Reason.NODE_UNKNOWN, np.uint8))
-        for at, code in codes.items():
-            known[at] = code
+    def most_copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
+        """How many an empty node of each group might take once other pods stand where they should; 0 where none ever."""
+        at = np.array(groups, np.intp)
+        return self._most(kind, at, np.isin(self.codes[kind][at], MOVING))
+
+    def _most(self, kind: KindId, at: Rows, taken: Mask) -> list[int]:
+        most = taken.astype(np.int64)
+        if not self.company.is_alone(kind):
+            fitting = [self.empty[line, at] // amount for line, amount in self.amounts(kind)]
+            most *= np.min(fitting, axis=0)
+        found: list[int] = most.tolist()
+        return found
+
+    def takers(self, groups: Sequence[int]) -> list[KindId]:
+        """The kinds of the demand of which a new node of one of the groups may take a pod."""
+        if self._takers is None:
+            everywhere = range(len(self.groups))
+            each = [
+                np.array(self.most_copies(kind, everywhere)) > 0 if kind in self.company.moving else codes == Reason.OK
+                for kind, codes in self.codes.items()
+            ]
+            self._takers = np.array(each, np.bool_).reshape(len(each), len(self.groups)).T.copy()
+        kinds = list(self.codes)
+        return [kinds[at] for at in np.flatnonzero(self._takers[list(groups)].any(axis=0)).tolist()]
 
     @contextmanager
     def _specimens(self, some: Sequence[tuple[int, Template]] | None = None) -> Iterator[dict[int, int]]:

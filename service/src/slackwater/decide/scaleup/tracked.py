@@ -15,27 +15,12 @@ import numpy as np
 
 from slackwater.decide.scaleup.groups import add_nodes
 from slackwater.decide.scaleup.newnodes import NewNodes
-from slackwater.decide.scaleup.sites import Sites
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.reasons import Reason
 from slackwater.simulate.assume import assume_volumes
 from slackwater.simulate.kindtable import KindId
 from slackwater.simulate.place import NOWHERE, place_pods
 
-#: Verdicts of rules that a pod placed elsewhere may change.
-_MOVING: Final = frozenset(
-    {
-        Reason.OK,
-        Reason.SPREAD_SKEW,
-        Reason.POD_AFFINITY,
-        Reason.POD_ANTI_AFFINITY,
-        Reason.EXISTING_ANTI_AFFINITY,
-        Reason.VOLUME_BIND_CONFLICT,
-        Reason.VOLUME_NODE_CONFLICT,
-        Reason.STORAGE_SHORT,
-    }
-)
 #: So many nodes are opened one by one: what is found is then what pod by pod would find.
 _ONE_BY_ONE: Final = 64
 
@@ -113,7 +98,7 @@ class TrackedNodes:
     def _attempts(self, kind: KindId, count: int) -> list[list[int]]:
         """Which nodes to try together: at first one of each group, the smallest group first."""
         nodes = self._nodes
-        each = {group: most_copies(nodes.sites, kind, group) for group in nodes.bundle}
+        each = dict(zip(nodes.bundle, nodes.sites.most_copies(kind, nodes.bundle), strict=True))
         takers = [group for group in nodes.bundle if each[group] and nodes.budget.room(group)]
         takers.sort(key=lambda group: (nodes.budget.sizes[group], group))
         ones = [[group] for group in takers]
@@ -147,12 +132,3 @@ class TrackedNodes:
             names = [NodeName(f"trial:{at}") for at, _ in enumerate(run, number)]
             add_nodes(self._picture, sites.template(group), names, system=sites.system)
             number += len(names)
-
-
-def most_copies(sites: Sites, kind: KindId, group: int) -> int:
-    """How many pods of the kind an empty node might take once other pods stand where they should; 0 where none ever."""
-    if int(sites.codes[kind][group]) not in _MOVING:
-        return 0
-    if kind in sites.company.apart(kind):
-        return 1
-    return min(int(sites.empty[line, group]) // amount for line, amount in sites.amounts(kind))

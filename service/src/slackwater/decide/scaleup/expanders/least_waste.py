@@ -5,17 +5,10 @@ are added too, each with its weight (`scarcity`). They are exact fractions, so t
 may use of a node (allocatable), since nobody can use the rest.
 """
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 from slackwater.decide.scaleup.estimate import Option
 from slackwater.decide.scaleup.expanders.scarcity import Weights
-
-
-def least_waste(options: Sequence[Option], weights: Weights) -> list[Option]:
-    wasted = [waste(option, weights) for option in options]
-    least = min(wasted)
-    return [option for option, share in zip(options, wasted, strict=True) if share == least]
 
 
 def waste(option: Option, weights: Weights) -> Fraction:

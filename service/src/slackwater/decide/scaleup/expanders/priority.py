@@ -1,8 +1,8 @@
 """Expander `priority`: the options whose groups the user ranks highest, in the words of Cluster Autoscaler's ConfigMap.
 
 A priority is a whole number with regular expressions, each searched for anywhere in a group's name; the highest one that
-matches is the group's. Groups that nothing matches are left out where any option has a rank. Where none has one, or nothing
-is configured, all options stay.
+matches is the group's. Groups that nothing matches come after all that have a rank. Where none has one, or nothing
+is configured, all options are equal.
 """
 
 import re
@@ -59,14 +59,7 @@ def _compiled(rank: int, expressions: Iterable[object]) -> Iterable[re.Pattern[s
             raise BadPriorities(f"priorities[{rank}]: {expression!r:.80}: {err}") from err
 
 
-def highest_priority(options: Sequence[Option], priorities: Priorities) -> list[Option]:
-    ranked = [(max_rank(option, priorities), option) for option in options]
-    known = [rank for rank, _ in ranked if rank is not None]
-    if not known:
-        return list(options)
-    return [option for rank, option in ranked if rank == max(known)]
-
-
-def max_rank(option: Option, priorities: Priorities) -> int | None:
-    """Groups of one option are of one rank."""
-    return priorities.of(option.names[0])
+def rank(option: Option, priorities: Priorities) -> tuple[bool, int]:
+    """Groups of one option are of one rank. Without one they come last."""
+    found = priorities.of(option.names[0])
+    return found is None, -(found or 0)

@@ -43,3 +43,12 @@ def weights_of(nodes: Iterable[Node]) -> Weights:
 
 def _counts(name: str) -> bool:
     return name not in _WEIGHTLESS and not name.startswith(_ATTACHABLE)
+
+
+def largest_of(nodes: Iterable[Node]) -> Resources:
+    """The most that any of the nodes has of each resource."""
+    most: dict[str, int] = {}
+    for node in nodes:
+        for name, amount in resources_of(node).items():
+            most[name] = max(most.get(name, 0), amount)
+    return most

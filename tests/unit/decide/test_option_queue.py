@@ -1,0 +1,111 @@
+"""Options one after another: what is taken touches some, and only those are estimated again."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from slackwater.decide.scaleup.estimate import Option
+from slackwater.decide.scaleup.expanders.chain import chain_of
+from slackwater.decide.scaleup.expanders.priority import Priorities
+from slackwater.decide.scaleup.expanders.scarcity import CPU_AND_MEMORY
+from slackwater.decide.scaleup.limits import Budget, Quota
+from slackwater.decide.scaleup.optionqueue import OptionQueue
+from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.model.objects import Pod
+from slackwater.simulate.kindtable import KindId
+from tests.support.builders import a_pod
+from tests.support.scalingup import a_group, a_template, grown, planned
+
+
+class Bidding:
+    """Groups that take pods, one node for each pod; `wants[group]` are the pods it could take. Pods are kinds of their own."""
+
+    def __init__(self, wants: list[list[int]], *, largest: int = 1000, max_nodes: int = 0, moving: bool = False) -> None:
+        self.wants = wants
+        self.moving = moving
+        self.left = {pod for pods in wants for pod in pods}
+        groups = [a_group(f"g{at}", largest=largest) for at in range(len(wants))]
+        self.budget = Budget.of(groups, nodes=[], quotas=[Quota(name="q", limits={})], max_nodes=max_nodes)
+        self.estimates: Counter[int] = Counter()
+        merit = chain_of(["most-pods"], seed=0, priorities=Priorities(), weights=CPU_AND_MEMORY, largest={})
+        self.queue = OptionQueue(
+            [(at,) for at in range(len(wants))],
+            self.budget,
+            estimate=self.estimate,
+            merit=merit,
+            kinds_of=lambda option: [KindId(pod) for pod in option.pods.tolist()],
+        )
+
+    def estimate(self, bundle: tuple[int, ...]) -> Option:
+        (group,) = bundle
+        self.estimates[group] += 1
+        pods = [pod for pod in self.wants[group] if pod in self.left][: self.budget.room(group)]
+        return Option(
+            bundle=bundle,
+            names=(f"g{group}",),  # type: ignore[arg-type]
+            groups=np.full(len(pods), group, np.intp),
+            pods=np.array(pods, np.intp),
+            at=np.arange(len(pods)),
+            asked={"cpu": 1},
+            offered={"cpu": 1},
+            left_out=False,
+            cut=group == 99,
+            moving=self.moving,
+        )
+
+    def run(self) -> list[tuple[int, list[int]]]:
+        taken = []
+        while (option := self.queue.best()) is not None:
+            pods = option.pods.tolist()
+            assert self.left.issuperset(pods)
+            taken.append((option.bundle[0], pods))
+            self.left.difference_update(pods)
+            self.budget.take_all(option.groups)
+            assert all(self.budget.left(limit) >= 0 for limit, _ in self.budget.needs(option.groups))
+            self.queue.took(option, shown=self.moving)
+        return taken
+
+
+def test_the_best_option_first_and_no_pod_twice() -> None:
+    taken = Bidding([[1, 2], [2, 3, 4], [5]]).run()
+    assert taken[0] == (1, [2, 3, 4])
+    assert sorted(taken[1:]) == [(0, [1]), (2, [5])]
+
+
+def test_an_option_that_nothing_touches_is_estimated_once() -> None:
+    bidding = Bidding([[number] for number in range(300)])
+    assert len(bidding.run()) == 300
+    assert max(bidding.estimates.values()) <= 2  # once more after it was taken
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_many_groups_for_the_same_pods_are_not_all_estimated_each_time(moving: bool) -> None:
+    bidding = Bidding([list(range(600)) for _ in range(200)], largest=3, moving=moving)
+    assert sum(len(pods) for _, pods in bidding.run()) == 600
+    at_once = 64  # options that are touched, and estimated again at once: the choice among the last ones is exact
+    assert sum(bidding.estimates.values()) <= 5 * 200 + at_once**2 // 2
+
+
+def test_a_limit_that_is_nearly_used_up_touches_those_that_need_more() -> None:
+    bidding = Bidding([[1, 2, 3], [4, 5], [6]], max_nodes=4)
+    assert [len(pods) for _, pods in bidding.run()] == [3, 1]
+
+
+def test_when_time_is_over_a_whole_option_comes_before_one_that_was_cut() -> None:
+    bidding = Bidding([[pod] for pod in range(99)] + [[200, 201, 202]])
+    known = bidding.queue.best_known()
+    assert known is not None
+    assert known.bundle != (99,)
+
+
+def own(number: int) -> Pod:
+    return a_pod(f"p{number}", node_selector={"of": f"g{number}"})
+
+
+def test_five_hundred_groups_each_get_the_node_for_their_own_pod() -> None:
+    groups = [a_group(f"g{n}", a_template(f"t{n}", labels={"of": f"g{n}"})) for n in range(500)]
+    plan = planned([own(number) for number in range(500)], groups, policy=ScaleUpPolicy(max_nodes=400))
+    assert set(grown(plan).values()) == {1}
+    assert len(grown(plan)) == 400
+    assert len(plan.unhelpable) == 100
