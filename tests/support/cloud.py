@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from slackwater.model.ids import NodeName
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import (
     NO_OPTIONS,
     GroupName,
@@ -20,10 +20,13 @@ from slackwater.model.nodegroups import (
     InstanceId,
     NodeGroup,
 )
-from slackwater.model.objects import Node
+from slackwater.model.objects import Node, Taint
 from slackwater.run.ports import ProviderError, ProviderErrorKind
 from slackwater_protocol.names import NODE_GROUP
 from tests.support.builders import a_node
+
+#: What `now` 0 is by the clock on the wall: 2026-01-01, when the builders' pods were created, and an hour.
+BEGAN = 1767225600.0 + 3600.0
 
 #: fine: as the delays say. failed: an error instead of a machine. silent: it runs, but no Node appears. unready: its Node never
 #: gets ready. bare: its Node is ready, but lacks the scalars of the template until `equipped_after`: a driver is not up yet.
@@ -38,6 +41,7 @@ class Delays:
     registered_after: float = 40.0
     ready_after: float = 50.0
     equipped_after: float = 120.0
+    untainted_after: float = 150.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class Machine:
     asked_at: float
     fate: Fate
     error: InstanceError | None = None
+    startup_taints: tuple[Taint, ...] = ()
 
     @property
     def id(self) -> InstanceId:
@@ -57,6 +62,7 @@ class Machine:
 @dataclass(slots=True, kw_only=True)
 class Pool:
     """A group. `stock`: so many machines there are to be had, the rest get the error. `quota`: a call beyond it is refused.
+    `startup_taints`: what Nodes of machines asked for from now on carry beside the template's taints, until they are untainted.
 
     `fate` says what becomes of the nth machine (from 0) that was ever asked of the group.
     """
@@ -69,6 +75,7 @@ class Pool:
     delays: Delays = field(default_factory=Delays)
     stock: int | None = None
     quota: int | None = None
+    startup_taints: tuple[Taint, ...] = ()
     options: GroupOptions = NO_OPTIONS
     fate: Callable[[int], Fate] = lambda _: "fine"
     machines: list[Machine] = field(default_factory=list)
@@ -213,7 +220,8 @@ class Cloud:
             if pool.stock is not None and len(pool.machines) >= pool.stock:
                 error = OUT_OF_STOCK
             name = f"{pool.name}-{pool.asked:04}".replace("/", "-")
-            pool.machines.append(Machine(name=name, asked_at=asked_at, fate=fate, error=error))
+            machine = Machine(name=name, asked_at=asked_at, fate=fate, error=error, startup_taints=pool.startup_taints)
+            pool.machines.append(machine)
             pool.asked += 1
 
     def _exists(self, pool: Pool, machine: Machine) -> bool:
@@ -252,6 +260,8 @@ class Cloud:
                 labels={**pool.template.labels, "kubernetes.io/hostname": machine.name, NODE_GROUP: pool.name},
                 provider_id=machine.id,
                 ready=machine.fate != "unready" and age >= pool.delays.ready_after,
+                taints=(*pool.template.taints, *(machine.startup_taints if age < pool.delays.untainted_after else ())),
+                created_at=UnixTime(BEGAN + machine.asked_at + pool.delays.registered_after),
                 scalars=() if machine.fate == "bare" and age < pool.delays.equipped_after else pool.template.scalars,
             )
 
@@ -278,5 +288,11 @@ def _check(pool: Pool, seen: int) -> None:
 
 def _turns(pool: Pool, machine: Machine) -> Iterator[float]:
     delays = pool.delays
-    for after in (delays.running_after, delays.registered_after, delays.ready_after, delays.equipped_after):
+    for after in (
+        delays.running_after,
+        delays.registered_after,
+        delays.ready_after,
+        delays.equipped_after,
+        delays.untainted_after,
+    ):
         yield machine.asked_at + after

@@ -1,7 +1,8 @@
 """The autoscaler on virtual time: a world, the cloud double, a scheduler that binds what fits, and the real loop between.
 
-Nothing waits: `loop` runs one loop at the present moment, `pass_time` lets the cloud and the scheduler go on. The cluster's
-own rules are as simple as the tests need them: each pod goes to the first ready node with room, by the requests alone.
+Nothing waits: `loop` runs one loop at the present moment, `pass_time` lets the cloud and the scheduler go on. The cluster's own
+rules are as simple as the tests need them: each pod goes to the first ready node with room whose taints it tolerates, by its
+requests and its node selector alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,9 @@ from slackwater.decide.slack.rule import SlackPolicy
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.kinds import Kind
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.nodetaints import repels
 from slackwater.model.objects import Node, Pod
 from slackwater.model.promises import Observed
 from slackwater.model.resources import Amounts
@@ -28,16 +31,14 @@ from slackwater.run.loops.sensing import Senses
 from slackwater.run.loops.shrinking import Shrinking
 from slackwater.run.ports import NodeProvider
 from slackwater.run.surroundings import SurroundingsIntake
+from slackwater.simulate.predicates.taint_toleration import tolerated
 from slackwater.world.changes import ChangeCollector
 from slackwater.world.fleet.fleet import Fleet
 from slackwater.world.fleet.policy import FleetPolicy
 from slackwater.world.policy import Policy
 from slackwater.world.world import World
 from tests.support.builders import a_pod
-from tests.support.cloud import Cloud
-
-#: 2026-01-01, when the builders' pods were created; the tests' own time begins an hour later.
-_BEGAN = 1767225600.0 + 3600.0
+from tests.support.cloud import BEGAN, Cloud
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Time:
         return Instant(self.seconds)
 
     def wall(self) -> UnixTime:
-        return UnixTime(_BEGAN + self.seconds)
+        return UnixTime(BEGAN + self.seconds)
 
 
 @dataclass
@@ -169,13 +170,13 @@ class Scene:
         for pod in self.pods.values():
             if pod.node in free:
                 _take(free[pod.node], pod.kind.requests)
-        # Room only shrinks here: where pods of one size have found none, later ones of that size need not look.
-        names, begin = list(free), dict[Amounts, int]()
+        # Room only shrinks here: where pods of one kind have found none, later ones of that kind need not look.
+        names, begin = list(free), dict[Kind, int]()
         for pod in [pod for pod in self.pods.values() if pod.node is None]:
-            asked, at = pod.kind.requests, begin.get(pod.kind.requests, 0)
-            while at < len(names) and not _fits(free[names[at]], asked):
+            asked, at = pod.kind.requests, begin.get(pod.kind, 0)
+            while at < len(names) and not (_fits(free[names[at]], asked) and _welcomes(self._shown[names[at]], pod)):
                 at += 1
-            begin[asked] = at
+            begin[pod.kind] = at
             if at < len(names):
                 _take(free[names[at]], asked)
                 self.wants(replace(pod, node=names[at], resource_version=pod.resource_version + 1))
@@ -226,6 +227,15 @@ async def _write_nothing(_record: LoopRecord) -> None:
 
 def _fits(left: list[int], asked: Amounts) -> bool:
     return left[0] >= asked.cpu and left[1] >= asked.memory
+
+
+def _welcomes(node: Node, pod: Pod) -> bool:
+    has, asks = dict(node.scalars), pod.kind.particulars
+    return (
+        all(not repels(taint) or tolerated(taint, pod.kind.tolerations) for taint in node.taints)
+        and all(node.labels.get(key) == value for key, value in pod.kind.node_selector)
+        and (asks is None or all(has.get(name, 0) >= amount for name, amount in asks.scalars))
+    )
 
 
 def _take(left: list[int], asked: Amounts) -> None:

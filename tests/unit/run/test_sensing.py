@@ -7,10 +7,14 @@ import pytest
 
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, UnixTime
+from slackwater.model.kinds import Toleration
 from slackwater.model.nodegroups import InstanceId, NodeGroup
-from slackwater.model.objects import Node, Taint
-from slackwater.run.loops.sensing import ask_providers, is_started, sights
+from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.ties import Owner, Ties
+from slackwater.run.loops.sensing import ask_providers, sights
 from slackwater.run.ports import ProviderError
+from slackwater.world.fleet.census import NodeSight
+from slackwater.world.fleet.policy import FleetPolicy
 from slackwater.world.policy import Policy
 from slackwater.world.world import World
 from tests.support.builders import a_node, a_pod
@@ -18,6 +22,16 @@ from tests.support.cloud import Cloud
 from tests.support.fleets import a_group, an_instance
 
 GPU = "nvidia.com/gpu"
+
+
+def seen_of(node: Node, *pods: Pod, promised: str | None = None) -> NodeSight:
+    """What is seen of a new node of a group whose nodes have a device."""
+    template = None if promised is None else replace(a_node("template"), scalars=((promised, 1),))
+    group = replace(a_group(instances=[replace(an_instance("n"), node=node.name)]), template=template)
+    world = a_world(node)
+    for pod in pods:
+        world.apply(PodSeen(pod), Instant(0.0))
+    return sights([group], world, FleetPolicy(), now=Instant(1000.0), unix_now=UnixTime(100.0))[InstanceId("i-n")]
 
 
 def tainted(key: str) -> Node:
@@ -33,18 +47,41 @@ def tainted(key: str) -> Node:
         (tainted("node.cloudprovider.kubernetes.io/uninitialized"), False),
         (tainted("startup-taint.cluster-autoscaler.kubernetes.io/cni"), False),
         (tainted("ignore-taint.cluster-autoscaler.kubernetes.io/cni"), False),
+        (tainted("node.kubernetes.io/network-unavailable"), False),
+        (tainted("node.cilium.io/agent-not-ready"), False),
+        (tainted("ebs.csi.aws.com/agent-not-ready"), False),
+        (tainted("node.cluster.x-k8s.io/uninitialized"), False),
+        (tainted("node.kubernetes.io/disk-pressure"), True),
         (tainted("dedicated"), True),
     ],
 )
 def test_a_node_is_started_once_it_takes_the_pods_it_is_for(node: Node, want: bool) -> None:
-    assert is_started(node, ()) is want
+    assert seen_of(node).started is want
 
 
 def test_a_node_without_the_devices_of_its_group_is_not_started() -> None:
     node = a_node("n")
-    assert not is_started(node, {GPU})
-    assert not is_started(replace(node, scalars=((GPU, 0),)), {GPU})
-    assert is_started(replace(node, scalars=((GPU, 1),)), {GPU})
+    assert seen_of(node, promised=GPU).lacks == (GPU,)
+    assert not seen_of(replace(node, scalars=((GPU, 0),)), promised=GPU).started
+    assert seen_of(replace(node, scalars=((GPU, 1),)), promised=GPU).started
+
+
+ANYTHING = [Toleration("", "Exists", "", "")]
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        (a_pod("q", on="n"), (True, True)),
+        (a_pod("q", on="n", tolerations=ANYTHING), (True, False)),
+        (replace(a_pod("q", on="n"), ties=Ties(mirror=True)), (False, False)),
+        (replace(a_pod("q", on="n"), ties=Ties(owner=Owner("apps", "DaemonSet", "d"))), (False, False)),
+    ],
+    ids=["a pod", "one that tolerates anything", "a mirror pod", "a DaemonSet's"],
+)
+def test_a_new_node_is_taken_by_pods_that_did_not_come_with_it(pod: Pod, want: tuple[bool, bool]) -> None:
+    seen = seen_of(tainted("dedicated"), pod)
+    assert (seen.used, seen.taken) == want
 
 
 def a_world(*objects: Node) -> World:
@@ -59,7 +96,7 @@ def test_nodes_are_found_by_name_or_by_their_machines_id() -> None:
     known, unnamed = replace(an_instance("known"), node=a_node("used").name), an_instance("unnamed")
     group = a_group(instances=[known, unnamed, an_instance("alone")])
     world = a_world(a_node("used", ready=False), a_node("other", provider_id="i-unnamed", created_at=70.0))
-    seen = sights([group], world, now=Instant(1000.0), unix_now=UnixTime(100.0))
+    seen = sights([group], world, FleetPolicy(), now=Instant(1000.0), unix_now=UnixTime(100.0))
     assert {id_: sight.name for id_, sight in seen.items()} == {"i-known": "used", "i-unnamed": "other"}
     assert seen[InstanceId("i-known")].was_started, "a pod stands there"
     assert seen[InstanceId("i-known")].born_at is None

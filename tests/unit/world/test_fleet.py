@@ -309,3 +309,49 @@ def test_cool_downs_are_a_groups_own() -> None:
     assert cooling("a", 600) is None
     assert cooling("b", 101) == "a removal failed 1 s ago"
     assert cooling("b", 280) is None
+
+
+def test_nodes_that_are_never_created_hold_no_place_for_ever_though_the_provider_will_not_lower_the_size() -> None:
+    fleet = Fleet(FleetPolicy())
+    group = a_group(target=100)
+    fleet.observe([group], {}, at(0))
+    assert fleet.census[G].in_creation == 100
+    fleet.observe([group], {}, at(PATIENCE + 1))
+    (lower,) = fleet.chores(at(PATIENCE + 1))
+    assert isinstance(lower, Lower)
+    assert (lower.seen, lower.to) == (100, 0)
+    fleet.observe([group], {}, at(PATIENCE + 61))
+    census = fleet.census[G]
+    assert (census.in_creation, census.upcoming, census.stuck) == (0, 0, 100)
+
+
+def test_a_steady_stream_of_new_nodes_is_no_group_that_never_creates_any() -> None:
+    """Two are always missing, each for a few seconds only."""
+    fleet = Fleet(FleetPolicy())
+    for turn in range(100):
+        now = at(10.0 * turn)
+        fleet.observe([a_group(target=2 * turn + 2, instances=many(2 * turn, state="running"))], {}, now)
+        assert fleet.census[G].missing == 2
+        assert not [chore for chore in fleet.chores(now) if isinstance(chore, Lower)]
+
+
+def test_only_those_that_are_overdue_are_given_up() -> None:
+    fleet = Fleet(FleetPolicy())
+    fleet.observe([a_group(target=4)], {}, at(0))
+    fleet.observe([a_group(target=9)], {}, at(PATIENCE - 10))
+    fleet.observe([a_group(target=9)], {}, at(PATIENCE + 1))
+    (lower,) = fleet.chores(at(PATIENCE + 1))
+    assert isinstance(lower, Lower)
+    assert (lower.seen, lower.to) == (9, 5)
+
+
+def test_a_lost_machine_takes_no_place_of_other_groups_and_for_a_while_one_of_its_own() -> None:
+    fleet = Fleet(FleetPolicy(in_cluster=10, in_other_groups=10))
+    groups = [a_group("a", instances=many(10, state="running")), a_group("b")]
+    for now in (0.0, PATIENCE + 1):
+        fleet.observe(groups, {}, at(now))
+    assert (fleet.census[GroupName("a")].in_time, fleet.census[GroupName("a")].in_creation) == (0, 10)
+    wishes = [Wish(group=GroupName("b"), nodes=10)]
+    assert [(growth.group, growth.nodes) for growth in fleet.grant(wishes, at(PATIENCE + 1)).growths] == [("b", 10)]
+    fleet.observe(groups, {}, at(PATIENCE + 62))
+    assert fleet.census[GroupName("a")].in_creation == 0

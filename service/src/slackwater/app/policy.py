@@ -17,6 +17,7 @@ from slackwater.decide.slack.rule import SlackPolicy, SlackRule
 from slackwater.decide.steering.pace import PacePolicy
 from slackwater.ledger.ledger import NodePolicy
 from slackwater.model.ids import UnixTime
+from slackwater.model.nodetaints import TaintRules
 from slackwater.model.promises import PodClass
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
@@ -120,6 +121,8 @@ def scale_up_policy_of(
         ),
         expanders=autoscaler.expanders,
         balance=scale_up.balance_similar_groups,
+        ignored_labels=frozenset(scale_up.balancing_ignored_labels),
+        taints=taint_rules_of(settings),
         max_nodes=autoscaler.max_nodes_per_scale_up,
         estimate_seconds=seconds(autoscaler.max_planning_time),
         plan_seconds=_PLANS * seconds(autoscaler.max_planning_time),
@@ -128,6 +131,12 @@ def scale_up_policy_of(
         priorities=priorities,
         seed=seed,
     )
+
+
+def taint_rules_of(settings: Settings) -> TaintRules:
+    """Which taints are no property of a node's group, and which keep a node from having started."""
+    scale_up = settings.autoscaler.scale_up
+    return TaintRules(startup=scale_up.startup_taints, status=scale_up.status_taints)
 
 
 def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackPolicy | None:

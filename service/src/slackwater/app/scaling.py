@@ -14,7 +14,7 @@ import anyio
 import structlog
 
 from slackwater.app.clouds import open_clouds
-from slackwater.app.policy import promises_of, scale_up_policy_of, slack_policy_of
+from slackwater.app.policy import promises_of, scale_up_policy_of, slack_policy_of, taint_rules_of
 from slackwater.app.promises import Promises
 from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
 from slackwater.app.settings import Settings
@@ -33,7 +33,7 @@ from slackwater.edge.kube.surroundings import surroundings
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event
 from slackwater.model.hindrances import Hindrance
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.surroundings import SurroundingKind
@@ -281,6 +281,7 @@ def fleet_policy_of(settings: Settings) -> FleetPolicy:
             forget_seconds=seconds(creation.backoff.reset),
         ),
         off=frozenset(name for name, group in groups.items() if not group.enabled),
+        taints=taint_rules_of(settings),
     )
 
 
@@ -302,6 +303,7 @@ def loop_config_of(settings: Settings) -> LoopConfig:
         settle_seconds=settle,
         longest_settle_seconds=max(settle, min(5.0, interval / 2)),
         call_seconds=seconds(autoscaler.creation.call_timeout),
+        status_object=PodKey(SCHEDULER_NAMESPACE, autoscaler.status_config_map),
     )
 
 

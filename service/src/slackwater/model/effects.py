@@ -72,14 +72,17 @@ class ReadPod:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """An Event on a pod, or on a node (without a namespace), for people. Dropped under load; nothing depends on it."""
+    """An Event on a pod, on a node (without a namespace), or on the status object (whose uid nobody here knows), for people.
+
+    Dropped under load; nothing depends on it.
+    """
 
     uid: PodUid
     key: PodKey
     type: Literal["Normal", "Warning"]
     reason: str
     note: str
-    about: Literal["Pod", "Node"] = "Pod"
+    about: Literal["Pod", "Node", "ConfigMap"] = "Pod"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

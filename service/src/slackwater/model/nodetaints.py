@@ -57,6 +57,11 @@ def taint_id(taint: Taint) -> TaintId:
     return taint.key, taint.effect
 
 
+def repels(taint: Taint) -> bool:
+    """Does the taint keep pods away that do not tolerate it?"""
+    return taint.effect in {"NoSchedule", "NoExecute"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaintRules:
     """Patterns of keys, beside those of Kubernetes itself."""

@@ -13,17 +13,18 @@ from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.knowngroups import labelled_groups
 from slackwater.app.offline.placement import pending_pods, picture_of
 from slackwater.app.offline.slack import slack_inquiry
-from slackwater.app.policy import policy_of, scale_up_policy_of
+from slackwater.app.policy import policy_of, scale_up_policy_of, taint_rules_of
 from slackwater.app.settings import Settings
 from slackwater.decide.scaleup.attaching import attaching
 from slackwater.decide.scaleup.existing import awaits_devices
 from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
-from slackwater.decide.scaleup.groups import GrowableGroup
+from slackwater.decide.scaleup.groups import GrowableGroup, Template
 from slackwater.decide.scaleup.pending import which_count
 from slackwater.decide.scaleup.plan import plan_scale_up
 from slackwater.decide.scaleup.template import template_of
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, Membership
+from slackwater.model.nodetaints import TaintRules
 from slackwater.model.objects import Node, Pod
 from slackwater.run.loops.slack_planning import Planned, plan_with_slack
 from slackwater.run.loops.tenancy import PodsTenancy
@@ -90,22 +91,32 @@ def _groups(
     for pod in cluster.pods:
         standing.setdefault(pod.node, []).append(pod)
     csi_nodes = cluster.storage.csi_nodes or {}
+    taints = taint_rules_of(settings)
     groups, group_of, starting = list[GrowableGroup](), dict[NodeName, GroupName](), list[NodeName]()
     for found in known:
         nodes = by_group.get(found.group.name, [])
         group = replace(found.group, target=found.group.target + len(nodes) - len(found.nodes))
         started = [node for node in nodes if node.name not in found.starting]
-        template = template_of(group, started, pods_on=lambda name: standing.get(name, ()), daemons=cluster.daemons)
+        template = template_of(
+            group, started, pods_on=lambda name: standing.get(name, ()), daemons=cluster.daemons, taints=taints
+        )
         reported = [csi_nodes[node.name] for node in started if node.name in csi_nodes]
         template = attaching(template, reported, said=None if group.template is None else group.template.csi)
         for node in nodes:
-            if node.name in found.starting or (template is not None and awaits_devices(node, template.node)):
+            if node.name in found.starting or _awaits(node, template, taints):
                 starting.append(node.name)
             else:
                 group_of[node.name] = group.name
         upcoming = found.coming + sum(node.name not in group_of for node in nodes)
         groups.append(GrowableGroup(group=group, template=template, upcoming=upcoming, bar=found.bar))
     return tuple(groups), group_of, starting
+
+
+def _awaits(node: Node, template: Template | None, taints: TaintRules) -> bool:
+    """Is the node on its way: without its devices yet, or with a start-up taint?"""
+    if template is None:
+        return False
+    return awaits_devices(node, template.node) or (node.ready and any(taints.is_startup(taint.key) for taint in node.taints))
 
 
 def _without_expendable(cluster: Cluster, cutoff: int) -> Cluster:

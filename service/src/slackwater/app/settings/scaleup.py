@@ -19,7 +19,9 @@ from slackwater.app.settings.values import (
     Quantity,
     SchedulerName,
     Switch,
+    TaintPattern,
 )
+from slackwater.model.nodetaints import STARTUP_TAINTS, STATUS_TAINTS
 from slackwater_protocol.durations import SECOND, Duration
 
 Limits = Annotated[
@@ -45,6 +47,22 @@ class ScaleUp(Section):
     balance_similar_groups: Switch = True
     """Whether groups that differ in their zone alone grow alike. true by default: a workload that is spread over zones
     needs nodes in all of them."""
+    balancing_ignored_labels: tuple[QualifiedName, ...] = Field(default=(), examples=[["example.com/node-pool"]])
+    """Keys of labels that similar groups may differ in, beside those that are known: zones, what providers call their groups,
+    what differs from node to node, and labels whose value is the group's name. Empty by default. Cluster Autoscaler's
+    `--balancing-ignore-label`."""
+    startup_taints: tuple[TaintPattern, ...] = Field(
+        default=STARTUP_TAINTS, examples=[["*/agent-not-ready", "example.com/booting"]]
+    )
+    """Keys of taints that a node loses once something on it has started; `*` stands for any text. A node that carries one
+    counts as on its way: nothing is bought a second time for its pods, and it is replaced after `creation.timeout`. By default
+    those of CNI and CSI drivers (Cilium, the drivers of AWS, Azure and others), of Cluster API, Karpenter, the node readiness
+    controller, and Cluster Autoscaler's prefixes; a list of your own replaces them. Kubernetes' own are always among them.
+    Cluster Autoscaler's `--startup-taint` and `--ignore-taint`."""
+    status_taints: tuple[TaintPattern, ...] = Field(default=STATUS_TAINTS, examples=[["example.com/under-repair"]])
+    """Keys of taints that say how one node is for now; `*` stands for any text. A node that carries one has started, and new
+    nodes of its group are planned without the taint. By default those of Cluster API, Karpenter, and Cluster Autoscaler's
+    prefix; a list of your own replaces them. Kubernetes' own are always among them. Cluster Autoscaler's `--status-taint`."""
     expendable_pods_priority_cutoff: Priority = Field(default=-10, examples=[-10])
     """Pods of a lower priority get no nodes, and do not keep others from a node. -10 by default, the figure of Cluster
     Autoscaler."""

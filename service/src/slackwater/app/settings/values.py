@@ -379,3 +379,11 @@ QualifiedName = Annotated[
         words="a qualified name such as dedicated or example.com/dedicated",
     ),
 ]
+TaintPattern = Annotated[
+    str,
+    Name(
+        pattern=r"[A-Za-z0-9*]([A-Za-z0-9*._/-]*[A-Za-z0-9*])?",
+        longest=317,
+        words="a taint's key such as example.com/booting, in which * stands for any text",
+    ),
+]

@@ -145,7 +145,9 @@ class Recorder:
         return Outcome("done" if outcome.verdict == "done" else "refused", outcome.code, outcome.detail)
 
     def _event(self, effect: Announce, name: str, now: datetime) -> dict[str, object]:
-        regarding = {"apiVersion": "v1", "kind": effect.about, "name": effect.key.name, "uid": effect.uid}
+        regarding = {"apiVersion": "v1", "kind": effect.about, "name": effect.key.name}
+        if effect.uid:
+            regarding["uid"] = effect.uid
         if effect.key.namespace:
             regarding["namespace"] = effect.key.namespace
         return {

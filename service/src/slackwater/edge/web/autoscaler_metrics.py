@@ -141,6 +141,11 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
     yield CounterMetricFamily("slackwater_autoscaler_loops", "Loops that came to their end.", value=counts.loops)
     yield CounterMetricFamily("slackwater_autoscaler_failed_loops", "Loops that failed.", value=counts.failed_loops)
     creating = GaugeMetricFamily("slackwater_autoscaler_nodes_in_creation", "Nodes on their way.", labels=["node_group"])
+    stuck = GaugeMetricFamily(
+        "slackwater_autoscaler_nodes_stuck",
+        "Nodes that did not come in time, could not be deleted, and no longer count as in creation.",
+        labels=["node_group"],
+    )
     queued = GaugeMetricFamily("slackwater_autoscaler_nodes_queued", "Nodes that wait for a limit.", labels=["node_group"])
     pending = GaugeMetricFamily(
         "slackwater_autoscaler_pending_pods", "Pods without a place, by what the last loop found.", labels=["outcome"]
@@ -148,11 +153,12 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
     if record is not None:
         for census in record.census.values():
             creating.add_metric([census.name], census.in_creation)
+            stuck.add_metric([census.name], census.stuck)
         for wait in record.queued:
             queued.add_metric([wait.group], wait.nodes)
         for outcome in ("helped", "schedulable", "unhelpable", "passed_over", "not_looked_at"):
             pending.add_metric([outcome], getattr(record.pending, outcome))
-    yield from (creating, queued, pending)
+    yield from (creating, stuck, queued, pending)
     yield GaugeMetricFamily(
         "slackwater_autoscaler_serving_loop_seconds",
         "What the last loop took of the loop that answers kube-scheduler.",

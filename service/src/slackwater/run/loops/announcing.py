@@ -1,6 +1,7 @@
 """What people are told of a plan: Events on pods, bounded, and not the same again and again.
 
-The reasons are Cluster Autoscaler's, TriggeredScaleUp and NotTriggerScaleUp; the texts name for each group what binds.
+The reasons are Cluster Autoscaler's, TriggeredScaleUp, NotTriggerScaleUp and ScaleUpTimedOut; the texts name for each group
+what binds.
 """
 
 from collections import OrderedDict
@@ -10,11 +11,11 @@ from typing import Final
 from slackwater.decide.scaleup.groups import Bar
 from slackwater.decide.scaleup.outcome import Growth, Refused, Unhelpable
 from slackwater.model.effects import Announce
-from slackwater.model.ids import Instant, PodUid, UnixTime
+from slackwater.model.ids import Instant, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
-from slackwater.world.fleet.census import Grow
+from slackwater.world.fleet.census import Census, Grow
 
 #: Events of one loop for each reason; more important pods first.
 _MOST_EVENTS: Final = 200
@@ -23,6 +24,8 @@ _AGAIN_SECONDS: Final = 600.0
 _MOST_REMEMBERED: Final = 16_384
 #: Groups that are named in one text.
 _MOST_GROUPS: Final = 10
+#: Causes that are named for one group.
+_MOST_WHYS: Final = 3
 
 
 class Announcer:
@@ -67,6 +70,22 @@ def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:
         note = why_not(found.groups)
         for pod in found.pods:
             yield _event(pod, "NotTriggerScaleUp", note)
+
+
+def stuck(census: Iterable[Census], status: PodKey) -> Iterator[Announce]:
+    """For each group with nodes that have not come in time, and that are neither there as they should be nor gone."""
+    for each in census:
+        if each.stuck:
+            yield Announce(PodUid(""), status, "Warning", "ScaleUpTimedOut", stuck_note(each), about="ConfigMap")
+
+
+def stuck_note(census: Census) -> str:
+    """How many they are, and why."""
+    whys = dict.fromkeys(f"{lost.code}: {lost.message}" for lost in (*census.late, *census.lost))
+    if census.overdue:
+        whys["timeout: asked for, and never created"] = None
+    shown = "; ".join(list(whys)[:_MOST_WHYS]) + (f" and {len(whys) - _MOST_WHYS} more" if len(whys) > _MOST_WHYS else "")
+    return f"node group {census.name}: {census.stuck} nodes did not come in time and no longer count as in creation: {shown}"
 
 
 def why_not(groups: Mapping[GroupName, Refused | Bar]) -> str:

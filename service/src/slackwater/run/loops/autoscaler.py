@@ -22,12 +22,12 @@ import structlog
 
 from slackwater.decide.scaleup.outcome import Growth
 from slackwater.model.effects import Effect
-from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.promises import Observed
 from slackwater.run.loops.acting import Actor, Done
-from slackwater.run.loops.announcing import Announcer, triggered
+from slackwater.run.loops.announcing import Announcer, stuck, stuck_note, triggered
 from slackwater.run.loops.clocks import Clocks, Watch
 from slackwater.run.loops.counts import LoopCounts
 from slackwater.run.loops.planning import GrowthAnswer, GrowthRules, Inquiry, Planning, Plans
@@ -42,18 +42,21 @@ from slackwater.world.fleet.fleet import Fleet
 
 _log = structlog.get_logger(__name__)
 
+_STATUS_OBJECT: Final = PodKey("kube-system", "slackwater-autoscaler-status")
 #: After failures in a row the next loop comes later, at most by this factor.
 _LONGEST_BACKOFF: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """`settle_seconds`: so long nothing more must have happened before an early loop, `longest_settle_seconds` at the most."""
+    """`settle_seconds`: so long nothing more must have happened before an early loop, `longest_settle_seconds` at the most.
+    Events that are about no pod or node are about `status_object`."""
 
     interval_seconds: float = 10.0
     settle_seconds: float = 1.0
     longest_settle_seconds: float = 5.0
     call_seconds: float = 30.0
+    status_object: PodKey = _STATUS_OBJECT
 
 
 #: Writes the status object. Never raises for what the API server answers; None: there is none.
@@ -257,7 +260,8 @@ class Autoscaler:
             if problem is None and not call.again and call.group in by_group
         ]
         with watch:
-            chosen, left_out = self._announcer.select(triggered(told), self._clocks.clock())
+            words = (*triggered(told), *stuck(self.fleet.census.values(), self._config.status_object))
+            chosen, left_out = self._announcer.select(words, self._clocks.clock())
             self._submit((*chosen, *plan.refused))
         return left_out + plan.left_out
 
@@ -317,7 +321,13 @@ class _Turn:
             failed=done.failed,
             silent=tuple(sorted(self.silent)),
             problems=(*self.silent.values(), *done.problems),
-            notes=(*self.notes, *plans.notes, *plan.notes, *(slack_problems(plans.slack) if plans.slack else ())),
+            notes=(
+                *self.notes,
+                *(stuck_note(census) for census in fleet.census.values() if census.stuck),
+                *plans.notes,
+                *plan.notes,
+                *(slack_problems(plans.slack) if plans.slack else ()),
+            ),
             events_left_out=self.events_left_out,
             spent=Spent(sense=sense, plan=planned, act=act, serving=watch.total, longest=watch.longest),
             shrink=self.shrink,

@@ -97,6 +97,7 @@ def _group(record: LoopRecord, census: Census) -> dict[str, Any]:
         "unready": len(census.unready),
         "starting": len(census.starting),
         "coming": census.coming,
+        "stuck": census.stuck,
         "leaving": census.leaving,
         "startSeconds": [_seconds(each) for each in census.starts],
         "lost": [{"instance": lost.instance.id, "code": lost.code, "message": lost.message} for lost in census.lost],

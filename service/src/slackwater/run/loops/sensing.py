@@ -12,9 +12,11 @@ from slackwater.model.buffers import NO_ASKERS
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.controllers import Targets
 from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.kinds import Toleration
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
+from slackwater.model.nodetaints import TaintRules
 from slackwater.model.objects import Node, Pod
-from slackwater.model.ties import Owner
+from slackwater.model.ties import Ties
 from slackwater.run.loops.acting import Actor, Done
 from slackwater.run.loops.clocks import Clocks, Watch
 from slackwater.run.ports import NodeProvider, ProviderError
@@ -22,18 +24,14 @@ from slackwater.run.surroundings import SurroundingsIntake
 from slackwater.world.changes import ChangeCollector
 from slackwater.world.fleet.census import NodeSight
 from slackwater.world.fleet.fleet import Fleet
+from slackwater.world.fleet.likeness import marks_of
+from slackwater.world.fleet.policy import FleetPolicy
 from slackwater.world.world import World
 
 _log = structlog.get_logger(__name__)
 
 #: Objects collected before other tasks get a turn: about 2 ms of work.
 _SLICE: Final = 500
-#: Taints of nodes that are not ready for pods yet, whatever their condition says.
-_NOT_STARTED: Final = frozenset({"node.kubernetes.io/not-ready", "node.cloudprovider.kubernetes.io/uninitialized"})
-_STARTUP_PREFIXES: Final = (
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +73,7 @@ class Sensor:
         groups, silent = await ask_providers(self._senses.providers, timeout_seconds=self._timeout)
         with watch:
             now = self._clocks.clock()
-            seen = sights(groups, self._senses.world, now=now, unix_now=self._clocks.steady())
+            seen = sights(groups, self._senses.world, self._fleet.policy, now=now, unix_now=self._clocks.steady())
             self._fleet.observe(groups, seen, now, silent=silent)
         return silent
 
@@ -126,7 +124,9 @@ async def ask_providers(providers: Iterable[NodeProvider], *, timeout_seconds: f
     return groups, silent
 
 
-def sights(groups: Iterable[NodeGroup], world: World, *, now: Instant, unix_now: UnixTime) -> dict[InstanceId, NodeSight]:
+def sights(
+    groups: Iterable[NodeGroup], world: World, policy: FleetPolicy, *, now: Instant, unix_now: UnixTime
+) -> dict[InstanceId, NodeSight]:
     """The Nodes of the groups' instances, by the instances' ids."""
     by_id: dict[str, Node] = {node.provider_id: node for _, node in world.nodes if node.provider_id}
     found: dict[InstanceId, NodeSight] = {}
@@ -135,7 +135,9 @@ def sights(groups: Iterable[NodeGroup], world: World, *, now: Instant, unix_now:
         for instance in group.instances:
             node = _node_of(instance, world, by_id)
             if node is not None:
-                found[instance.id] = _sight(node, promised, world, now=now, unix_now=unix_now)
+                born = None if node.created_at is None else Instant(now - max(0.0, unix_now - node.created_at))
+                young = born is None or now - born <= policy.patience_of(group)
+                found[instance.id] = _sight(node, promised, world, policy.taints, born=born, young=young)
     return found
 
 
@@ -144,32 +146,43 @@ def _node_of(instance: Instance, world: World, by_id: Mapping[str, Node]) -> Nod
     return by_id.get(instance.id) if row is None else world.nodes.by_row[row]
 
 
-def _sight(node: Node, promised: Collection[str], world: World, *, now: Instant, unix_now: UnixTime) -> NodeSight:
-    started = is_started(node, promised)
-    born = None if node.created_at is None else Instant(now - max(0.0, unix_now - node.created_at))
-    return NodeSight(node.name, started, born, ready=node.ready, used=not started and _is_used(node.name, world))
+def _sight(
+    node: Node, promised: Collection[str], world: World, taints: TaintRules, *, born: Instant | None, young: bool
+) -> NodeSight:
+    lacks = awaited(node, promised, taints)
+    started = node.ready and not lacks
+    tenants = _tenants(node.name, world) if young or not started else []
+    return NodeSight(
+        node.name,
+        started,
+        born,
+        ready=node.ready,
+        used=bool(tenants),
+        taken=not all(any(_tolerates_anything(toleration) for toleration in pod.kind.tolerations) for pod in tenants),
+        lacks=lacks,
+        marks=marks_of(node, taints),
+    )
 
 
-def is_started(node: Node, promised: Collection[str]) -> bool:
-    """Ready, without a start-up taint, and with every resource that a new node of its group will have.
+def awaited(node: Node, promised: Collection[str], taints: TaintRules) -> tuple[str, ...]:
+    """What a node has not got over yet: start-up taints, and resources that a new node of its group will have.
 
     A GPU's driver tells of it minutes after the node is ready; pods that want one must not be planned for a second node.
     """
-    if not node.ready or any(_is_startup(taint.key) for taint in node.taints):
-        return False
+    waits_for = [f"the end of taint {taint.key}" for taint in node.taints if taints.is_startup(taint.key)]
     there = {name for name, amount in node.scalars if amount}
-    return there.issuperset(promised)
+    return (*waits_for, *sorted(name for name in promised if name not in there))
 
 
-def _is_startup(key: str) -> bool:
-    return key in _NOT_STARTED or key.startswith(_STARTUP_PREFIXES)
-
-
-def _is_used(name: NodeName, world: World) -> bool:
-    """Pods stand there that did not come with the node."""
+def _tenants(name: NodeName, world: World) -> list[Pod]:
+    """Pods that did not come with the node."""
     standing = (world.pods.known(uid) for uid in world.claims.on_node(name))
-    return any(pod is not None and not pod.ties.daemon and not _is_daemon(pod.ties.owner) for pod in standing)
+    return [pod for pod in standing if pod is not None and not _came_along(pod.ties)]
 
 
-def _is_daemon(owner: Owner | None) -> bool:
-    return owner is not None and owner.kind == "DaemonSet"
+def _came_along(ties: Ties) -> bool:
+    return ties.daemon or ties.mirror or (ties.owner is not None and ties.owner.kind == "DaemonSet")
+
+
+def _tolerates_anything(toleration: Toleration) -> bool:
+    return not toleration.key and toleration.operator == "Exists" and toleration.effect in {"", "NoSchedule"}

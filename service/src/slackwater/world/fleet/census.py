@@ -1,10 +1,23 @@
 """What a group has, node by node: started, on its way, failed. Values only."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import GroupName, Instance, NodeGroup
+from slackwater.model.nodetaints import TaintId
 from slackwater.world.fleet.backoff import Backoff
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a new node may have too many of, or not yet: taints that keep pods away, and devices."""
+
+    taints: frozenset[TaintId] = frozenset()
+    devices: frozenset[str] = frozenset()
+
+
+NO_MARKS: Final = Marks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +25,9 @@ class NodeSight:
     """A Node as the fleet needs it.
 
     `started`: it is ready for pods, with everything its group promises of it; `ready`: at least its kubelet is. `used`: pods
-    stand there that did not come with it. `born_at` is None where nobody knows.
+    stand there that did not come with it; `taken`: one of them does not tolerate just anything. Both are looked for on nodes
+    that are new or have not started. `born_at` is None where nobody knows. `lacks` says what keeps a ready node from having
+    started.
     """
 
     name: NodeName
@@ -20,6 +35,9 @@ class NodeSight:
     born_at: Instant | None
     ready: bool = False
     used: bool = False
+    taken: bool = False
+    lacks: tuple[str, ...] = ()
+    marks: Marks = NO_MARKS
 
     @property
     def was_started(self) -> bool:
@@ -43,8 +61,11 @@ class Census:
     """`coming` are nodes that are asked for and have no Node yet, `starting` Nodes that have never been ready, both in time.
 
     `unready` were ready once. `missing` of the coming are those that the provider does not even list yet. `known` is false
-    while the provider does not answer: then this is what was true when it last did, and the group may not be changed.
-    `held` of the lost are not replaced yet: their deletion has to succeed first, or fail for a while.
+    while the provider does not answer: then this is what was true when it last did, and the group may not be changed. `held` of
+    the lost are not replaced yet: their deletion has to succeed first, or fail for a while; `failing` of these were not given
+    up by the provider. `late` nodes have not started in time and cannot be replaced, since pods stand there: they are among the
+    ready, as they are. `overdue` were asked for and never created, long after their time: they are among the missing, and no
+    longer among the coming.
     """
 
     group: NodeGroup
@@ -57,6 +78,9 @@ class Census:
     lost: tuple[Lost, ...]
     leaving: int
     held: int = 0
+    failing: int = 0
+    late: tuple[Lost, ...] = ()
+    overdue: int = 0
     backoff: Backoff | None = None
     doubtful: bool = False  #: a growth call was not answered; its nodes are among the coming
     off: bool = False  #: not to be changed by us
@@ -72,9 +96,19 @@ class Census:
         return self.coming + len(self.starting) + self.held
 
     @property
+    def in_time(self) -> int:
+        """What the limits of the cluster and of the provider count: no group's trouble takes another's place."""
+        return self.coming + len(self.starting)
+
+    @property
     def in_creation(self) -> int:
-        """What the limits count."""
-        return self.coming + len(self.starting) + sum(not lost.given_up for lost in self.lost)
+        """What the group's own limit counts: a lost machine may still boot until it has been deleted, or for a while."""
+        return self.in_time + self.failing
+
+    @property
+    def stuck(self) -> int:
+        """Nodes past their time that are still there, or asked for, and have no place among those in creation."""
+        return len(self.late) + self.overdue + len(self.lost) - self.held
 
     def closed(self, now: Instant) -> str | None:
         """Why the group may not grow, or None."""

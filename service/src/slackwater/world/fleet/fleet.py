@@ -44,7 +44,7 @@ class Fleet:
         for name in sorted({*seen, *(name for name, census in before.items() if census.group.provider in mute)}):
             group = seen.get(name)
             if group is None:
-                self._census[name] = self._memories[name].unobserved(before[name], self.policy)
+                self._census[name] = self._memories[name].unobserved(before[name], self.policy, now)
                 continue
             memory = self._memories.get(name) or self._memory(group)
             of_group = {i.id: sights[i.id] for i in group.instances if i.id in sights}
@@ -75,8 +75,8 @@ class Fleet:
             provider, target = census.group.provider, census.group.target
             if census.lost:
                 found.append(Delete(group=name, provider=provider, lost=census.lost))
-            elif self._memories[name].overdue_missing(census, self.policy, now):
-                found.append(Lower(group=name, provider=provider, seen=target, to=target - census.missing))
+            elif overdue := self._memories[name].overdue_missing(self.policy, now):
+                found.append(Lower(group=name, provider=provider, seen=target, to=target - overdue))
         return tuple(found)
 
     def grant(self, wishes: Sequence[Wish], now: Instant) -> Granted:
@@ -164,7 +164,7 @@ class _Rooms:
         #: For each group: nodes granted, and the priority of the most important of them.
         self._granted: dict[GroupName, tuple[int, int]] = {}
         for each in census:
-            self._count(each.group.provider, each.in_creation)
+            self._count(each.group.provider, each.in_time)
 
     def _count(self, provider: str, nodes: int) -> None:
         self._cluster += nodes

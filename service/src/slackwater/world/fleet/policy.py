@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slackwater.model.nodegroups import GroupName
+from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.nodetaints import DEFAULT_TAINT_RULES, TaintRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,8 @@ class FleetPolicy:
 
     `provision_seconds`: how long an instance may take to register, and its node to start. `doubt_seconds`: for how long a
     growth whose call was not answered is asked for again. `replace_seconds`: for how long a lost machine whose deletion
-    fails is not replaced. `off`: groups that are left as they are.
+    fails is not replaced, and counts as in creation. `off`: groups that are left as they are. `taints` says which taints keep a
+    node from having started.
     """
 
     in_cluster: int = 100
@@ -35,3 +37,9 @@ class FleetPolicy:
     replace_seconds: float = 60.0
     backoff: BackoffPolicy = field(default_factory=BackoffPolicy)
     off: frozenset[GroupName] = frozenset()
+    taints: TaintRules = DEFAULT_TAINT_RULES
+
+    def patience_of(self, group: NodeGroup) -> float:
+        """How long an instance of the group may take to register, and its node to start."""
+        own = group.options.provision_seconds
+        return self.provision_seconds if own is None else own

@@ -39,5 +39,5 @@ def chain_of(
         "smallest-node": partial(node_size, weights=weights, largest=largest),
     }
     by_name: Mapping[str, Measure] = {**_SIMPLE, **own}
-    measures = [*(by_name[name] for name in names), lot]
+    measures: list[Measure] = [*(by_name[name] for name in names), lot]
     return lambda option: tuple(measure(option) for measure in measures)
