@@ -1,15 +1,22 @@
 """`slackwater simulate placement`: files as kubectl writes them and as people write them, answers, exit codes."""
 
+import copy
 import io
 import json
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slackwater.app.cli import main
+from slackwater.app.offline import ClusterError, placement_lines, read_cluster
 
 Obj = dict[str, Any]
 
@@ -182,14 +189,34 @@ def _with(index: int, change: Obj) -> str:
 BROKEN = {
     "cut short": (json.dumps(CLUSTER)[:-9], "the file: neither JSON nor YAML"),
     "empty": ("", "the file: it is empty"),
-    "no object": ("[1, 2]", "the file: got [1, 2], want an object"),
+    "no object": ("[1, 2]", "the file: got [1,2], want an object"),
     "no kind": ('{"items": []}', "kind: got None, want the kind of the object"),
     "no name": (_with(1, {"metadata": {}}), "items[1].metadata.name (Node): got None, want a name"),
     "no quantity": (
         _with(0, {"status": {"allocatable": {"cpu": "lots"}}}),
-        "items[0] (Node small): quantity 'lots': want a number",
+        "items[0].status.allocatable.cpu (Node small): quantity 'lots': want a number",
     ),
-    "odd pod": (_with(3, {"spec": {"containers": 7}}), "items[3] (Pod shop/fits): "),
+    "odd pod": (_with(3, {"spec": {"containers": 7}}), "items[3].spec.containers (Pod shop/fits): got int, want array"),
+    "null for a container": (
+        _with(3, {"spec": {"containers": [None]}}),
+        "items[3].spec.containers[0] (Pod shop/fits): got null, want object",
+    ),
+    "no time": (
+        _with(0, {"metadata": {"name": "small", "creationTimestamp": "yesterday"}}),
+        "items[0] (Node small): metadata.creationTimestamp: got 'yesterday', want a time like 2026-01-31T00:00:00Z",
+    ),
+    "nested lists": ("[" * 2000 + "]" * 2000, "the file: neither JSON nor YAML: more than 128 levels"),
+    "nested lists in JSON": (_with(0, {"spec": []})[:-1] + ', "more": ' + "[" * 2000 + "]" * 2000 + "}", "the file: lists or"),
+    "nested beyond the stack": ("[" * 100_000, "the file: neither JSON nor YAML: more than 128 levels"),
+    "aliases of aliases": (
+        "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+        + "".join(f"{one}: &{one} [{','.join([f'*{other}'] * 10)}]\n" for other, one in pairwise("abcdefgh")),
+        "the file: neither JSON nor YAML: aliases for more than 1000000 values",
+    ),
+    "too many digits": (
+        "kind: Pod\nmetadata: {name: p}\nspec: {priority: " + "9" * 5000 + "}\n",
+        "the file: neither JSON nor YAML: the number 99999999999999999999... on line 3",
+    ),
     "twice": (_with(4, {"metadata": PODS[1]["metadata"]}), "items[4] (Pod shop/fits): is there twice, first at items[3]"),
 }
 
@@ -200,6 +227,51 @@ def test_what_cannot_be_read_is_named_by_file_place_and_object(
 ) -> None:
     file.write_text(text)
     assert said(capsys, "--cluster", str(file)).startswith(f"slackwater: {file}: {want}")
+
+
+def test_text_that_is_not_utf_8_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_bytes(b'{"kind": "List", "items": ["\xff"]}')
+    assert said(capsys, "--cluster", str(file)).startswith(f"slackwater: {file}: ")
+
+
+def _places(part: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The path of every value below a tree."""
+    steps: Iterable[tuple[str | int, object]] = ()
+    if isinstance(part, dict):
+        steps = part.items()
+    elif isinstance(part, list):
+        steps = enumerate(part)
+    for step, value in steps:
+        yield (*path, step)
+        yield from _places(value, (*path, step))
+
+
+_FULL = {
+    **CLUSTER,
+    "items": [
+        *NODES,
+        *PODS,
+        a_pod("rules", affinity={"nodeAffinity": {}}, tolerations=[{"key": "gpu", "operator": "Exists"}], priority=7),
+        {"kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"app": "web"}}}},
+        {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}},
+        {"kind": "Service", "metadata": {"name": "s", "namespace": "shop"}, "spec": {"selector": {"app": "web"}}},
+    ],
+}
+_ODD: st.SearchStrategy[object] = st.sampled_from(
+    [None, [], {}, [None], {"a": None}, 7, -1, 2**80, 1e300, True, "", "yesterday", "9" * 400, [[[[]]]]]
+)
+
+
+@given(place=st.sampled_from(sorted(_places(_FULL), key=repr)), odd=_ODD)
+def test_whatever_is_odd_in_a_file_there_is_an_answer_or_a_clear_error(place: tuple[str | int, ...], odd: object) -> None:
+    changed = copy.deepcopy(_FULL)
+    part: Any = changed
+    for step in place[:-1]:
+        part = part[step]
+    part[place[-1]] = odd
+    with suppress(ClusterError):
+        for line in placement_lines(read_cluster(changed)):
+            assert line.keys() == {"pod", "feasible", "rejected"}
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

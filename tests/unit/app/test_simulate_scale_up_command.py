@@ -224,7 +224,7 @@ def test_bad_input_ends_with_2_and_says_what(files: Files) -> None:
     files.write(a_pod("p"), groups=[])
     files.cluster.write_text('{"kind": "List", "items": [{"kind": "DaemonSet", "metadata": {"name": "d"}, "spec": 7}]}')
     out, err = files.run(code=2)
-    assert (out, "items[0] (DaemonSet default/d)" in err) == ("", True)
+    assert (out, "items[0].spec (DaemonSet default/d)" in err) == ("", True)
     assert main(["simulate", "scale-up", "--cluster", "-", "--config", "-"]) == 2
     assert main(["simulate", "scale-up", "--cluster", "/nowhere/cluster.json"]) == 2
 

@@ -63,13 +63,18 @@ def answered_live(args: argparse.Namespace, question: "Question") -> Iterator[Ma
 
 def _document(path: str) -> dict[str, Any]:
     """JSON or YAML; what options say is not for it."""
+    import msgspec
+
     from slackwater.app.offline import ClusterError
     from slackwater.app.offline.reading import documents, file_bytes
+    from slackwater.app.offline.shape import NESTED_TOO_DEEPLY
 
     try:
-        found = documents(file_bytes(path))
-    except ClusterError as error:
+        found = [msgspec.json.decode(document) for document in documents(file_bytes(path))]
+    except (ClusterError, ValueError) as error:
         raise CommandFailed([f"{name_of(path)}: {error}"]) from error
+    except RecursionError as error:
+        raise CommandFailed([f"{name_of(path)}: {NESTED_TOO_DEEPLY}"]) from error
     if len(found) != 1 or not isinstance(found[0], dict):
         raise CommandFailed([f"{name_of(path)}: got no mapping, want one with objects, remove, configuration"])
     for option in ("accounting", "sequential"):

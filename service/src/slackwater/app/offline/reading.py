@@ -2,23 +2,19 @@
 
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import yaml
 
-from slackwater.app.offline.cluster import Cluster, ClusterError, read_cluster
+from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.objects import ClusterError
+from slackwater.app.offline.shape import NESTED_TOO_DEEPLY
+from slackwater.edge.kube.yamltext import YamlProblem, json_documents
 
 #: 150,000 pods with everything that a real API server says of them are about 700 MB.
 LARGEST_FILE: Final = 1 << 31
-_STRING: Final = "tag:yaml.org,2002:str"
-_BASE: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-#: Times stay text, as the API has them.
-_RESOLVERS: Final = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _BASE.yaml_implicit_resolvers.items()
-}
-_LOADER: Final[Any] = type("_Loader", (_BASE,), {"yaml_implicit_resolvers": _RESOLVERS})
+#: Where the first character that is no space may be; a file has none before it, but for some lines perhaps.
+_START: Final = 4096
 
 
 def load_cluster(path: str) -> Cluster:
@@ -26,20 +22,20 @@ def load_cluster(path: str) -> Cluster:
     return read_cluster(*documents(file_bytes(path)))
 
 
-def documents(data: bytes) -> list[object]:
-    """Every document of a text; empty ones are left out. Raises `ClusterError`."""
-    if data.lstrip()[:1] == b"{":
+def documents(data: bytes) -> list[msgspec.Raw]:
+    """Every document of a text, as JSON; empty ones are left out. Raises `ClusterError`."""
+    json_problem = None
+    if data[:_START].lstrip().startswith(b"{"):
         try:
-            return [msgspec.json.decode(data)]
-        except msgspec.DecodeError as err:
+            return [msgspec.json.decode(data, type=msgspec.Raw)]
+        except RecursionError as err:
+            raise ClusterError("the file", "", NESTED_TOO_DEEPLY) from err
+        except ValueError as err:
             json_problem = err
-    else:
-        json_problem = None
     try:
-        found = [document for document in yaml.load_all(data, _LOADER) if document is not None]
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as err:
-        problem = json_problem or err
-        raise ClusterError("the file", "", f"neither JSON nor YAML: {' '.join(str(problem).split())}") from err
+        found = [msgspec.Raw(document) for document in json_documents(data)]
+    except YamlProblem as err:
+        raise ClusterError("the file", "", f"neither JSON nor YAML: {json_problem or err}") from err
     if not found:
         raise ClusterError("the file", "", "it is empty, want a list of objects")
     return found

@@ -11,7 +11,8 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from slackwater.app.offline.cluster import Cluster, ClusterError
+from slackwater.app.offline.cluster import Cluster
+from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import placement_lines
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from slackwater.app.offline.cluster import READ, Cluster, ClusterError, read_cluster
+from slackwater.app.offline.cluster import READ, Cluster, read_cluster
+from slackwater.app.offline.objects import ClusterError
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.storage import Storage
 from slackwater.run.ports import WhatIfRefused

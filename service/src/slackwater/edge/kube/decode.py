@@ -17,7 +17,7 @@ from slackwater.edge.kube.ask import Ask, missing_request, resize_pending
 from slackwater.edge.kube.nodewire import NodeMetaWire, NodeStatusWire, NodeWire
 from slackwater.edge.kube.particulars import images, particulars
 from slackwater.edge.kube.plain import plain_likeness
-from slackwater.edge.kube.ties import DEFAULT_GRACE_SECONDS, TiesReader, instant_of, overdue_at
+from slackwater.edge.kube.ties import DEFAULT_GRACE_SECONDS, TiesReader, instant_of, overdue_at, time_text
 from slackwater.edge.kube.vertical import read_vertical
 from slackwater.edge.kube.wire import (
     BudgetSpecWire,
@@ -48,9 +48,10 @@ _POD: Final = msgspec.json.Decoder(PodWire)
 _TOLERATIONS: Final = msgspec.json.Decoder(list[TolerationWire] | None)
 _IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
 
+_CREATED: Final = "metadata.creationTimestamp"
 #: Phases of pods that count nowhere any more.
 ENDED: Final = frozenset({"Succeeded", "Failed"})
-#: Texts of schedulers and times: many pods share the latest few, none needs the old ones.
+#: Texts of schedulers: many pods share the latest few, none needs the old ones.
 _PHRASES: Final = 4_096
 #: Kinds of plain pods that are kept at hand, needed or not.
 _PLAIN_KINDS: Final = 4_096
@@ -104,7 +105,7 @@ class NodeDecoder:
             images=self._images(status),
             features=tuple(map(share, status.declared_features or ())),
             provider_id=wire.spec.provider_id,
-            created_at=None if meta.creation_timestamp is None else instant_of(meta.creation_timestamp),
+            created_at=None if meta.creation_timestamp is None else instant_of(_CREATED, meta.creation_timestamp),
             keep=annotations.get(SCALE_DOWN_DISABLED) == "true",
             deletion_delayed=any(name.startswith(f"{DELAY_DELETION_GROUP}/") for name in annotations),
             cordoned_by_us=CORDONED in annotations,
@@ -150,8 +151,8 @@ class PodDecoder:
             starting=status.phase == "Pending",
             deleting=meta.deletion_timestamp is not None,
             priority=spec.priority or 0,
-            created_at=self._phrases.share(meta.creation_timestamp or ""),
-            started_at=self._phrases.share(status.start_time or ""),
+            created_at=time_text(_CREATED, meta.creation_timestamp),
+            started_at=time_text("status.startTime", status.start_time),
             nominated_node=self._node_name(status.nominated_node_name),
             unschedulable_message=None if unschedulable is None else self._phrases.share(unschedulable),
             vertical=vertical,

@@ -5,6 +5,7 @@ One reader serves one feed: replicas have the same ties, so each set of texts is
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from slackwater.edge.kube.wire import AnnotationsWire, MetaWire, PodWire
@@ -14,6 +15,8 @@ from slackwater.model.ties import NO_TIES, Owner, SafeToEvict, Ties
 
 #: Sets of ties that are kept at hand.
 _KEPT: Final = 16_384
+#: Texts of times that are kept at hand: many pods share the latest few, none needs the old ones.
+_TIMES: Final = 4_096
 #: What the API assumes where a pod does not say how long it may take to end.
 DEFAULT_GRACE_SECONDS: Final = 30
 _SAFE_TO_EVICT: Final[dict[str, SafeToEvict]] = {"true": "true", "false": "false", "on-completion": "on-completion"}
@@ -46,15 +49,32 @@ def overdue_at(wire: PodWire) -> UnixTime | None:
     if deletion is None:
         return None
     grace = wire.spec.termination_grace_period_seconds
-    return UnixTime(instant_of(deletion) + (DEFAULT_GRACE_SECONDS if grace is None else grace))
+    return UnixTime(instant_of("metadata.deletionTimestamp", deletion) + (DEFAULT_GRACE_SECONDS if grace is None else grace))
 
 
-def instant_of(text: str) -> UnixTime:
-    """A time as the API writes it. Raises ValueError for a text that is none."""
-    at = datetime.fromisoformat(text)
-    if at.tzinfo is None:  # the API always writes one; people's files may lack it
-        at = at.replace(tzinfo=UTC)
-    return UnixTime(at.timestamp())
+def instant_of(field: str, text: str) -> UnixTime:
+    """A time as the API writes it. Raises ValueError, which names the field, for a text that is none."""
+    return UnixTime(_time(field, text).timestamp())
+
+
+@lru_cache(maxsize=_TIMES)
+def time_text(field: str, text: str | None) -> str:
+    """The text of a time in UTC; pods with the same time share one instance. Empty where there is none.
+
+    Raises ValueError, which names the field, for a text that is none. So nobody who reads the text later has to expect that.
+    """
+    if not text:
+        return ""
+    at = _time(field, text)
+    return text if text.endswith("Z") else at.isoformat().replace("+00:00", "Z")
+
+
+def _time(field: str, text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)  # only people's files lack the zone
+    except (ValueError, OverflowError) as err:
+        raise ValueError(f"{field}: got {text!r:.60}, want a time like 2026-01-31T00:00:00Z") from err
 
 
 def controller_of(meta: MetaWire) -> Owner | None:

@@ -1,0 +1,152 @@
+"""Documents as kubectl writes them -> the objects in them, each still as bytes until it is asked for.
+
+Read are v1 Lists, lists of one kind (PodList), lists in lists and single objects. A file of a hundred megabytes holds few bytes
+that anything here reads, and as Python objects all of it would take eight times its size: so an object is opened, completed and
+decoded alone, then forgotten. Errors name the object, the path in the file, what was seen and what is wanted.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from slackwater.app.offline.completing import completed_pod, completed_template
+from slackwater.app.offline.scales import SCALED
+from slackwater.app.offline.shape import check_shape, problem_of
+from slackwater.edge.kube.errors import UNREADABLE
+from slackwater.edge.kube.wire import Wire
+
+T = TypeVar("T")
+_DEEPEST: Final = 16
+DAEMON_SET: Final = "DaemonSet"
+_TEMPLATE: Final = "spec.template"
+BUDGET: Final = "PodDisruptionBudget"
+_NAMESPACED: Final = frozenset({"Pod", "PersistentVolumeClaim", "CSIStorageCapacity", DAEMON_SET, "ConfigMap", BUDGET, *SCALED})
+
+
+class ClusterError(Exception):
+    """An object that cannot be read: where it is in the file, which it is, and what is wrong."""
+
+    def __init__(self, path: str, name: str, problem: str) -> None:
+        super().__init__(path, name, problem)
+        self.path, self.name, self.problem = path, name, problem
+
+    def __str__(self) -> str:
+        return f"{self.path}{f' ({self.name})' if self.name else ''}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One object; `raw` is a view of the text it is in."""
+
+    path: str
+    kind: str
+    namespace: str
+    name: str
+    raw: msgspec.Raw
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
+
+    def decoded(self, decode: Callable[[bytes], T]) -> T:
+        """What a decoder makes of the completed object. Raises `ClusterError`."""
+        below = ""
+        try:
+            check_shape(self.kind, self.raw)
+            below = _TEMPLATE if self.kind == DAEMON_SET else ""  # its decoder reads the template as a pod
+            return decode(msgspec.json.encode(self._completed()))
+        except UNREADABLE as err:
+            place, problem = problem_of(self.kind, self.raw, err)
+            place = place if place.startswith(below) else _below(below, place)
+            raise ClusterError(_below(self.path, place), self.title, problem) from err
+
+    def _completed(self) -> Mapping[str, Any]:
+        body = msgspec.json.decode(self.raw, type=dict[str, Any])
+        meta = {**body["metadata"], **({"namespace": self.namespace} if self.namespace else {})}
+        # A manifest has no UID; the API server gives each object one.
+        meta["uid"] = meta.get("uid") or f"{self.kind}/{self.namespace}/{self.name}"
+        body["metadata"] = meta
+        match self.kind:
+            case "Pod":
+                return completed_pod(body)
+            case "DaemonSet":
+                return completed_template(body)
+            case _:
+                return body
+
+
+class _Meta(Wire):
+    name: str | None = None
+    namespace: str | None = None
+
+
+class _Head(Wire):
+    """What says how to go on with a document, or with an item of a list."""
+
+    kind: str | None = None
+    metadata: msgspec.Raw = msgspec.Raw(b"null")
+    items: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+_META: Final = msgspec.json.Decoder(_Meta | None)
+_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_SHOWN: Final = 60
+
+
+def objects_by_kind(documents: Sequence[msgspec.Raw], kinds: Collection[str]) -> dict[str, list[Found]]:
+    """The objects of these kinds, in the order of the documents; others are skipped. Raises `ClusterError`."""
+    by_kind: dict[str, list[Found]] = {kind: [] for kind in kinds}
+    for number, document in enumerate(documents):
+        path = "" if len(documents) == 1 else f"document {number}"
+        for place, kind, head, raw in _objects(document, path, "", 0):
+            if kind in by_kind:
+                by_kind[kind].append(_named(place or kind, kind, head, raw))
+    return by_kind
+
+
+def _objects(raw: msgspec.Raw, path: str, kind: str, depth: int) -> Iterator[tuple[str, str, _Head, msgspec.Raw]]:
+    """Path, kind, head and text of every object; `kind` is what a typed list says of items that do not say it themselves."""
+    if _shown(raw)[:1] != "{":
+        raise ClusterError(path or "the file", "", f"got {_shown(raw)}, want an object")
+    head = _read(_HEAD, raw, path, "")
+    kind = head.kind or kind
+    if kind.endswith("List") and not isinstance(head.items, msgspec.UnsetType):
+        if _shown(head.items)[:1] not in {"[", "n"}:
+            raise ClusterError(_below(path, "items"), "", f"got {_shown(head.items)}, want a list")
+        if depth == _DEEPEST:
+            raise ClusterError(path, "", f"lists in lists deeper than {_DEEPEST}")
+        for index, item in enumerate(_read(_ITEMS, head.items, path, "") or ()):
+            yield from _objects(item, _below(path, f"items[{index}]"), kind.removesuffix("List"), depth + 1)
+    elif not kind:
+        raise ClusterError(_below(path, "kind"), "", f"got {head.kind}, want the kind of the object")
+    else:
+        yield path, kind, head, raw
+
+
+def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw) -> Found:
+    place = _below(path, "metadata")
+    meta = _read(_META, head.metadata, place, kind) or _Meta()
+    if not meta.name:
+        raise ClusterError(_below(place, "name"), kind, f"got {meta.name!r}, want a name")
+    namespace = meta.namespace or ("default" if kind in _NAMESPACED else "")
+    return Found(path=path, kind=kind, namespace=namespace, name=meta.name, raw=raw)
+
+
+def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, path: str, name: str) -> T:
+    try:
+        return decoder.decode(raw)
+    except UNREADABLE as err:
+        place, problem = problem_of("", raw, err)
+        raise ClusterError(_below(path, place) or "the file", name, problem) from err
+
+
+def _below(path: str, step: str) -> str:
+    return f"{path}.{step}" if path and step else path or step
+
+
+def _shown(raw: msgspec.Raw) -> str:
+    text = bytes(memoryview(raw)[: _SHOWN + 1]).decode("utf-8", "replace")
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
