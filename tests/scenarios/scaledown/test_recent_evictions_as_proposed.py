@@ -91,3 +91,17 @@ def test_where_nobody_knows_the_number_pods_made_since_stand_for_the_evicted(whe
             arriving=frozenset() if made.node else arriving,
         )
         assert removable(planned(scene, an_eviction())) == want, made.created_at
+
+
+def test_an_evicted_pod_keeps_its_place_from_loop_to_loop_so_that_candidates_keep_their_time() -> None:
+    ending = replica("gone", "n4", "3")
+    hints = {NodeName("n4"): {ending.uid: NodeName("n2")}}
+    state = ScaleDownState(deleted_set={NodeName("n4"): NOW}, pod_destination_hints=hints).evicted(ending, NOW)
+    for loop in range(4):
+        plan = planned(a_scene(N[:4]), state, after=10.0 * loop)
+        assert (removable(plan), kept(plan)["n2"]) == (["n1", "n3"], "DestinationOfOtherPods"), loop
+        assert plan.state.pod_destination_hints[NodeName("n4")] == {ending.uid: "n2"}, loop
+        state = plan.state
+    assert set(state.candidate_set.values()) == {NOW}
+    gone = planned(a_scene(N[:3]), state.ended(NodeName("n4")), after=40.0)
+    assert NodeName("n4") not in gone.state.pod_destination_hints

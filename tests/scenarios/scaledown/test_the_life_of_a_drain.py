@@ -7,7 +7,7 @@ import pytest
 from slackwater.model.effects import CreateMigration, Evict
 from slackwater.model.events import BudgetSeen, MachineSeen, NodeGone, NodeSeen
 from slackwater.model.hindrances import Hindrance
-from slackwater.model.ids import Instant, NodeName, PodKey, UnixTime
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.machines import Machine
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
@@ -353,3 +353,24 @@ def test_a_machine_that_may_not_migrate_blocks_or_is_evicted_as_the_policy_says(
     cluster.begin("n1")
     cluster.tick(20)
     assert cluster.how_it_ended() == {"n1": "removed" if evicted else "MachineCannotMigrate"}
+
+
+@pytest.mark.parametrize("how", ["a person cancels", "a pod blocks it"])
+def test_a_machine_that_waits_for_its_turn_stays_where_it_is_once_the_removal_is_given_up(how: str) -> None:
+    full = replica("full", "n2", "4")
+    cluster = a_cluster(TWO, [a_machine_pod("m", "n1"), full])  # nowhere to go for now
+    cluster.tell(MachineSeen(Machine(key=PodKey("default", "vm-m"), uid="vm", resource_version=1, permit=None)))
+    cluster.begin("n1")
+    cluster.tick(7)
+    migrations = cluster.world.removals.migrations
+    assert list(migrations.waiting) == [PodUid("uid-m")]
+    if how == "a person cancels":
+        _, effects = cluster.drains.cancel(NodeName("n1"), Hindrance.CANCELLED, "asked for", Instant(cluster.now))
+        cluster.carry_out(effects)
+    else:
+        cluster.add(replica("bare", "n1", "100m", owner=None))  # must not be moved
+    cluster.tick(2)
+    assert (migrations.waiting, cluster.tainted()) == ({}, [])
+    cluster.delete(full.uid)
+    cluster.tick(10)
+    assert [effect for effect in cluster.effects if isinstance(effect, CreateMigration)] == []

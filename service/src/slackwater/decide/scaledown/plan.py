@@ -278,7 +278,7 @@ class _Planning:
             unreached=self.unreached,
             deleted_set=self.state.deleted_set,
             non_candidate_set={**{name: old[name] for name in lately}, **self.failures},
-            pod_destination_hints={**self._old_hints(), **self.found_hints},
+            pod_destination_hints=self._hints(),
             recent_evictions=recent,
             failed_drains=self._failed_drains(names),
         )
@@ -301,10 +301,17 @@ class _Planning:
             and self.facts.now < failed.at + policy.backoff_seconds(failed.count) + policy.longest_backoff_seconds
         }
 
-    def _old_hints(self) -> dict[NodeName, Mapping[PodUid, NodeName]]:
-        """Of nodes whose turn did not come, and of those that are being removed: evicted pods are hinted by them too."""
-        old = self.state.pod_destination_hints
-        return {node: hints for node, hints in old.items() if node in self.unreached or node in self.state.deleted_set}
+    def _hints(self) -> dict[NodeName, Mapping[PodUid, NodeName]]:
+        """Where pods were seen to fit, by the node that they leave.
+
+        Nodes whose turn did not come keep their hints. So do nodes that are being removed, with what was found now laid over
+        them: their evicted pods stand there no more, and need the same place in the next loop.
+        """
+        old, deleted = self.state.pod_destination_hints, self.state.deleted_set
+        hints = {node: found for node, found in old.items() if node in self.unreached or node in deleted}
+        for node, found in self.found_hints.items():
+            hints[node] = {**hints.get(node, {}), **found}
+        return hints
 
 
 def _words(reasons: tuple[tuple[Reason, int], ...]) -> str:
