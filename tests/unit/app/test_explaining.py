@@ -49,7 +49,7 @@ class Bench:
             fleet=lambda: fleet,
             settings=Settings,
             held_back=lambda _node, _group: (5.0, [(Hindrance.IN_COOLDOWN, "pool: it has grown 5 s ago")]),
-            clocks=Clocks(clock=lambda: NOW, wall=lambda: UnixTime(1e9)),
+            clocks=Clocks(clock=lambda: NOW, steady=lambda: UnixTime(1e9)),
         )
         self.app: Any = ops_app(
             world=self.world,

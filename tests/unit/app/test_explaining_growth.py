@@ -28,7 +28,7 @@ async def explained(world: World, now: Instant, what: Explained, name: str) -> d
         fleet=lambda: None,
         settings=Settings,
         held_back=lambda _node, _group: (None, ()),
-        clocks=Clocks(clock=lambda: now, wall=lambda: UnixTime(1e9)),
+        clocks=Clocks(clock=lambda: now, steady=lambda: UnixTime(1e9)),
     )
     answer: dict[str, Any] = msgspec.json.decode(await explaining(what, "default", name))
     return answer

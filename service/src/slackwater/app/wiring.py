@@ -54,10 +54,10 @@ from slackwater.edge.web.status import FeedStatus, SettingsView
 from slackwater.edge.web.world_metrics import WorldCollector
 from slackwater.model.events import Ticked
 from slackwater.model.hindrances import Hindrance
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import NodeName
 from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import NodeGroup
-from slackwater.run.clock import Times
+from slackwater.run.clock import SteadyClock, Times
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
 from slackwater.run.intake import Intake
@@ -138,7 +138,7 @@ class Service:
             fleet=self._fleet_view,
             settings=lambda: self._settings,
             held_back=self._held_back,
-            clocks=Clocks(clock=times.monotonic, wall=lambda: UnixTime(times.wall())),
+            clocks=Clocks(clock=times.monotonic, steady=SteadyClock(times)),
         )
         self.ops = self._ops(registry)
 

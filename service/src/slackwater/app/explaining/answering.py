@@ -71,15 +71,15 @@ class _Inquiry:
     fleet: FleetView | None
     settings: Settings
     now: Instant
-    wall: UnixTime
+    unix_now: UnixTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """For intervals, and for the times that objects carry."""
+    """`clock` is for intervals. `steady` is for the times that objects carry; it never jumps."""
 
     clock: Callable[[], Instant]
-    wall: Callable[[], UnixTime]
+    steady: Callable[[], UnixTime]
 
 
 class Explaining:
@@ -140,7 +140,7 @@ class Explaining:
             fleet=fleet,
             settings=self._settings(),
             now=self._clocks.clock(),
-            wall=self._clocks.wall(),
+            unix_now=self._clocks.steady(),
         )
         before, built = sys.getswitchinterval(), mirror.builds
         sys.setswitchinterval(_SWITCH_SECONDS)
@@ -210,7 +210,7 @@ def _explained(mirror: Mirror, inquiry: _Inquiry) -> bytes:
             group_of={} if node is None or group is None else {node.name: group},
             growth=growth,
             shrink=scale_down_policy_of(inquiry.settings),
-            now=inquiry.wall,
+            now=inquiry.unix_now,
         )
         return msgspec.json.encode(document(_told(mirror, situation, inquiry, census)))
     finally:
