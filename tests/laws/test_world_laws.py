@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -248,24 +247,3 @@ class WorldMachine(RuleBasedStateMachine):
 
 TestWorld = WorldMachine.TestCase
 TestWorld.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
-
-
-def test_a_snapshot_stays_as_it_was_and_a_dropped_fork_leaves_no_trace() -> None:
-    world = World(Policy())
-    world.apply(NodeSeen(a_node("n")), Instant(0))
-    world.apply(PodSeen(a_pod("p", on="n")), Instant(0))
-    snapshot = world.snapshot()
-    before = snapshot.columns.copy()
-    with snapshot.fork() as trial:
-        placed = trial.remove(a_pod("p").uid)
-        with trial.fork() as inner:
-            inner.place(a_pod("q").uid, placed)
-        assert not trial.columns.reserved.any()
-        with trial.fork() as inner:
-            inner.place(a_pod("q").uid, placed)
-            inner.commit()
-        assert trial.columns.reserved.any()
-    world.apply(PodGone(a_pod("p").uid, a_pod("p").key), Instant(1))
-    assert snapshot.columns.same_as(before)
-    assert not np.shares_memory(snapshot.columns.reserved, world.ledger.columns.reserved)
-    assert snapshot.generation < world.generation

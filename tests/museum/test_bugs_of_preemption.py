@@ -166,8 +166,8 @@ def test_137655_a_node_that_came_in_time_saves_the_victim() -> None:
 
 def test_134428_a_pod_whose_room_is_being_made_needs_no_new_node() -> None:
     cluster, _, pod = a_cluster()
-    assert cluster.world.snapshot().gated == frozenset()
+    assert cluster.world.preemptions.gated_pods() == frozenset()
     cluster.filter(pod)
-    assert cluster.world.snapshot().gated == {pod.uid}
+    assert cluster.world.preemptions.gated_pods() == {pod.uid}
     cluster.serve(victims="refused")
-    assert cluster.world.snapshot().gated == frozenset(), "now it may"
+    assert cluster.world.preemptions.gated_pods() == frozenset(), "now it may"

@@ -158,7 +158,7 @@ def test_kube_schedulers_choice_among_several_nodes_is_told_by_its_nomination() 
     assert (cluster.held("n"), cluster.held("m")) == (0, 0)
     cluster.change(pod, nominated_node=NodeName("m"))
     assert (cluster.held("n"), cluster.held("m")) == (0, 3000)
-    assert cluster.world.snapshot().gated == {pod.uid}, "it needs no new node"
+    assert cluster.world.preemptions.gated_pods() == {pod.uid}, "it needs no new node"
 
 
 def test_a_preemption_that_kube_scheduler_gives_up_keeps_no_room() -> None:

@@ -52,7 +52,6 @@ _OFFERED: Final = {
     "shutdown",
     "same_as",
     "n_left",
-    "snapshot",
 }
 #: Decorators that hand a function to whoever calls it.
 _HANDED_ON: Final = ("@*.get", "@*.post", "@*validator", "@*serializer", "@*.exception_handler")

@@ -83,13 +83,6 @@ class NodeColumns:
         for column in SCHEMA:
             getattr(self, column.name)[:, row] = 0
 
-    def frozen(self) -> Self:
-        """A copy of the meaningful rows that numpy refuses to write to."""
-        copy = self.copy()
-        for column in SCHEMA:
-            getattr(copy, column.name).flags.writeable = False
-        return copy
-
     def copy(self) -> Self:
         copy = type(self).__new__(type(self))
         copy.n_rows = self.n_rows

@@ -7,7 +7,7 @@ from typing import Literal
 from slackwater.ledger.account import Account
 from slackwater.ledger.ledger import Ledger
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.snapshot import PlacedPod
+from slackwater.model.resources import Amounts
 from slackwater.world.nodes import NodeTable
 from slackwater.world.shares import Shares
 
@@ -31,6 +31,14 @@ class Claim:
     vertical: bool = False  #: counts by other amounts than its requests
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedPod:
+    """A pod that counts on a node: the row of the node, and what is Reserved for the pod."""
+
+    row: Row
+    reserved: Amounts
+
+
 class Claims:
     """All places, admitted to the ledger exactly as long as their node has a row."""
 
@@ -45,7 +53,7 @@ class Claims:
         self._by_node: dict[NodeName, dict[PodUid, None]] = {}
         #: Claims that wait for something; few, unlike those that the watch shows.
         self._waiting: dict[PodUid, None] = {}
-        #: What a snapshot copies: the claims whose node has a row.
+        #: The claims whose node has a row.
         self.placed: dict[PodUid, PlacedPod] = {}
         #: UIDs of pods whose place or account changed, one set for each who watches.
         self.changed: tuple[set[PodUid], ...] = ()

@@ -38,7 +38,6 @@ from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, 
 from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.reasons import Reason
-from slackwater.model.snapshot import Snapshot
 from slackwater.world.auditing import Auditing
 from slackwater.world.binding import BindAnswer, Binding
 from slackwater.world.books import Books, opened
@@ -379,14 +378,3 @@ class World:
     def seen(self, pod: Pod, now: Instant) -> Seen:
         """What filter would look at for the pod now; nothing changes."""
         return self._placing.seen(pod, self.policy, now)
-
-    def snapshot(self) -> Snapshot:
-        """A frozen copy of the picture."""
-        return Snapshot(
-            generation=self.generation,
-            columns=self.ledger.columns.frozen(),
-            nodes=tuple(self.nodes.by_row),
-            row_of=dict(self.nodes.row_of),
-            pods=dict(self.claims.placed),
-            gated=self.preemptions.gated_pods(),
-        )
