@@ -14,8 +14,10 @@ from slackwater.decide.scaleup.outcome import ScaleUpPlan
 from slackwater.decide.scaleup.pending import Demand
 from slackwater.decide.scaleup.plan import plan_scale_up
 from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.decide.scaleup.sites import Sites
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node, Pod
+from slackwater.model.resources import amounts_of
 from slackwater.simulate.assume import assume_volumes
 from slackwater.simulate.feasible import feasible
 from slackwater.simulate.kindtable import KindId
@@ -39,20 +41,20 @@ def a_picture(cluster: SmallCluster) -> Picture:
 
 
 @st.composite
-def templates(draw: st.DrawFn, name: str = "t") -> Node:
+def templates(draw: st.DrawFn, name: str = "t", cpus: Sequence[str] = ("2", "4", "6")) -> Node:
     labels = {"zone": f"z{draw(st.integers(0, 3))}", "rack": f"r{draw(st.integers(0, 2))}"}
     for missing in draw(st.sampled_from(((), (), (), ("zone",), ("rack",)))):
         del labels[missing]
     gpus = {"example.com/gpu": draw(st.integers(0, 3))}
-    return a_template(
-        name, cpu=draw(st.sampled_from(("2", "4", "6"))), pods=draw(st.integers(1, 6)), labels=labels, scalars=gpus
-    )
+    return a_template(name, cpu=draw(st.sampled_from(cpus)), pods=draw(st.integers(1, 6)), labels=labels, scalars=gpus)
 
 
 @st.composite
-def some_groups(draw: st.DrawFn) -> list[GrowableGroup]:
+def some_groups(draw: st.DrawFn, cpus: Sequence[str] = ("2", "4", "6")) -> list[GrowableGroup]:
     return [
-        a_group(f"g{number}", draw(templates(f"t{number}")), size=draw(st.integers(0, 2)), largest=draw(st.integers(0, 6)))
+        a_group(
+            f"g{number}", draw(templates(f"t{number}", cpus)), size=draw(st.integers(0, 2)), largest=draw(st.integers(0, 6))
+        )
         for number in range(draw(st.integers(1, 3)))
     ]
 
@@ -211,3 +213,21 @@ def test_a_cap_on_nodes_takes_nodes_away_and_adds_none(cluster: SmallCluster, te
     free = plan_of(cluster, demand_of(cluster.pending), [group], NO_LIMITS)
     capped = plan_of(cluster, demand_of(cluster.pending), [group], replace(NO_LIMITS, max_nodes=most))
     assert capped.n_nodes == min(most, free.n_nodes)
+
+
+@LAW
+@given(small_clusters(), some_groups(cpus=("500m", "1", "2")))
+def test_a_group_takes_the_kinds_that_every_rule_lets_onto_its_empty_node(
+    cluster: SmallCluster, groups: list[GrowableGroup]
+) -> None:
+    picture = a_picture(cluster)
+    kinds = sorted(set(map(KindId, picture.number(cluster.pending).tolist())))
+    with picture.fork():
+        sites = Sites(picture, groups, kinds, system=amounts_of((0, 0)))
+        for at, group in enumerate(groups):
+            assert group.template is not None
+            with picture.fork():
+                row = add_nodes(picture, group.template, [NodeName("empty")]).start
+                for kind in kinds:
+                    if kind not in sites.company.moving:
+                        assert sites.takes(kind, at) == (not feasible(picture, kind).codes[row])

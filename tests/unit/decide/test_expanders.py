@@ -38,6 +38,7 @@ def option(
         bundle=(0,),
         names=(GroupName(name),),
         groups=np.zeros(nodes, np.intp),
+        kinds=(),
         pods=np.arange(pods),
         at=np.zeros(pods, np.intp),
         asked={"cpu": asked[0], "memory": asked[1], **(devices or {})},

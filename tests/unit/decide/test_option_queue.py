@@ -34,7 +34,6 @@ class Bidding:
             self.budget,
             estimate=self.estimate,
             merit=merit,
-            kinds_of=lambda option: [KindId(pod) for pod in option.pods.tolist()],
         )
 
     def estimate(self, bundle: tuple[int, ...]) -> Option:
@@ -45,6 +44,7 @@ class Bidding:
             bundle=bundle,
             names=(f"g{group}",),  # type: ignore[arg-type]
             groups=np.full(len(pods), group, np.intp),
+            kinds=tuple(KindId(pod) for pod in pods),
             pods=np.array(pods, np.intp),
             at=np.arange(len(pods)),
             asked={"cpu": 1},

@@ -16,7 +16,7 @@ a kind is renewed at the cost of one row and of the rules that count that pod, w
 Deliberately absent: choosing among the rows (`scores`), changing the picture (`Picture.place`).
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -57,6 +57,8 @@ from slackwater.simulate.predicates.volume_zone import judge_volume_zone, refuse
 #: Names of predicates that a caller may leave out because it keeps the counts itself.
 SPREAD: Final = "PodTopologySpread"
 AFFINITY: Final = "InterPodAffinity"
+RESOURCES: Final = "NodeResourcesFit"
+LEDGER: Final = "Ledger"
 #: Answers kept in one picture: 5 kB each at 5,000 nodes.
 _MOST_KEPT: Final = 4_096
 
@@ -108,10 +110,10 @@ class _Kept:
         self.stamp: tuple[int, ...] | None = None
 
 
-def feasible(picture: Picture, kind: KindId, *, without: str | None = None) -> Verdicts:
+def feasible(picture: Picture, kind: KindId, *, without: Collection[str] = ()) -> Verdicts:
     """A verdict for each row; see the module. The arrays are the caller's.
 
-    `without` is the name of a predicate that is left out, for a caller that keeps its counts itself.
+    `without` names predicates that are left out, for a caller that judges by them itself.
     """
     numbered = picture.of(kind)
     refusal = refused(picture, numbered)
@@ -119,7 +121,7 @@ def feasible(picture: Picture, kind: KindId, *, without: str | None = None) -> V
         return Verdicts(np.full(picture.n_rows, refusal.reason, np.uint8), refusal)
     codes: Codes | None = None
     for predicate in PREDICATES:
-        part = None if predicate.name == without else predicate.part(picture, numbered)
+        part = None if predicate.name in without else predicate.part(picture, numbered)
         if part is None:
             continue
         judged = _codes(picture, numbered, predicate, part)
@@ -294,7 +296,7 @@ PREDICATES: Final = (
     ),
     _Predicate(name="NodePorts", part=lambda _, kind: kind.asks.host_ports or None, judge=judge_node_ports, reads="room"),
     _Predicate(
-        name="NodeResourcesFit",
+        name=RESOURCES,
         part=lambda _, kind: (kind.kind.requests, kind.asks.scalars),
         judge=judge_node_resources_fit,
         reads="room",
@@ -329,7 +331,7 @@ PREDICATES: Final = (
         reads="facts",
     ),
     _Predicate(
-        name="Ledger",
+        name=LEDGER,
         part=lambda picture, kind: (
             (kind.kind.requests, kind.kind.missing_request is not None) if picture.ledger is not None else None
         ),

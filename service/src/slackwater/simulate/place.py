@@ -210,7 +210,7 @@ class _Packing:
         """Puts as many of a batch as fit, from the front on; how many."""
         picture, numbered = self._picture, self._picture.of(kind)
         spreads = counts_itself(picture, numbered)
-        fits = feasible(picture, kind, without=SPREAD if spreads else None).feasible
+        fits = feasible(picture, kind, without=(SPREAD,) if spreads else ()).feasible
         if spreads:
             fits &= rows_with_labels(picture, hard_constraints(numbered))
         rows = order[fits[order]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.decide.scaleup.expanders.scarcity import Resources, resources_of
-from slackwater.decide.scaleup.limits import Budget
+from slackwater.decide.scaleup.limits import Budget, counted
 from slackwater.decide.scaleup.newnodes import NewNodes
 from slackwater.decide.scaleup.sites import Sites
 from slackwater.decide.scaleup.tracked import TrackedNodes
@@ -33,14 +33,16 @@ class Run:
 class Option:
     """What growing some similar groups together would bring.
 
-    `groups` says for each new node which group it is of, shape (nodes,). `pods[i]` of the demand goes to node `at[i]`; `~row`
-    is a row of the picture that was there before. `asked` is what these pods ask, `offered` what the new nodes have.
+    `groups` says for each new node which group it is of, shape (nodes,); `kinds` are those of the pods that found a place, in
+    order. `pods[i]` of the demand goes to node `at[i]`; `~row` is a row of the picture that was there before. `asked` is what
+    these pods ask, `offered` what the new nodes have.
     `left_out` pods would fit if it were not for a limit, or time. `moving`: it holds only on the picture it was made on.
     """
 
     bundle: tuple[int, ...]
     names: tuple[GroupName, ...]
     groups: Rows
+    kinds: tuple[KindId, ...]
     pods: Rows
     at: Rows
     asked: Resources
@@ -70,8 +72,7 @@ def estimate(
     """`runs` are pods that are left, of kinds of which a new node may take some. `priorities` are those of the demand, shape
     (pods of the demand,). The picture is as before."""
     found = _filled(sites, budget, bundle, largest_first(sites, bundle[0], runs), stop)
-    wanted = _joined([run.pods for run in runs])
-    if found.left_out and len(np.unique(priorities[wanted])) > 1 and not found.cut:
+    if found.left_out and not found.cut and _differ(priorities[_joined([run.pods for run in runs])]):
         by_priority = most_important_first(largest_first(sites, bundle[0], runs), priorities)
         found = _filled(sites, budget, bundle, by_priority, stop)
     return found
@@ -116,6 +117,7 @@ def _filled(sites: Sites, budget: Budget, bundle: Sequence[int], runs: Sequence[
         bundle=tuple(bundle),
         names=tuple(sites.groups[group].name for group in bundle),
         groups=groups,
+        kinds=tuple(sorted({run.kind for run, at in placed if len(at)})),
         pods=_joined([run.pods[: len(at)] for run, at in placed]),
         at=_joined([at for _, at in placed]),
         asked=_asked(sites, placed),
@@ -136,7 +138,7 @@ def _asked(sites: Sites, placed: Sequence[tuple[Run, Rows]]) -> Resources:
 
 def _offered(sites: Sites, groups: Rows) -> Resources:
     total: dict[str, int] = {}
-    for group, count in zip(*(each.tolist() for each in np.unique(groups, return_counts=True)), strict=True):
+    for group, count in counted(groups):
         for name, amount in resources_of(sites.node(group)).items():
             total[name] = total.get(name, 0) + amount * count
     return total
@@ -145,13 +147,12 @@ def _offered(sites: Sites, groups: Rows) -> Resources:
 def _whole_groups(sites: Sites, nodes: NewNodes) -> list[int] | None:
     """The further nodes of groups that grow to their maximum or not at all; None where that is not allowed."""
     further: list[int] = []
-    for group in np.unique(nodes.groups[: nodes.n]).tolist():
-        if sites.all_or_nothing(group):
-            lacking = sites.groups[group].group.max_size - nodes.budget.sizes[group]
-            if lacking > nodes.budget.room(group):
-                return None
-            nodes.budget.take(group, lacking)
-            further += [group] * lacking
+    for group in sorted(set(filter(sites.all_or_nothing, nodes.bundle)).intersection(nodes.groups[: nodes.n].tolist())):
+        lacking = sites.groups[group].group.max_size - nodes.budget.sizes[group]
+        if lacking > nodes.budget.room(group):
+            return None
+        nodes.budget.take(group, lacking)
+        further += [group] * lacking
     return further
 
 
@@ -167,5 +168,11 @@ def _fill_all(
     return placed, False
 
 
+def _differ(values: Rows) -> bool:
+    return bool((values != values[:1]).any())
+
+
 def _joined(parts: Sequence[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
     return np.concatenate(parts) if parts else np.zeros(0, np.intp)

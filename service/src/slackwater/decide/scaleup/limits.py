@@ -6,11 +6,10 @@ else in whole numbers. Amounts are what nodes have allocatable. Deliberately abs
 is the whole demand, and whoever carries it out decides how many nodes at a time.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
-
-import numpy as np
 
 from slackwater.decide.scaleup.groups import Bar, GrowableGroup
 from slackwater.model.columns import Rows
@@ -79,7 +78,7 @@ class Budget:
 
     def take_all(self, groups: Rows) -> None:
         """Nodes of these groups are opened, one entry for each."""
-        for group, count in zip(*(each.tolist() for each in np.unique(groups, return_counts=True)), strict=True):
+        for group, count in counted(groups):
             self.take(group, count)
 
     def bar(self, group: int) -> Bar | None:
@@ -92,8 +91,7 @@ class Budget:
 
     def needs(self, groups: Rows) -> list[tuple[int, int]]:
         """The limits that opening nodes of these groups takes from, by number, and how much of each; one entry for a node."""
-        opened, counts = np.unique(groups, return_counts=True)
-        found = list(zip(opened.tolist(), counts.tolist(), strict=True))
+        found = counted(groups)
         of_groups = tuple(found)
         for number, pot in enumerate(self._pots, len(self.sizes)):
             amount = sum(pot.takes[group] * count for group, count in of_groups)
@@ -109,6 +107,13 @@ class Budget:
     def copy(self) -> "Budget":
         pots = [_Pot(text=pot.text, left=pot.left, takes=pot.takes) for pot in self._pots]
         return Budget(list(self.sizes), self._most, pots)
+
+
+def counted(groups: Rows) -> list[tuple[int, int]]:
+    """Each group of which there is an entry, and how many there are; in order of groups."""
+    if len(groups) and (groups == groups[0]).all():  # mostly: an option is about one group
+        return [(int(groups[0]), len(groups))]
+    return sorted(Counter(groups.tolist()).items())
 
 
 def _pots(quota: Quota, groups: Sequence[GrowableGroup], nodes: Sequence[Node]) -> Iterable[_Pot]:

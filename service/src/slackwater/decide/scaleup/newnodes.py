@@ -5,6 +5,7 @@ groups are smallest, so that similar groups grow alike. Rules are known beforeha
 verdicts move with pods placed elsewhere are not for this file (see `tracked`).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
@@ -40,7 +41,8 @@ class NewNodes:
         rest = count - len(placed)
         if rest:
             new = self.open(kind, rest)
-            placed = np.concatenate([placed, self._put(kind, np.arange(new.start, new.stop), rest)])
+            on_new = self._put(kind, np.arange(new.start, new.stop), rest)
+            placed = np.concatenate([placed, on_new]) if len(placed) else on_new
         return placed
 
     def open(self, kind: KindId, count: int) -> range:
@@ -56,8 +58,8 @@ class NewNodes:
             self._marked = {mark: grown(nodes, capacity).astype(np.bool_, copy=False) for mark, nodes in self._marked.items()}
         self.groups[first : self.n] = groups
         self.free[:, first : self.n] = self.sites.empty[:, self.groups[first : self.n]]
-        for group, opened in zip(*np.unique(self.groups[first : self.n], return_counts=True), strict=True):
-            self.budget.take(int(group), int(opened))
+        for group, opened in sorted(Counter(groups).items()):
+            self.budget.take(group, opened)
         return range(first, self.n)
 
     def note(self, kind: KindId, nodes: Rows) -> None:

@@ -6,7 +6,7 @@ is exact. Of many each is estimated again when its turn comes: estimating a thou
 would take an hour. Whatever is taken was estimated on the picture as it is (docs/adr/0160).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -21,7 +21,7 @@ _FEW: Final = 64
 
 
 class OptionQueue:
-    """See the module. `kinds_of` says which kinds of pods an option takes."""
+    """See the module. `merit` orders options, the best first."""
 
     def __init__(
         self,
@@ -30,10 +30,9 @@ class OptionQueue:
         *,
         estimate: Callable[[Bundle], Option],
         merit: Callable[[Option], Merit],
-        kinds_of: Callable[[Option], Iterable[KindId]],
     ) -> None:
         self._budget = budget
-        self._estimate, self._merit, self._kinds_of = estimate, merit, kinds_of
+        self._estimate, self._merit = estimate, merit
         self._options: dict[Bundle, Option] = {}
         #: Moves with every estimate of the bundle, so that entries of an earlier one are known.
         self._version: dict[Bundle, int] = dict.fromkeys(bundles, 0)
@@ -72,7 +71,7 @@ class OptionQueue:
     def took(self, option: Option, *, shown: bool) -> None:
         """The option was taken, and its pods are left no more. `shown`: they stand in the picture."""
         self._touched[option.bundle] = None
-        for kind in self._kinds_of(option):
+        for kind in option.kinds:
             self._touched.update(self._of_kind.get(kind, {}))
         for limit, _ in self._budget.needs(option.groups):
             self._touch_those_above(limit)
@@ -99,7 +98,7 @@ class OptionQueue:
         if not option.n_pods:
             return
         heappush(self._queue, (self._merit(option), version, bundle))
-        for kind in self._kinds_of(option):
+        for kind in option.kinds:
             self._of_kind.setdefault(kind, {})[bundle] = None
         for limit, amount in self._budget.needs(option.groups):
             heappush(self._needs.setdefault(limit, []), (-amount, version, bundle))
@@ -109,5 +108,5 @@ class OptionQueue:
         self._touched.pop(bundle, None)
         self._moving.pop(bundle, None)
         known = self._options.get(bundle)
-        for kind in self._kinds_of(known) if known is not None else ():
+        for kind in known.kinds if known is not None else ():
             self._of_kind.get(kind, {}).pop(bundle, None)

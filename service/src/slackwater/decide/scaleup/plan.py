@@ -127,9 +127,7 @@ class _Planning:
     def _rounds(self) -> None:
         if self._is_over():
             return
-        queue = OptionQueue(
-            self._bundles(), self._budget, estimate=self._estimated, merit=self._expanders(), kinds_of=self._kinds_of
-        )
+        queue = OptionQueue(self._bundles(), self._budget, estimate=self._estimated, merit=self._expanders())
         while (option := queue.best_known() if self._is_over() else queue.best()) is not None:
             shown = self._take(option)
             if not self._runs or self._is_over():
@@ -169,14 +167,11 @@ class _Planning:
         self._cut = self._cut or option.cut
         return option
 
-    def _kinds_of(self, option: Option) -> list[KindId]:
-        return [KindId(kind) for kind in np.unique(self._kinds[option.pods]).tolist()]
-
     def _take(self, option: Option) -> bool:
         """Whether the pods stand in the picture now, where others are judged by them."""
         self._budget.take_all(option.groups)
         self._left[option.pods] = False
-        for kind in self._kinds_of(option):
+        for kind in option.kinds:
             pods = self._runs.pop(kind).pods
             left = pods[self._left[pods]]
             if len(left):

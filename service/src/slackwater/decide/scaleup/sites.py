@@ -19,12 +19,15 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
-from slackwater.simulate.feasible import AFFINITY, SPREAD, feasible, words
+from slackwater.simulate.feasible import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible, words
 from slackwater.simulate.kindtable import KindId, Numbered
 from slackwater.simulate.nodefacts import CPU, MEMORY
 from slackwater.simulate.picture import Picture
 from slackwater.simulate.predicates.pod_topology_spread import hard_constraints, rows_with_labels
 
+#: Looking up a member of an enum costs more than comparing the verdicts of a kind.
+_OK: Final = np.uint8(Reason.OK)
+_SHORT: Final = np.uint8(Reason.RESOURCES_SHORT)
 #: Verdicts of rules that a pod placed elsewhere may change.
 MOVING: Final = (
     Reason.OK,
@@ -54,31 +57,43 @@ class Sites:
         self.codes: dict[KindId, Codes] = {}
         self._amounts: dict[KindId, list[tuple[int, int]]] = {}
         self._takers: Mask | None = None
+        self.company = Company(picture, kinds)
         with self._specimens() as rows:
             self.empty = _left(picture, rows, len(groups))
-        self.company = Company(picture, kinds)
-        self._judge(kinds)
+            self._judge(kinds, rows)
 
-    def _judge(self, kinds: Sequence[KindId]) -> None:
-        """Kinds that ask the same of a node itself get the same answer, where their rules about pods have no say on it."""
-        standing = {KindId(kind) for _, each in self._templates for kind in self.picture.number(each.standing).tolist()}
+    def _judge(self, kinds: Sequence[KindId], rows: dict[int, int]) -> None:
+        """Judges every kind. Where rules about pods have no say, kinds that ask the same of a node, amounts aside, share it."""
+        pods = [pod for _, template in self._templates for pod in template.standing]
+        standing = set(map(KindId, self.picture.number(pods).tolist()))
         known: dict[object, Codes] = {}
-        with self._specimens() as rows:
-            for kind in sorted(kinds):
-                numbered, free = self.picture.of(kind), self.company.is_free_on_empty(kind, standing)
-                asks: object = _of_the_node(numbered) if free else kind
-                if asks not in known:
-                    known[asks] = self._codes(numbered, rows, without=AFFINITY if free else None)
-                self.codes[kind] = known[asks]
+        for kind in sorted(kinds):
+            numbered = self.picture.of(kind)
+            refused = self.picture.missing_requests_refused and numbered.kind.missing_request is not None
+            if refused or not self.company.is_free_on_empty(kind, standing):
+                self.codes[kind] = self._codes(numbered, rows)
+                continue
+            asks = _of_the_node(numbered)
+            if asks not in known:
+                known[asks] = self._codes(numbered, rows, without=(AFFINITY, RESOURCES, LEDGER))
+            self.codes[kind] = self._with_room(kind, known[asks])
 
-    def _codes(self, kind: Numbered, rows: dict[int, int], *, without: str | None) -> Codes:
+    def _with_room(self, kind: KindId, codes: Codes) -> Codes:
+        """The verdicts, and where they are good those on room, by what empty nodes have left."""
+        short = np.zeros(len(codes), np.bool_)
+        for line, amount in self.amounts(kind):
+            short |= self.empty[line] < amount
+        short &= codes == _OK
+        return np.where(short, _SHORT, codes) if short.any() else codes
+
+    def _codes(self, kind: Numbered, rows: dict[int, int], *, without: Sequence[str] = ()) -> Codes:
         """The verdicts on the specimens; shape (groups,).
 
         A spread may change its mind about a node with every pod, and one group's specimen counts for another's: here it says
         only that a node lacks its label.
         """
         spreads = self._spreads(kind.id)
-        found = feasible(self.picture, kind.id, without=SPREAD if spreads else without).codes
+        found = feasible(self.picture, kind.id, without=(SPREAD,) if spreads else without).codes
         if spreads:
             labelled = rows_with_labels(self.picture, hard_constraints(kind))
             found[~labelled & np.isin(found, MOVING)] = Reason.SPREAD_LABEL_MISSING
@@ -93,6 +108,8 @@ class Sites:
         parts = [(sorted(set(kinds).difference(alone)), self._templates)]
         parts += [(alone, [each]) for each in self._templates if alone]
         for some, templates in parts:
+            if not some:
+                continue
             with self._specimens(templates) as rows:
                 for kind in some:
                     found[kind].update(self._refused(kind, rows))
@@ -138,7 +155,7 @@ class Sites:
     def copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
         """How many pods of the kind an empty new node of each group takes, as far as that node goes; 0 where it takes none."""
         at = np.array(groups, np.intp)
-        return self._most(kind, at, self.codes[kind][at] == Reason.OK)
+        return self._most(kind, at, self.codes[kind][at] == _OK)
 
     def most_copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
         """How many an empty node of each group might take once other pods stand where they should; 0 where none ever."""
@@ -158,7 +175,7 @@ class Sites:
         if self._takers is None:
             everywhere = range(len(self.groups))
             each = [
-                np.array(self.most_copies(kind, everywhere)) > 0 if kind in self.company.moving else codes == Reason.OK
+                np.array(self.most_copies(kind, everywhere)) > 0 if kind in self.company.moving else codes == _OK
                 for kind, codes in self.codes.items()
             ]
             self._takers = np.array(each, np.bool_).reshape(len(each), len(self.groups)).T.copy()
@@ -177,10 +194,10 @@ class Sites:
 
 
 def _of_the_node(numbered: Numbered) -> object:
-    """What a kind asks of a node, other pods aside."""
+    """What a kind asks of a node, other pods and amounts aside."""
     kind, asks = numbered.kind, numbered.asks
     labels = (kind.node_selector, kind.node_affinity, kind.tolerations, asks.node_name, asks.features)
-    return (kind.requests, asks.scalars, asks.host_ports, asks.resource_claims, kind.missing_request, labels)
+    return (asks.host_ports, asks.resource_claims, labels)
 
 
 def _left(picture: Picture, rows: dict[int, int], n_groups: int) -> Int64:
