@@ -29,7 +29,7 @@ _UNSTEERED: Final = "unsteered"
 _STEERING: Final = "steering"
 _FLAT: Final = "nodes: {score: {minUsage: 1, maxUsage: 1}}\n"
 _GATE: Final = "featureGates: {Steering: true}\n"
-_TOLD: Final = _GATE + "steering: {minNodes: 0, choose: false}\n"
+_TOLD: Final = _GATE + "steering: {minNodes: 0}\n"
 _SETTINGS: Final = {
     _CHOSEN: _GATE + "steering: {minNodes: 1000000}\n" + _FLAT,
     _PLAIN: _TOLD + _FLAT,

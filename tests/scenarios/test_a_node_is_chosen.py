@@ -186,13 +186,12 @@ def _nothing_more(pod: Pod) -> Pod:
 @pytest.mark.parametrize(
     ("steering", "changed"),
     [
-        ({"choose": False}, _nothing_more),
         ({"enabled": False}, _nothing_more),
         ({}, lambda pod: replace(pod, nominated_node=NodeName("n-1"))),
         ({}, lambda pod: replace(pod, kind=replace(pod.kind, particulars=Particulars(claims=(ClaimMount("c"),))))),
         ({}, lambda pod: replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler"))),
     ],
-    ids=["not wanted", "no steering", "nominated", "with a claim", "of another scheduler"],
+    ids=["no steering", "nominated", "with a claim", "of another scheduler"],
 )
 def test_who_is_left_to_kube_scheduler(steering: dict[str, Any], changed: Callable[[Pod], Pod]) -> None:
     async def story(cluster: Cluster) -> None:

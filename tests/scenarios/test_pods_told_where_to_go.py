@@ -193,9 +193,9 @@ def test_a_pod_that_was_searched_for_in_vain_comes_to_the_end_of_the_queue() -> 
     cluster = Cluster()
     first, second = (cluster.comes(a_pod(name)) for name in ("first", "second"))
     steering = cluster.world.steering
-    assert steering.turn_of(first.uid) < steering.turn_of(second.uid)
+    assert steering.sequence_of(first.uid) < steering.sequence_of(second.uid)
     cluster.ask(first, N, M)
-    assert steering.turn_of(first.uid) > steering.turn_of(second.uid)
+    assert steering.sequence_of(first.uid) > steering.sequence_of(second.uid)
 
 
 def test_kube_scheduler_puts_pods_nobody_knows_where_as_long_as_their_room_is_held() -> None:

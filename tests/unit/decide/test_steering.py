@@ -1,16 +1,15 @@
 """Who waits to be told where to go, in which order, and how fast they are told."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import pytest
 
+from slackwater.decide.steering.activity import SchedulerActivity
 from slackwater.decide.steering.backlog import Backlog
 from slackwater.decide.steering.eligible import Eligibility
 from slackwater.decide.steering.pace import Pace, PacePolicy
-from slackwater.decide.steering.turns import Turn, Turns
 from slackwater.model.changes import PodChange
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
@@ -32,11 +31,6 @@ def a_backlog() -> Backlog:
 
 def seen(*pods: Pod) -> list[PodChange]:
     return [PodChange(pod.uid, pod) for pod in pods]
-
-
-def beyond(first: int) -> Callable[[Turn], bool]:
-    """So many turns are not far."""
-    return lambda turn: turn[1] >= first
 
 
 def names(pods: list[Pod]) -> list[str]:
@@ -119,21 +113,6 @@ def test_a_pod_whose_gate_has_opened_is_not_behind_it() -> None:
     assert backlog.behind_gates(10, T0) == []
     assert names(backlog.some(10, T0)) == ["a", "b"]
     assert len(backlog) == 0
-
-
-def test_the_first_pods_are_left_to_kube_scheduler_and_stay_the_first() -> None:
-    backlog = a_backlog()
-    backlog.take(seen(*(a_pod(name) for name in "abcde")))
-    left, found = backlog.far(beyond(2), 2, T0)
-    assert (names(left), names(found)) == (["a", "b"], ["c", "d"])
-    assert names(backlog.some(10, T0)) == ["a", "b", "e"]
-
-
-def test_a_pod_behind_our_gate_is_not_left_to_kube_scheduler_which_does_not_see_it() -> None:
-    backlog = a_backlog()
-    backlog.take(seen(a_pod("a"), replace(a_pod("gated"), gates=(GATE,)), a_pod("b")))
-    left, found = backlog.far(beyond(3), 2, T0)
-    assert (names(left), names(found)) == (["a", "b"], ["gated"])
 
 
 TERM = PodTerm(topology_key="zone", selector=(), namespaces=("default",), namespace_selector=())
@@ -239,84 +218,14 @@ def test_what_was_on_its_way_when_it_was_halved_does_not_halve_it_again() -> Non
     assert pace.width == 8
 
 
-def how_many_are_near(turns: Turns, now: Instant, told: list[Turn]) -> int:
-    """Of pods that were not told, with turns 0, 10, 20 and so on."""
-    queue = turns.queue(told, 100, now)
-    return next(number for number in range(1000) if queue.is_far((0, 10 * number)))
-
-
-def taking(turns: Turns, *, apart: float, told: bool = False, count: int = 100, since: Instant = T0) -> Instant:
-    now = since
-    for number in range(count):
-        now = Instant(now + apart)
-        turns.taken((0, number - 1000), now, told=told)
-        turns.shown(0.05)
-    return now
-
-
-def test_a_pod_is_left_to_kube_scheduler_that_it_comes_to_before_a_nomination_would_be_there() -> None:
-    turns = Turns()
-    assert how_many_are_near(turns, T0, []) == 0
-    now = taking(turns, apart=0.005)
-    assert 29 <= how_many_are_near(turns, now, []) <= 33, "three times 10: some writes take longer than most"
-    assert how_many_are_near(turns, Instant(now + 2.0), []) == 0, "it has nothing to do"
-
-
-def test_those_that_were_told_and_come_before_keep_kube_scheduler_busy_for_less_time() -> None:
-    turns = Turns()
-    now = taking(turns, apart=0.001, told=True)
-    now = taking(turns, apart=0.005, since=now)
-    assert 27 <= how_many_are_near(turns, now, [(0, -number) for number in range(1, 15)]) <= 29
-    assert how_many_are_near(turns, now, [(0, -number) for number in range(1, 200)]) == 0
-    assert how_many_are_near(turns, now, [(0, 10_000 + number) for number in range(200)]) >= 29, "they come behind"
-
-
-def test_nominations_that_came_too_late_are_made_further_ahead_until_they_are_met_again() -> None:
-    turns = Turns()
-    now = taking(turns, apart=0.005)
-    before = how_many_are_near(turns, now, [])
-    for _ in range(3):
-        turns.late(now, made_at=T0)
-    assert 1.2 * before < how_many_are_near(turns, now, []) < 1.3 * before, "they were on their way together"
-    turns.late(now, made_at=now)
-    assert how_many_are_near(turns, now, []) > 1.5 * before
-    for _ in range(200):
-        turns.met()
-    assert how_many_are_near(turns, now, []) == before
-
-
-def test_a_pause_of_kube_scheduler_is_not_how_fast_it_is() -> None:
-    turns = Turns()
-    now = taking(turns, apart=0.005)
-    before = how_many_are_near(turns, now, [])
-    now = taking(turns, apart=0.5, count=1, since=now)
-    assert how_many_are_near(turns, now, []) > 0.75 * before
-
-
-def test_where_it_takes_pods_in_no_order_none_is_near_until_few_are_left() -> None:
-    turns, now = Turns(), T0
-    for number in range(100):
-        now = Instant(now + 0.005)
-        turns.taken((0, number * 37 % 101), now, told=False)
-        turns.shown(0.05)
-    assert turns.queue([], 40, now).is_far((0, 1))
-    assert not turns.queue([], 20, now).is_far((0, 1))
-    assert turns.queue([(0, number) for number in range(100)], 20, now).is_far((0, 1)), "they take it time too"
-    taking(turns, apart=0.005, since=now)
-    assert turns.in_order
-
-
-def test_what_kube_scheduler_was_kept_waiting_counts_neither_as_slow_nor_as_having_taken_a_pod() -> None:
-    turns = Turns()
-    for number in range(50):
-        turns.taken((0, number), Instant(T0 + 0.01 * number), told=False)
-    saved, last = turns.saved_seconds, Instant(T0 + 0.49)
-    turns.waited(0.8)
-    turns.taken((0, 50), Instant(last + 0.81), told=False)
-    assert turns.saved_seconds == pytest.approx(saved, abs=1e-6)
-    turns.waited(5.0)
-    assert turns.idle_at(2.0, last) == pytest.approx(last + 2.81)
-    assert turns.idle_at(2.0, Instant(last + 3.0)) is None, "a wait that no record has makes nothing last longer"
+def test_kube_scheduler_is_at_work_for_a_second_after_each_pod_that_it_takes() -> None:
+    activity = SchedulerActivity()
+    assert not activity.at_work(T0)
+    activity.taken(T0)
+    assert activity.at_work(Instant(T0 + 0.9))
+    assert not activity.at_work(Instant(T0 + 1.0))
+    assert activity.idle_at(60.0, Instant(T0 + 1.0)) == T0 + 60
+    assert activity.idle_at(60.0, Instant(T0 + 60.0)) is None
 
 
 def test_a_backlog_keeps_nothing_of_pods_that_have_left() -> None:

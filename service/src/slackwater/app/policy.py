@@ -34,7 +34,7 @@ _WHOLE_CLUSTER = "cluster-wide"
 _PLANS = 6
 #: Nominations under way for each that is being written: the next ones are there when a write ends.
 _TOLD_AT_ONCE = 3
-#: Of kube-scheduler's patience with a question, the part for which its answer may be held back.
+#: The part of kube-scheduler's timeout for which filter's answer may be held back.
 _HELD_BACK = 0.25
 
 
@@ -85,8 +85,6 @@ def steering_policy_of(settings: Settings) -> SteeringPolicy:
         min_nodes=steering.min_nodes,
         max_ahead=steering.max_ahead,
         hold_seconds=seconds(steering.hold_timeout),
-        head_start_seconds=min(seconds(steering.head_start), patience_seconds_of(settings)),
-        choose=steering.choose,
         gated=steering.gates,
         gate_seconds=seconds(steering.gate_timeout),
         pace=PacePolicy(
@@ -227,8 +225,8 @@ def answer_seconds_of(settings: Settings) -> float:
     return 0.8 * seconds(settings.extender.http_timeout)
 
 
-def patience_seconds_of(settings: Settings) -> float:
-    """How long filter's answer may be held back for the good of others, each time that there is a reason to."""
+def backpressure_seconds_of(settings: Settings) -> float:
+    """How long filter's answer may be held back while binds queue."""
     return _HELD_BACK * seconds(settings.extender.http_timeout)
 
 

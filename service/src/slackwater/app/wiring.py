@@ -24,7 +24,7 @@ from slackwater.app.agents import agents_app
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.leading import Election
-from slackwater.app.policy import answer_seconds_of, audit_config_of, dispatcher_config_of, patience_seconds_of, policy_of
+from slackwater.app.policy import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import LiveChange, Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.whatif.answering import Answering
@@ -57,6 +57,7 @@ from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName
 from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import NodeGroup
+from slackwater.run.backpressure import FilterBackpressure
 from slackwater.run.clock import SteadyClock, Times
 from slackwater.run.desk import Desk
 from slackwater.run.dispatcher import Dispatcher
@@ -64,9 +65,7 @@ from slackwater.run.intake import Intake
 from slackwater.run.leading.leadership import Reign
 from slackwater.run.loops.audit import Audit
 from slackwater.run.loops.choosing import Choosing
-from slackwater.run.loops.head_start import HeadStarts
 from slackwater.run.loops.steering import SteeringLoop
-from slackwater.run.patience import Patience
 from slackwater.run.recording import Recording
 from slackwater.run.timeline import Telling, Timeline
 from slackwater.run.victims_deleted import VictimsDeleted
@@ -177,16 +176,13 @@ class Service:
             clock=self._times.monotonic,
             metrics=ExtenderMetrics(registry),
             max_body_bytes=self._settings.extender.max_body_bytes,
-            patience=self._patience(),
+            backpressure=FilterBackpressure(
+                self.dispatcher.binds_stand_in_line, most_seconds=backpressure_seconds_of(self._settings)
+            ),
             choice=None if self.steering is None else Choosing(self.world, self.steering, self._times.monotonic),
             wait_seconds=answer_seconds_of(self._settings),
             stopwatch=self._times.monotonic,
         )
-
-    def _patience(self) -> Patience:
-        head_start = None if self.steering is None else HeadStarts(self.world, self.steering, self._times.monotonic)
-        most_seconds = patience_seconds_of(self._settings)
-        return Patience(self.dispatcher.binds_stand_in_line, most_seconds=most_seconds, head_start=head_start)
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
         return ops_app(

@@ -41,17 +41,14 @@ class SteeringPolicy:
     """Whether and how pods are told where to go before kube-scheduler searches.
 
     `min_nodes`: in a smaller cluster nobody is. `max_ahead`: nominations that kube-scheduler has not come to yet.
-    `hold_seconds`: how long the room of one is kept until kube-scheduler comes to it. `head_start_seconds`: how long it is kept
-    waiting with one pod while others are told. `choose`: of the nodes that filter lets pass kube-scheduler is told one alone,
-    in a cluster of any size. `gated`: pods behind our own gate are told too, and wait for that up to `gate_seconds`.
+    `hold_seconds`: how long the room of one is kept until kube-scheduler comes to it. `gated`: pods behind our own gate are
+    nominated too, and wait for that up to `gate_seconds`.
     """
 
     enabled: bool = False
     min_nodes: int = 0
     max_ahead: int = 5000
     hold_seconds: float = 60.0
-    head_start_seconds: float = 1.0
-    choose: bool = True
     gated: bool = True
     gate_seconds: float = 2.0
     pace: PacePolicy = field(default_factory=PacePolicy)

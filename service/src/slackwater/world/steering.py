@@ -9,14 +9,12 @@ when it was told. Deliberately absent: which node (`decide.steering`), and when 
 """
 
 from dataclasses import dataclass
-from sys import maxsize
 from typing import Final
 
 import numpy as np
 
-from slackwater.decide.steering.head_start import LEAST, HeadStart
+from slackwater.decide.steering.activity import SchedulerActivity
 from slackwater.decide.steering.pace import Pace
-from slackwater.decide.steering.turns import Queue, Turn, Turns
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import Effect, Steer
 from slackwater.model.events import Pick, PodsSteered, SteerEnded, SteeringEvent
@@ -70,21 +68,19 @@ class Steering:
         self._preemptions = preemptions
         self._told: dict[PodUid, _Told] = {}
         self._unwritten = 0
-        #: The turns of those told that kube-scheduler has not come to.
-        self._ahead: dict[PodUid, Turn] = {}
+        #: Nominated pods that kube-scheduler has not come to.
+        self._ahead: set[PodUid] = set()
         #: Pods that kube-scheduler was asked about and that nobody told; kept as long as there is a hold.
         self._untold: dict[PodUid, None] = {}
-        #: When the pods of our scheduler that wait were first seen, and their turn: a search in vain gives a new one.
+        #: When the pods of our scheduler that wait were first seen, and their arrival sequence number; a failed search gives
+        #: a new one.
         self._came: dict[PodUid, tuple[Instant, int]] = {}
-        self._turns_given = 0
+        self._last_sequence = 0
         self._tries: dict[PodUid, int] = {}
         self.counts = SteeringCounts()
         self.choices = Choices(books, self.counts, self._note)
         self.pace = Pace()
-        self._turns = Turns()
-        self.head_start = HeadStart()
-        #: Pods that were told, of which no watch has shown it yet.
-        self.unshown: set[PodUid] = set()
+        self._activity = SchedulerActivity()
         #: Moves with every pod of ours that comes or changes: whoever steers looks then.
         self.arrived = 0
         #: Pods that kube-scheduler searches for by itself already, since somebody last cleared this.
@@ -97,8 +93,8 @@ class Steering:
         told = self._told.get(uid)
         return self.choices.node_of(uid) if told is None else told.node
 
-    def turn_of(self, uid: PodUid) -> int:
-        """Grows from each waiting pod of ours to the one that kube-scheduler's queue got after it."""
+    def sequence_of(self, uid: PodUid) -> int:
+        """The arrival sequence number of a waiting pod of ours, in the order of kube-scheduler's queue; -1 for another pod."""
         came = self._came.get(uid)
         return -1 if came is None else came[1]
 
@@ -111,33 +107,25 @@ class Steering:
     def may_choose(self, uid: PodUid, policy: SteeringPolicy) -> bool:
         """kube-scheduler asks about a pod. May it be told one node of many? Not where one has room of its own for it."""
         free = self._room.node_of(uid) is None and self._preemptions.number_of(uid) is None
-        return policy.enabled and policy.choose and free and self.choices.may_choose(uid)
+        return policy.enabled and free and self.choices.may_choose(uid)
 
-    def leaves_to_choice(self, policy: SteeringPolicy, now: Instant) -> bool:
-        """kube-scheduler is at work, and is told one node when it asks: that spares it as much as a nomination, and costs the
-        API server nothing. So only pods that it does not see yet, behind a gate, are told before."""
-        return policy.choose and self._turns.at_work(now)
+    def scheduler_at_work(self, now: Instant) -> bool:
+        """Does kube-scheduler take pods? Then filter names one node when it asks, which spares it as much as a nomination and
+        costs the API server nothing; so only pods behind a gate, which it does not see yet, are nominated in advance."""
+        return self._activity.at_work(now)
 
     def elsewhere(self) -> list[Pod]:
         """Pods that kube-scheduler is about to put where nobody has told it to."""
-        asked = self.head_start.uid  # its hold comes with the answer
         self._untold = {
             uid: None
             for uid in self._untold
-            if uid not in self._told
-            and self.choices.node_of(uid) is None
-            and (uid == asked or self._holds.get(uid) is not None)
+            if uid not in self._told and self.choices.node_of(uid) is None and self._holds.get(uid) is not None
         }
         return [pod for uid in self._untold if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
 
     def waiting(self) -> list[Pod]:
         """Pods that were told, are not bound, and ask for more than room."""
         return [pod for told in self._told.values() if (pod := told.picky) is not None]
-
-    def queue(self, waiting: int, now: Instant) -> Queue:
-        """kube-scheduler's queue: at its head are pods that it takes before a nomination could be there. `waiting`: those not
-        told."""
-        return self._turns.queue(self._ahead.values(), waiting, now, stands=self.head_start.uid is not None)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -149,7 +137,7 @@ class Steering:
         if not policy.steering.enabled or pod.kind.scheduler_name != policy.scheduler_name:
             return
         if pod.uid not in self._came:
-            self._came[pod.uid] = now, self._next_turn()
+            self._came[pod.uid] = now, self._next_sequence()
         told = self._told.get(pod.uid)
         if told is None:
             self.arrived += 1
@@ -157,8 +145,6 @@ class Steering:
         if pod.nominated_node == told.node:
             if told.shown_at is None:
                 told.shown_at = now
-                self.unshown.discard(pod.uid)
-                self._turns.shown(now - told.at)
         elif pod.nominated_node is not None:
             self._miss(pod.uid, Miss.REPLACED, policy, now)
         elif told.shown_at is not None:
@@ -184,9 +170,9 @@ class Steering:
             if codes[0] != Reason.OK:
                 self._miss(pod.uid, Miss.REFUSED, policy, now)
             elif not told.asked:
-                self._ahead.pop(pod.uid, None)
+                self._ahead.discard(pod.uid)
                 told.asked = True
-                self._turns.taken((-pod.priority, self.turn_of(pod.uid)), now, told=True)
+                self._activity.taken(now)
 
     def sought(self, pod: Pod, policy: Policy, now: Instant) -> None:
         """Filter was asked about others than the one node that the pod was told."""
@@ -197,8 +183,6 @@ class Steering:
             self._search(pod, now)
             return
         knew = told.shown_at is not None and told.shown_at + _KNOWN_AFTER_SECONDS <= now
-        if not knew:
-            self._turns.late(now, made_at=told.at)
         self._miss(pod.uid, Miss.REFUSED_IN_TREE if knew else Miss.LATE, policy, now)
         self._search(pod, now)
 
@@ -206,14 +190,14 @@ class Steering:
         """kube-scheduler searches by itself. Where that is in vain the pod comes to the end of its queue."""
         self.searched.add(pod.uid)
         self._untold[pod.uid] = None
-        self._turns.taken((-pod.priority, self.turn_of(pod.uid)), now, told=False)
+        self._activity.taken(now)
         came = self._came.get(pod.uid)
         if came is not None:
-            self._came[pod.uid] = came[0], self._next_turn()
+            self._came[pod.uid] = came[0], self._next_sequence()
 
-    def _next_turn(self) -> int:
-        self._turns_given += 1
-        return self._turns_given
+    def _next_sequence(self) -> int:
+        self._last_sequence += 1
+        return self._last_sequence
 
     def bound(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant) -> None:
         """The watch shows the pod on a node."""
@@ -223,7 +207,6 @@ class Steering:
         elif told is not None:
             self._forget(uid, told)
             self.counts.met += 1
-            self._turns.met()
             self.pace.met(policy.steering.pace, now)
         self._tries.pop(uid, None)
         self._untold.pop(uid, None)
@@ -248,38 +231,12 @@ class Steering:
         told = self._told.get(uid)
         if told is None or told.asked or now >= told.at + _LONGEST_HOLDS * policy.hold_seconds:
             return None
-        return self._turns.idle_at(policy.hold_seconds, now)
+        return self._activity.idle_at(policy.hold_seconds, now)
 
     def hold_expired(self, uid: PodUid, policy: Policy, now: Instant) -> None:
         """The pod's room was given up."""
         self.choices.given_up(uid)
         self._miss(uid, Miss.EXPIRED, policy, now)
-
-    # --- kube-scheduler waits ---------------------------------------------------------------------------------------------
-
-    def may_wait(self, pod: Pod, ready: int, policy: SteeringPolicy, now: Instant) -> bool:
-        """kube-scheduler asks about the pod. Should it wait for the answer, until more of the `ready` ones were told?"""
-        return (
-            policy.head_start_seconds > 0
-            and ready >= LEAST
-            and self.head_start.uid is None
-            and pod.uid not in self._told
-            and pod.nominated_node is None
-            and self._preemptions.number_of(pod.uid) is None
-            and self.pace.allowed(policy.pace, now) > 1
-            and policy.max_ahead - len(self._ahead) >= LEAST
-            and self.head_start.pays(self._turns.saved_seconds)
-        )
-
-    def begin_wait(self, pod: Pod, now: Instant) -> None:
-        """kube-scheduler waits with the pod, which is not told itself."""
-        self.head_start.begin(pod.uid, self.counts.made, now)
-        self.searched.add(pod.uid)
-        self._untold[pod.uid] = None
-
-    def end_wait(self, now: Instant) -> None:
-        """It is answered next."""
-        self._turns.waited(self.head_start.end(self.counts.made, now))
 
     # --- one nomination ---------------------------------------------------------------------------------------------------
 
@@ -297,9 +254,7 @@ class Steering:
         self._told[pod.uid] = _Told(pick.node, now, None if pod.kind.particulars is None else pod)
         self._tries[pod.uid] = self._tries.get(pod.uid, 0) + 1
         self._unwritten += 1
-        self.unshown.add(pod.uid)
-        # kube-scheduler gets a pod behind a gate after all others.
-        self._ahead[pod.uid] = -pod.priority, maxsize if pod.gates else self.turn_of(pod.uid)
+        self._ahead.add(pod.uid)
         self.counts.made += 1
         self._note(pod.uid)
         came = self._came.get(pod.uid)
@@ -353,8 +308,7 @@ class Steering:
     def _forget(self, uid: PodUid, told: _Told) -> None:
         del self._told[uid]
         self._unwritten -= not told.written
-        self.unshown.discard(uid)
-        self._ahead.pop(uid, None)
+        self._ahead.discard(uid)
         self._note(uid)
 
     def _note(self, uid: PodUid) -> None:

@@ -96,7 +96,7 @@ def test_scores_of_the_users_own_are_not_those_that_slackwater_chooses_by() -> N
         ("profiles[0].plugins", "choice-by-default-scores"),
         ("profiles[0].pluginConfig[0]", "choice-by-default-scores"),
     ]
-    assert check(text, loads(HEADER + "featureGates: {Steering: true}\nsteering: {choose: false}\n"))[0].trap == "percentage"
+    assert check(text, loads(HEADER + "featureGates: {Steering: false}\n"))[0].trap == "percentage"
     document["profiles"][0] |= {"plugins": {"score": {"disabled": [{"name": "NodeResourcesFit"}]}}, "pluginConfig": []}
     (finding,) = check(yaml.safe_dump(document), settings)
     assert finding.why.startswith("NodeResourcesFit scores otherwise")
@@ -106,7 +106,6 @@ def test_scores_of_the_users_own_are_not_those_that_slackwater_chooses_by() -> N
     "more",
     [
         "",
-        "featureGates: {Steering: true}\nsteering: {choose: false}",
         "featureGates: {Steering: true}\nsteering: {percentageOfNodesToScore: 0}",
         "featureGates: {Steering: false}\nextender: {bind: false}",
     ],

@@ -96,11 +96,7 @@ def _percentage_findings(part: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 def wanted_percentage(settings: Settings | None) -> int:
     """`percentageOfNodesToScore` of our profile; 0: it is left out."""
-    return settings.steering.percentage_of_nodes_to_score if settings is not None and _chooses(settings) else 0
-
-
-def _chooses(settings: Settings | None) -> bool:
-    return settings is not None and settings.steers and settings.steering.choose
+    return settings.steering.percentage_of_nodes_to_score if settings is not None and settings.steers else 0
 
 
 def _is_ours(profile: dict[str, Any], settings: Settings | None) -> bool:
@@ -108,9 +104,11 @@ def _is_ours(profile: dict[str, Any], settings: Settings | None) -> bool:
 
 
 def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
-    if not (_chooses(settings) and _is_ours(profile, settings)):
+    if settings is None or not settings.steers or not _is_ours(profile, settings):
         return
-    fix = "set steering.choose: false, so that kube-scheduler scores by itself, or leave its scores as they are by default"
+    fix = (
+        "set featureGates.Steering: false, so that kube-scheduler scores by itself, or leave its scores as they are by default"
+    )
     defaults = {name: weight for name, (_, weight) in PREFERENCES.items()}
     weights = in_tree_weights(profile, among=defaults)
     if other := [name for name, default in defaults.items() if weights.get(name) != default]:

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from slackwater.app.settings.section import Section
-from slackwater.app.settings.values import Count, Delay, Few, Share, Switch, Timeout, Width
+from slackwater.app.settings.values import Count, Few, Share, Switch, Timeout, Width
 from slackwater_protocol.durations import MINUTE, SECOND, Duration
 
 
@@ -11,9 +11,6 @@ class Steering(Section):
     """How kube-scheduler is told where pods go. Of effect where `featureGates.Steering` is true; or where it is not set, and
     `extender.bind` is false."""
 
-    choose: Switch = True
-    """Whether kube-scheduler is told one node where filter lets several pass: the best, by the scores of its default plug-ins
-    and ours, so that it need not score. true by default; in clusters of any size."""
     percentage_of_nodes_to_score: Few = Field(default=1, examples=[1, 0])
     """Of the same name in kube-scheduler's file, which `slackwater scheduler-config` writes: kube-scheduler filters nodes until
     so large a share of all fits, 100 of them at least. 1 by default, since the fewer it offers the faster it is, and the best
@@ -30,10 +27,6 @@ class Steering(Section):
     hold_timeout: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
     """Duration for which the room of a nomination is kept where kube-scheduler takes no pods; while it does, ten times as long
     at most. 1m by default: what is nominated ahead takes it about half a second, and it restarts in less."""
-    head_start: Delay = Field(default=Duration(SECOND), examples=["1s", "0s"])
-    """Where `choose` is false, duration for which kube-scheduler's question about one pod waits at most while others are told;
-    a quarter of `extender.httpTimeout` where that is less. 1s by default: some hundred pods, each of which spares it a search.
-    0 keeps it waiting for nobody."""
     gates: Switch = True
     """Whether pods behind Slackwater's own scheduling gate are told before the gate is taken away, so that kube-scheduler never
     searches for them. true by default."""

@@ -15,7 +15,6 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from slackwater.decide.steering.eligible import Eligible
-from slackwater.decide.steering.turns import Turn
 from slackwater.model.changes import PodChange
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
@@ -26,19 +25,21 @@ _LONGEST_REST_SECONDS: Final = 8.0
 #: A heap of fewer entries is not looked through for those that nobody needs any more.
 _FEW: Final = 64
 
+#: A pod's place in kube-scheduler's queue: its priority, negative, and its arrival sequence number.
+_Place = tuple[int, int]
 _Heaps = tuple[list[tuple[int, int, PodUid]], ...]
 
 
 class Backlog:
-    """See the module. `eligible` says who is part of it, `turn_of` as the how-manieth a pod was first seen."""
+    """See the module. `eligible` says which pods are part of it, `sequence_of` gives a pod's arrival sequence number."""
 
-    def __init__(self, eligible: Eligible, turn_of: Callable[[PodUid], int]) -> None:
+    def __init__(self, eligible: Eligible, sequence_of: Callable[[PodUid], int]) -> None:
         self._eligible = eligible
-        self._turn_of = turn_of
+        self._sequence_of = sequence_of
         self._pods: dict[PodUid, Pod] = {}
-        #: Each pod's entry in the heap. Those of pods that have left meanwhile, or have another turn, are passed over. They are
-        #: thrown away when they are the larger part: most pods leave without ever being taken from a heap.
-        self._turns: dict[PodUid, Turn] = {}
+        #: Each pod's entry in the heap. Entries of pods that have left, or have another place, are passed over, and thrown away
+        #: when they are the larger part: most pods leave without ever being taken from a heap.
+        self._places: dict[PodUid, _Place] = {}
         self._heap: list[tuple[int, int, PodUid]] = []
         #: Those of pods behind a gate, which kube-scheduler does not see.
         self._gated_heap: list[tuple[int, int, PodUid]] = []
@@ -57,14 +58,10 @@ class Backlog:
             if before is None or bool(before.gates) != bool(pod.gates):
                 self._push(pod)
 
-    def _add(self, pod: Pod) -> None:
-        self._pods[pod.uid] = pod
-        self._push(pod)
-
     def _push(self, pod: Pod) -> None:
-        turn = self._turns[pod.uid] = -pod.priority, self._turn_of(pod.uid)
+        place = self._places[pod.uid] = -pod.priority, self._sequence_of(pod.uid)
         heap = self._gated_heap if pod.gates else self._heap
-        heappush(heap, (*turn, pod.uid))
+        heappush(heap, (*place, pod.uid))
         if len(heap) > _FEW and len(heap) > 2 * len(self._pods):
             self._clear_out(heap)
 
@@ -75,14 +72,14 @@ class Backlog:
         heapify(heap)
 
     def _is_current(self, entry: tuple[int, int, PodUid], *, gated: bool) -> bool:
-        *turn, uid = entry
+        *place, uid = entry
         pod = self._pods.get(uid)
-        return pod is not None and uid not in self._parked and bool(pod.gates) is gated and self._turns[uid] == tuple(turn)
+        return pod is not None and uid not in self._parked and bool(pod.gates) is gated and self._places[uid] == tuple(place)
 
     def discard(self, uid: PodUid) -> None:
         """The pod is not to be told any more."""
         self._pods.pop(uid, None)
-        self._turns.pop(uid, None)
+        self._places.pop(uid, None)
         self._parked.pop(uid, None)
 
     def some(self, most: int, now: Instant) -> list[Pod]:
@@ -97,34 +94,19 @@ class Backlog:
         if self._parked and now >= self._unpark_at:
             self._unpark()
         found: list[Pod] = []
-        while len(found) < most and (taken := self._next(heaps)) is not None:
-            found.append(taken[0])
+        while len(found) < most and (pod := self._next(heaps)) is not None:
+            found.append(pod)
         return found
 
-    def far(self, is_far: Callable[[Turn], bool], most: int, now: Instant) -> tuple[list[Pod], list[Pod]]:
-        """The first pods, which are not far and stay, and up to `most` of those that come after them, which are taken out.
-
-        Pods behind a gate are never among the first: kube-scheduler does not see them.
-        """
-        if self._parked and now >= self._unpark_at:
-            self._unpark()
-        left: list[Pod] = []
-        found: list[Pod] = []
-        while len(found) < most and (taken := self._next(self._heaps)) is not None:
-            pod, turn = taken
-            (found if pod.gates or is_far(turn) else left).append(pod)
-        for pod in left:
-            self._add(pod)
-        return left, found
-
-    def _next(self, heaps: _Heaps) -> tuple[Pod, Turn] | None:
+    def _next(self, heaps: _Heaps) -> Pod | None:
         """Takes the first one out."""
         while filled := [heap for heap in heaps if heap]:
             heap = min(filled)
             entry = heappop(heap)
             if self._is_current(entry, gated=heap is self._gated_heap):
                 uid = entry[-1]
-                return self._pods.pop(uid), self._turns.pop(uid)
+                del self._places[uid]
+                return self._pods.pop(uid)
         return None
 
     def park(self, pods: Iterable[Pod], now: Instant) -> None:
@@ -146,12 +128,6 @@ class Backlog:
     def ready(self) -> int:
         """How many wait that are not parked."""
         return len(self._pods) - len(self._parked)
-
-    @property
-    def highest_priority(self) -> int | None:
-        """Of those that wait, or of one that did until lately; None: nobody."""
-        first = min((heap[0] for heap in self._heaps if heap), default=None)
-        return None if first is None else -first[0]
 
     def due(self, now: Instant) -> bool:
         """Is anybody to be looked at now?"""

@@ -59,12 +59,12 @@ class Victims(Protocol):
     async def wait(self, preemptor: PodUid) -> None: ...
 
 
-class Patience(Protocol):
-    """Holds filter's answer about one pod back for a moment; see `run.patience`."""
+class Backpressure(Protocol):
+    """Holds filter's answers back for a moment; see `run.backpressure`."""
 
-    def due(self, pod: Pod) -> bool: ...
+    def due(self) -> bool: ...
 
-    async def wait(self, pod: Pod) -> None: ...
+    async def wait(self) -> None: ...
 
 
 class Choice(Protocol):
@@ -104,7 +104,7 @@ class Extender:
         clock: Callable[[], Instant],
         metrics: ExtenderMetrics,
         max_body_bytes: int,
-        patience: Patience | None = None,
+        backpressure: Backpressure | None = None,
         choice: Choice | None = None,
         wait_seconds: float = 4.0,
         stopwatch: Callable[[], float] = time.perf_counter,
@@ -116,7 +116,7 @@ class Extender:
         self._binds = binds
         self._victims = victims
         self._readiness = readiness
-        self._patience = patience
+        self._backpressure = backpressure
         self._choice = choice
         self._decode_pod = decode_pod
         self._clock = clock
@@ -194,12 +194,12 @@ class Extender:
     def _filter(self, body: bytes) -> bytes | Awaitable[bytes]:
         args = wire.placing_args(body)
         pod = self._pod(args.Pod)
-        if self._patience is not None and self._patience.due(pod):
-            return self._filtered_later(args, pod, self._patience)
+        if self._backpressure is not None and self._backpressure.due():
+            return self._filtered_later(args, pod, self._backpressure)
         return self._filtered(args, pod)
 
-    async def _filtered_later(self, args: wire.PlacingArgs, pod: Pod, patience: Patience) -> bytes:
-        await patience.wait(pod)
+    async def _filtered_later(self, args: wire.PlacingArgs, pod: Pod, backpressure: Backpressure) -> bytes:
+        await backpressure.wait()
         answer = self._in_turn(lambda: self._filtered(args, self._pod(args.Pod)))
         return answer if isinstance(answer, bytes) else await answer
 

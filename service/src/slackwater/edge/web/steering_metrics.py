@@ -44,14 +44,6 @@ def steering_families(world: World) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "slackwater_steering_choices_met", "Of those, pods that were bound there.", value=counts.chosen_met
     )
-    yield CounterMetricFamily(
-        "slackwater_steering_head_starts",
-        "Times that kube-scheduler's question about a pod waited while others were told.",
-        value=steering.head_start.count,
-    )
-    yield CounterMetricFamily(
-        "slackwater_steering_head_start_seconds", "How long they waited, in all.", value=steering.head_start.seconds
-    )
     yield GaugeMetricFamily("slackwater_steering_nominations_open", "Nominations that have not ended yet.", value=len(steering))
     yield GaugeMetricFamily(
         "slackwater_steering_width",

@@ -38,7 +38,7 @@ class Following:
     """Kept as long as there is something to steer."""
 
     def __init__(self, world: World, eligible: Eligible, own: OwnScore) -> None:
-        self.backlog = Backlog(eligible, world.steering.turn_of)
+        self.backlog = Backlog(eligible, world.steering.sequence_of)
         self.chooser = Chooser(own)
         self.mirror = Mirror()
         self.score_anew_at = Instant(0.0)

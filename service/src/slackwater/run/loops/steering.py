@@ -72,18 +72,6 @@ class SteeringLoop:
         if not self._wake.is_set() and (self._world.steering.arrived != self._arrived or (self._more and self._may_tell())):
             self._wake.set()
 
-    def hurry(self) -> None:
-        """kube-scheduler waits: whoever can be told is told at once."""
-        self._more = True
-        self._wake.set()
-
-    def ready(self, priority: int) -> int:
-        """How many wait that may be told; 0 where nobody among them is that important."""
-        if self._following is None:
-            return 0
-        highest = self._following.backlog.highest_priority
-        return 0 if highest is None or highest < priority else self._following.backlog.ready
-
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
         """The best of the rows for the pod; None: kube-scheduler shall choose."""
         following = self._following
@@ -121,8 +109,7 @@ class SteeringLoop:
                 await anyio.sleep(_REST_SECONDS)
 
     def _wanted(self) -> bool:
-        policy = self._world.policy.steering
-        return policy.enabled and (policy.choose or len(self._world.nodes) >= policy.min_nodes)
+        return self._world.policy.steering.enabled
 
     def _follow(self) -> Following:
         policy = self._world.policy
@@ -170,13 +157,9 @@ class SteeringLoop:
         if now >= following.score_anew_at:
             following.score_anew_at = Instant(now + _SCORE_ANEW_SECONDS)
             following.forget_scores()
-        elsewhere = world.steering.elsewhere()
-        if world.steering.leaves_to_choice(world.policy.steering, now):
-            pods = backlog.behind_gates(most, now)
-        else:
-            left, pods = backlog.far(world.steering.queue(backlog.ready, now).is_far, most, now)
-            elsewhere += left
-        choice = following.chooser.choose(following.mirror.picture, pods, elsewhere, world.steering.waiting())
+        pods = (backlog.behind_gates if world.steering.scheduler_at_work(now) else backlog.some)(most, now)
+        steering = world.steering
+        choice = following.chooser.choose(following.mirror.picture, pods, steering.elsewhere(), steering.waiting())
         backlog.park(choice.unfit, now)
         if choice.picks:
             backlog.placed()
