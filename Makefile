@@ -65,7 +65,7 @@ pictures: browser ## Renews the pictures of docs/dashboard.md
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Builds the real control plane into the cache
-	$(BIN)/python -m slackwater.app.controlplane
+	$(BIN)/python -m slackwater.sandbox.controlplane
 
 .PHONY: alerts
 alerts: $(STAMP) ## Checks the alert rules, and when each fires, with promtool (built from Go modules: two minutes, once)
@@ -209,7 +209,7 @@ manifests: docs ## Renders deploy/chart into the plain manifests of deploy/, wit
 site: $(STAMP) ## Builds docs/ as a site in build/site; a link that leads nowhere fails
 	$(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml
 
-WIRE := service/src/slackwater/edge/cloud/externalgrpc/wire
+WIRE := service/src/slackwater/adapters/cloud/externalgrpc/wire
 .PHONY: protobuf
 protobuf: $(STAMP) ## Generates the external provider's messages from their .proto files
 	$(BIN)/python -m grpc_tools.protoc -I service/src --python_out service/src --pyi_out service/src $(WIRE)/*.proto

@@ -13,9 +13,9 @@ from typing import Final
 import anyio
 from rich.console import Console
 
-from slackwater.app.controlplane.build import build
-from slackwater.app.controlplane.errors import ControlPlaneError
-from slackwater.app.controlplane.progress import shown_on
+from slackwater.sandbox.controlplane.build import build
+from slackwater.sandbox.controlplane.errors import ControlPlaneError
+from slackwater.sandbox.controlplane.progress import shown_on
 from tests.bench import (
     agents,
     autoscaler_loop,

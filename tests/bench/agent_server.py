@@ -18,26 +18,26 @@ import anyio.to_thread
 import structlog
 from prometheus_client import CollectorRegistry
 
-from slackwater.edge.kube.decode import PodDecoder
-from slackwater.edge.web.agent_metrics import AgentMetrics
-from slackwater.edge.web.agents import Agents
-from slackwater.edge.web.extender import Extender
-from slackwater.edge.web.extender_metrics import ExtenderMetrics
-from slackwater.edge.web.serving import listen, serve_direct
+from slackwater.adapters.http.agent_metrics import AgentMetrics
+from slackwater.adapters.http.agents import Agents
+from slackwater.adapters.http.extender import Extender
+from slackwater.adapters.http.extender_metrics import ExtenderMetrics
+from slackwater.adapters.http.serving import listen, serve_direct
+from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.controllers.permits.service import Desk
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.preemption.victims_deleted import VictimsDeleted
 from slackwater.model.effects import Effect, WritePermit
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import Event, MachineSeen, NodeSeen, PermitWritten, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, PodKey
-from slackwater.model.kinds import KindInterner
 from slackwater.model.machines import Machine
-from slackwater.model.written import Written
-from slackwater.run.clock import monotonic
-from slackwater.run.desk import Desk
-from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
-from slackwater.run.intake import Intake
-from slackwater.run.ports import Outcome
-from slackwater.run.victims_deleted import VictimsDeleted
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.model.permit_annotation import Written
+from slackwater.ports.clock import monotonic
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
+from slackwater.runtime.intake import Intake
+from slackwater.runtime.state_machine import World
 from tests.bench.echo_server import Echo
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 

@@ -22,25 +22,25 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
-from slackwater.decide.scaleup.pending import PendingRules
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.cluster.nodegroups.policy import FleetPolicy
+from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.controllers.scaleup.pending import PendingRules
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.effects import Effect
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
-from slackwater.run.loops.clocks import Clocks
-from slackwater.run.loops.counts import LoopCounts
-from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import GrowthRules, PlanMaker, Planning
-from slackwater.run.loops.planning_thread import ThreadPlanning
-from slackwater.run.loops.record import LoopRecord
-from slackwater.run.loops.sensing import Senses
-from slackwater.run.planner.process import ProcessPlanning, resident_bytes
-from slackwater.run.surroundings import SurroundingsIntake
-from slackwater.world.changes import ChangeCollector
-from slackwater.world.fleet.fleet import Fleet
-from slackwater.world.fleet.policy import FleetPolicy
+from slackwater.runtime.autoscaler.clocks import Clocks
+from slackwater.runtime.autoscaler.counts import LoopCounts
+from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
+from slackwater.runtime.autoscaler.planning import GrowthRules, PlanMaker, Planning
+from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
+from slackwater.runtime.autoscaler.record import LoopRecord
+from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
+from slackwater.runtime.autoscaler.sensing import Senses
+from slackwater.runtime.auxiliary_intake import SurroundingsIntake
+from slackwater.runtime.changes import ChangeCollector
+from slackwater.runtime.planner.process import ProcessPlanning, resident_bytes
 from tests.bench.options import BenchFailed, Options, Tell
 from tests.bench.report import Goal, Measurement, Report, ratio_of
 from tests.bench.simulation.inputs import Pending, a_node, full

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import yaml
 
-from slackwater.app.controlplane.component import Launch
-from slackwater.app.controlplane.ports import LOOPBACK
 from slackwater.app.schedulerconfig import generate
 from slackwater.app.settings import Settings, loads
+from slackwater.sandbox.controlplane.component import Launch
+from slackwater.sandbox.controlplane.ports import LOOPBACK
 from tests.bench.options import ServiceCommand
 from tests.bench.stage import Stage
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import anyio
 
-from slackwater.app.controlplane.component import Component
+from slackwater.sandbox.controlplane.component import Component
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import Entrant

@@ -17,10 +17,10 @@ from typing import Final
 import anyio
 import httpx
 
-from slackwater.edge.web.dashboard.stream import MOST_LISTENERS
+from slackwater.adapters.http.dashboard.stream import MOST_LISTENERS
 from slackwater.model.events import PodGone, PodSeen
-from slackwater.run.clock import unix_time
-from slackwater.run.timeline import Timeline
+from slackwater.ports.clock import unix_time
+from slackwater.runtime.decision_log import Timeline
 from tests.bench.autoscaler_loop import asking, fill, latencies, spare_the_collector
 from tests.bench.options import BenchFailed, Options, Tell
 from tests.bench.report import Goal, Report, ratio_of

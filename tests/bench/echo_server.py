@@ -9,8 +9,8 @@ import sys
 
 import anyio
 
-from slackwater.edge.web.direct import Answer, Request, Terms
-from slackwater.edge.web.serving import listen, serve_direct
+from slackwater.adapters.http.http_server import Answer, Request, Terms
+from slackwater.adapters.http.serving import listen, serve_direct
 
 
 class Echo:

@@ -18,7 +18,7 @@ from slackwater.model.events import PodSeen
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.resources import Amounts
-from slackwater.run.ports import Explained
+from slackwater.ports.protocols import Explained
 from slackwater_protocol.units import Bytes, MilliCpu
 from tests.bench.autoscaler_loop import asking, fill, latencies, spare_the_collector
 from tests.bench.options import BenchFailed, Options, Tell

@@ -21,7 +21,7 @@ import anyio
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from slackwater.app.controlplane.component import Component
+from slackwater.sandbox.controlplane.component import Component
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.objects import a_node, a_plain_pod

@@ -12,11 +12,11 @@ import anyio
 import orjson
 
 from slackwater.app import rbac
-from slackwater.app.controlplane.build import build
-from slackwater.app.controlplane.component import Component, Launch
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.readiness import until_ready
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.build import build
+from slackwater.sandbox.controlplane.component import Component, Launch
+from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.readiness import until_ready
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.bench.objects import NAMESPACE
 from tests.bench.options import BenchFailed
 

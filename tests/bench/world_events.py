@@ -13,13 +13,13 @@ from typing import Final, TypeVar
 
 import anyio.to_thread
 
+from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
 from slackwater.model.events import BindEnded, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.state_machine import World
 from tests.bench.options import BenchFailed, Options, Tell
 from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
 from tests.support.builders import a_node, a_pod

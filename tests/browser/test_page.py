@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, async_playwright
 
-from slackwater.edge.web.dashboard import Frames
+from slackwater.adapters.http.dashboard import Frames
 from slackwater.model.events import PodSeen
 from slackwater.model.ids import Instant, NodeName
-from slackwater.run.clock import unix_time
-from slackwater.run.timeline import Timeline
-from slackwater.world.board_nodes import take_nodes
+from slackwater.ports.clock import unix_time
+from slackwater.runtime.dashboard_nodes import take_nodes
+from slackwater.runtime.decision_log import Timeline
 from tests.support.builders import a_pod
 from tests.support.dashboards import IN_DOUBT, a_large_world, a_loop, served, some_decisions, ten_nodes
 

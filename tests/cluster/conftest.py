@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from slackwater.app import rbac
-from slackwater.app.controlplane.build import Binaries
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.build import Binaries
+from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support import asked
 from tests.cluster.support.audit_tail import SERVICE_TOO
 from tests.cluster.support.ground import Ground

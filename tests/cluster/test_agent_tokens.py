@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from slackwater.app.controlplane.stack import ControlPlane
-from slackwater.edge.kube.client import open_client
-from slackwater.edge.kube.tokens import KubeTokenReviewer
-from slackwater.edge.web.gate import Gate, GateConfig
+from slackwater.adapters.http.authenticator import Gate, GateConfig
+from slackwater.adapters.kube.client import open_client
+from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.model.ids import NodeName
 from slackwater.model.permits import Caller, PermitRefusal
-from slackwater.run.clock import monotonic
+from slackwater.ports.clock import monotonic
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.waiting import eventually

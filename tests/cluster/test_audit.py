@@ -3,19 +3,19 @@
 import anyio
 import pytest
 
-from slackwater.app.controlplane.stack import ControlPlane
-from slackwater.edge.kube.client import open_client
-from slackwater.edge.kube.decode import PodDecoder
-from slackwater.edge.kube.fresh import FreshReads
+from slackwater.adapters.kube.client import open_client
+from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.adapters.kube.fresh import FreshReads
+from slackwater.controllers.audit.loop import Audit, AuditConfig
+from slackwater.controllers.policy import Policy
 from slackwater.model.drifts import Drift
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import Event
 from slackwater.model.ids import Instant, NodeName, PodUid
-from slackwater.model.kinds import KindInterner
 from slackwater.model.resources import CPU
-from slackwater.run.loops.audit import Audit, AuditConfig
-from slackwater.world.invariants import violations
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.state_machine import World
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.picture import same_picture

@@ -10,11 +10,11 @@ import aiohttp
 import pytest
 import yaml
 
-from slackwater.app.cli import main
-from slackwater.app.controlplane.accounts import Account, write_kubeconfig
-from slackwater.app.controlplane.build import Binaries
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.cli.main import main
+from slackwater.sandbox.controlplane.accounts import Account, write_kubeconfig
+from slackwater.sandbox.controlplane.build import Binaries
+from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.bodies import a_node, a_pod
 from tests.cluster.support.slackwater_process import SlackwaterProcess

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess

@@ -8,19 +8,19 @@ from typing import Final
 import msgspec
 import pytest
 
+from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.adapters.cloud.externalgrpc import reading
+from slackwater.adapters.cloud.kwok.fates import Weather
+from slackwater.adapters.cloud.kwok.nodes import KwokGroup
+from slackwater.adapters.cloud.kwok.provider import KwokProvider
+from slackwater.adapters.kube.client import open_client
+from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.app import rbac
 from slackwater.app.clouds import KubeApi
-from slackwater.app.controlplane.stack import ControlPlane
 from slackwater.app.settings import Settings, loads
-from slackwater.edge.cloud.clusterapi.provider import ClusterApiProvider, Wanted
-from slackwater.edge.cloud.externalgrpc import reading
-from slackwater.edge.cloud.kwok.fates import Weather
-from slackwater.edge.cloud.kwok.nodes import KwokGroup
-from slackwater.edge.cloud.kwok.provider import KwokProvider
-from slackwater.edge.kube.client import open_client
-from slackwater.edge.kube.decode import NodeDecoder
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.clusterapi import crds
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.waiting import eventually

@@ -10,12 +10,12 @@ import aiohttp
 import anyio
 import pytest
 
-from slackwater.app.controlplane.build import Binaries
-from slackwater.app.controlplane.stack import ControlPlane
-from slackwater.edge.kube.client import KubeClient, open_client
-from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
-from slackwater.edge.kube.resource_type import nodes, pods
-from slackwater.model.kinds import KindInterner
+from slackwater.adapters.kube.client import KubeClient, open_client
+from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
+from slackwater.adapters.kube.resource_type import nodes, pods
+from slackwater.model.equivalence import KindInterner
+from slackwater.sandbox.controlplane.build import Binaries
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.support.feedreader import FeedReader
 from tests.support.seeds import a_seed
 

@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from slackwater.app.controlplane.stack import ControlPlane
-from slackwater.edge.sandbox.server import ApiServer
+from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.embedded.server import ApiServer
 from tests.cluster.support.ground import Ground
 from tests.support.apiscript import SCRIPT, WATCHED, Conversation, seen
 from tests.support.sandboxed import held_with_sandbox

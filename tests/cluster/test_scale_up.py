@@ -11,11 +11,11 @@ import anyio
 import pytest
 import yaml
 
+from slackwater.adapters.kube.client import open_client
 from slackwater.app import rbac
 from slackwater.app.clouds import KubeApi
-from slackwater.app.controlplane.stack import ControlPlane
 from slackwater.app.settings import loads
-from slackwater.edge.kube.client import open_client
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.clusterapi import crds
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground

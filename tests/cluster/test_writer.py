@@ -8,16 +8,16 @@ from typing import Any
 import aiohttp
 import pytest
 
-from slackwater.app.controlplane.stack import ControlPlane
-from slackwater.edge.kube.client import open_client
-from slackwater.edge.kube.decode import PodDecoder
-from slackwater.edge.kube.recorder import Recorder, RecorderConfig
-from slackwater.edge.kube.writer import ApiWriter
+from slackwater.adapters.kube.client import open_client
+from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.adapters.kube.recorder import Recorder, RecorderConfig
+from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.model.effects import Announce, Bind, Effect, Nominate, ReadPod, Touch
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import BindEnded, PodGone, PodRead
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kinds import KindInterner
-from slackwater.run.ports import Outcome
+from slackwater.ports.protocols import Outcome
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.ground import Ground
 from tests.controlplane.talk import create, read, remove
 

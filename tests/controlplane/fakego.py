@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from slackwater.app.controlplane.recipe import KWOK_STAGES
+from slackwater.sandbox.controlplane.recipe import KWOK_STAGES
 
 SCRIPT = """#!/bin/sh
 echo "$@" >> "{calls}"

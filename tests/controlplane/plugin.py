@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from slackwater.app.controlplane.build import Binaries, build
-from slackwater.app.controlplane.progress import shown_on
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.build import Binaries, build
+from slackwater.sandbox.controlplane.progress import shown_on
+from slackwater.sandbox.controlplane.stack import ControlPlane
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

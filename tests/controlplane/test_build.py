@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slackwater.app.controlplane.build import STEPS, WAITING, BuildStep, build, find, join_stages
-from slackwater.app.controlplane.errors import BuildFailed
-from slackwater.app.controlplane.gocommand import GoCommands, clean_environment
-from slackwater.app.controlplane.recipe import TARGETS
+from slackwater.sandbox.controlplane.build import STEPS, WAITING, BuildStep, build, find, join_stages
+from slackwater.sandbox.controlplane.errors import BuildFailed
+from slackwater.sandbox.controlplane.gocommand import GoCommands, clean_environment
+from slackwater.sandbox.controlplane.recipe import TARGETS
 from tests.controlplane.fakego import install_fake_go
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from slackwater.app.controlplane import leash
+from slackwater.sandbox.controlplane import leash
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent died")
 

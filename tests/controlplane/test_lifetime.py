@@ -16,10 +16,10 @@ from subprocess import PIPE
 
 import pytest
 
-from slackwater.app.controlplane.build import Binaries
-from slackwater.app.controlplane.errors import ComponentFailed
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.build import Binaries
+from slackwater.sandbox.controlplane.errors import ComponentFailed
+from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.controlplane.talk import a_node, create, is_ready, read, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -31,8 +31,8 @@ import signal
 import sys
 from pathlib import Path
 import anyio
-from slackwater.app.controlplane.build import Binaries
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.build import Binaries
+from slackwater.sandbox.controlplane.stack import ControlPlane
 
 async def main():
     async with ControlPlane(Binaries(directory=Path(sys.argv[1]))) as cp:

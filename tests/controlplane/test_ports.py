@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.app.controlplane.errors import ControlPlaneError
-from slackwater.app.controlplane.ports import FreePorts, is_free
+from slackwater.sandbox.controlplane.errors import ControlPlaneError
+from slackwater.sandbox.controlplane.ports import FreePorts, is_free
 
 
 @pytest.fixture

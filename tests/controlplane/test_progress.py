@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from slackwater.app.controlplane.build import BuildStep
-from slackwater.app.controlplane.progress import shown_on
+from slackwater.sandbox.controlplane.build import BuildStep
+from slackwater.sandbox.controlplane.progress import shown_on
 
 
 def a_step(seconds: float, packages: int = 0) -> BuildStep:

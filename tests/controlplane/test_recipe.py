@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.app.controlplane.recipe import GO_FILES, MODULES, TARGETS, ldflags, recipe_key, required_version
+from slackwater.sandbox.controlplane.recipe import GO_FILES, MODULES, TARGETS, ldflags, recipe_key, required_version
 
 GO = (1, 26)
 

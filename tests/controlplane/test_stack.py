@@ -11,10 +11,10 @@ import anyio
 import pytest
 import yaml
 
-from slackwater.app.controlplane.audit import BindRequest, bind_requests
-from slackwater.app.controlplane.build import Binaries
-from slackwater.app.controlplane.errors import ComponentFailed, ControlPlaneError, NotReady
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.audit import BindRequest, bind_requests
+from slackwater.sandbox.controlplane.build import Binaries
+from slackwater.sandbox.controlplane.errors import ComponentFailed, ControlPlaneError, NotReady
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.controlplane.talk import a_node, a_pod, create, is_ready, is_running, read, remove, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.app.controlplane.toolchain import REQUIREMENTS, Toolchain, install, locate, parse_version
+from slackwater.sandbox.controlplane.toolchain import REQUIREMENTS, Toolchain, install, locate, parse_version
 from tests.controlplane.fakego import install_fake_go
 
 

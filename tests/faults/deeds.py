@@ -5,11 +5,11 @@ from typing import Final
 
 import msgspec
 
-from slackwater.edge.sandbox.agents import UNIT_CPU, UNIT_MEMORY
-from slackwater.edge.sandbox.faults import Fault, Json
-from slackwater.edge.sandbox.kinds import BUDGETS, MACHINES, NODES, PODS, target_of
-from slackwater.edge.sandbox.selectors import selects
-from slackwater.edge.sandbox.server import ApiServer
+from slackwater.sandbox.embedded.agents import UNIT_CPU, UNIT_MEMORY
+from slackwater.sandbox.embedded.faults import Fault, Json
+from slackwater.sandbox.embedded.kinds import BUDGETS, MACHINES, NODES, PODS, target_of
+from slackwater.sandbox.embedded.selectors import selects
+from slackwater.sandbox.embedded.server import ApiServer
 from slackwater_protocol.names import PERMIT
 from slackwater_protocol.units import byte_count, milli_cpu
 from tests.faults.laws import Broken

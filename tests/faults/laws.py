@@ -7,14 +7,14 @@ from collections.abc import Container, Iterator
 import numpy as np
 
 from slackwater.app.settings import Settings
-from slackwater.edge.sandbox.kinds import NODES, PODS
-from slackwater.edge.sandbox.server import ApiServer
-from slackwater.edge.sandbox.sights import allows, node_sight, pod_sight
 from slackwater.model.ids import Instant, NodeName
-from slackwater.world.dump import document, take
-from slackwater.world.invariants import violations
-from slackwater.world.restore import restore
-from slackwater.world.world import World
+from slackwater.runtime.dump import document, take
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.restore import restore
+from slackwater.runtime.state_machine import World
+from slackwater.sandbox.embedded.kinds import NODES, PODS
+from slackwater.sandbox.embedded.observations import allows, node_sight, pod_sight
+from slackwater.sandbox.embedded.server import ApiServer
 from slackwater_protocol.names import NODE_GROUP
 from tests.faults.truth import Truth
 

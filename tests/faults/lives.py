@@ -11,13 +11,13 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from slackwater.app.embedded import answered
+from slackwater.adapters.http.http_server import Answer, Request
 from slackwater.app.settings import Settings
 from slackwater.app.wiring import Service
-from slackwater.edge.sandbox.extending import NoWord
-from slackwater.edge.web.direct import Answer, Request
 from slackwater.model.ids import Instant
-from slackwater.run.clock import Times
+from slackwater.ports.clock import Times
+from slackwater.sandbox.embedded.extending import NoWord
+from slackwater.sandbox.in_process import answered
 from tests.faults.wire import Wire
 
 _EXTENDER: Final = "/scheduler/"

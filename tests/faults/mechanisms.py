@@ -11,31 +11,32 @@ from typing import Any, Final, cast
 import msgspec
 import numpy as np
 
-from slackwater.edge.kube.drain_writer import DrainWriter
-from slackwater.edge.kube.given import Given
-from slackwater.ledger.account import Account, certain_account
-from slackwater.ledger.growth import Question
+from slackwater.adapters.kube.drain_writer import DrainWriter
+from slackwater.adapters.kube.known_objects import Given
+from slackwater.cluster.holds import Holds
+from slackwater.cluster.vertical_pods import Standings
+from slackwater.controllers.permits import state as permits
+from slackwater.controllers.permits.permit_limits import Ceilings
+from slackwater.controllers.permits.state import Decided, Permits
+from slackwater.controllers.placement.binding import Binding
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.preemption.state import Preemptions
+from slackwater.fit.disruptions import Disruptions
 from slackwater.model.columns import Rows
 from slackwater.model.effects import Evict
 from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant
+from slackwater.model.ledger.account import Account, certain_account
+from slackwater.model.ledger.growth import Question
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitAnswer
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
-from slackwater.run.ports import Outcome
-from slackwater.simulate.disruptions import Disruptions
-from slackwater.world import permits, placing
-from slackwater.world.binding import Binding
-from slackwater.world.ceilings import Ceilings
-from slackwater.world.holds import Holds
-from slackwater.world.permits import Decided, Permits
-from slackwater.world.pod_lives import PodLives
-from slackwater.world.policy import Policy
-from slackwater.world.preempting import Preemptions
-from slackwater.world.restore import _Restoring
-from slackwater.world.standings import Standings
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.flows import filter as placing
+from slackwater.runtime.pod_lifecycle import PodLives
+from slackwater.runtime.restore import _Restoring
 from slackwater_protocol.units import Bytes, MilliCpu
 from tests.faults.wire import Wire
 

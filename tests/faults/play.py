@@ -14,15 +14,15 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
-from slackwater.edge.sandbox.agents import Agents, Habits
-from slackwater.edge.sandbox.cluster import Sandbox
-from slackwater.edge.sandbox.extending import NoWord
-from slackwater.edge.sandbox.kubelets import Paces
-from slackwater.edge.sandbox.machines import Moves
-from slackwater.edge.sandbox.scheduler import Scheduler
 from slackwater.model.events import Ticked
 from slackwater.model.ids import Instant
 from slackwater.model.permits import PermitAsk
+from slackwater.sandbox.embedded.agents import Agents, Habits
+from slackwater.sandbox.embedded.cluster import Sandbox
+from slackwater.sandbox.embedded.extending import NoWord
+from slackwater.sandbox.embedded.kubelets import Paces
+from slackwater.sandbox.embedded.machines import Moves
+from slackwater.sandbox.embedded.scheduler import Scheduler
 from tests.faults import deeds, laws
 from tests.faults.laws import Broken
 from tests.faults.lives import Life, Lives

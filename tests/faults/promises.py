@@ -5,9 +5,9 @@ Judged between the cluster and one life's picture. Deliberately absent: whether 
 
 import msgspec
 
-from slackwater.edge.sandbox.agents import UNIT_CPU, UNIT_MEMORY, Agents
 from slackwater.model.ids import PodUid
-from slackwater.world.world import World
+from slackwater.runtime.state_machine import World
+from slackwater.sandbox.embedded.agents import UNIT_CPU, UNIT_MEMORY, Agents
 from tests.faults.laws import Broken
 from tests.faults.truth import Truth
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 import anyio
 import msgspec
 
-from slackwater.edge.sandbox.agents import a_machine
-from slackwater.edge.sandbox.faults import Json
-from slackwater.edge.sandbox.kinds import BUDGETS, MACHINES, NODES, PODS
-from slackwater.edge.sandbox.patches import MERGE
-from slackwater.edge.sandbox.server import ApiServer
+from slackwater.sandbox.embedded.agents import a_machine
+from slackwater.sandbox.embedded.faults import Json
+from slackwater.sandbox.embedded.kinds import BUDGETS, MACHINES, NODES, PODS
+from slackwater.sandbox.embedded.patches import MERGE
+from slackwater.sandbox.embedded.server import ApiServer
 
 NAMESPACE: Final = "default"
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"

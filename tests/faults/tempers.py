@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from slackwater.edge.sandbox.faults import Json
+from slackwater.sandbox.embedded.faults import Json
 from tests.faults.weather import Sky
 
 _LONGEST_SILENCE_SECONDS: Final = 40.0

@@ -9,11 +9,11 @@ from typing import Any
 
 import anyio
 
-from slackwater.edge.sandbox.agents import UNIT_CPU, UNIT_MEMORY, Agents
-from slackwater.edge.sandbox.kinds import MACHINES, MIGRATIONS, NODES, PODS, ResourceKind
-from slackwater.edge.sandbox.server import ApiServer
-from slackwater.edge.sandbox.sights import node_sight, pod_sight
-from slackwater.edge.sandbox.store import Change
+from slackwater.sandbox.embedded.agents import UNIT_CPU, UNIT_MEMORY, Agents
+from slackwater.sandbox.embedded.kinds import MACHINES, MIGRATIONS, NODES, PODS, ResourceKind
+from slackwater.sandbox.embedded.observations import node_sight, pod_sight
+from slackwater.sandbox.embedded.server import ApiServer
+from slackwater.sandbox.embedded.store import Change
 
 _NAME_LABEL = "vm.neon.tech/name"
 #: The service has heard by then of what others did.

@@ -12,12 +12,12 @@ from typing import Final
 
 import anyio
 
-from slackwater.app.embedded import EmbeddedApi, answered_by
-from slackwater.edge.kube.client import Call, Params, Response
-from slackwater.edge.kube.errors import NoAnswer, Refused, Unreachable
-from slackwater.edge.sandbox.agenda import Agenda
-from slackwater.edge.sandbox.faults import Fault
-from slackwater.edge.sandbox.server import ApiServer
+from slackwater.adapters.kube.client import Call, Params, Response
+from slackwater.adapters.kube.errors import NoAnswer, Refused, Unreachable
+from slackwater.sandbox.embedded.agenda import Agenda
+from slackwater.sandbox.embedded.faults import Fault
+from slackwater.sandbox.embedded.server import ApiServer
+from slackwater.sandbox.in_process import EmbeddedApi, answered_by
 from tests.faults.promises import SentBinds
 from tests.faults.weather import Sky
 

@@ -10,9 +10,9 @@ import sys
 import anyio
 import anyio.to_thread
 
-from slackwater.app.commands.logs import set_up_logs
-from slackwater.edge.sandbox.agents import a_machine
-from slackwater.edge.sandbox.kinds import MACHINES
+from slackwater.cli.commands.logs import set_up_logs
+from slackwater.sandbox.embedded.agents import a_machine
+from slackwater.sandbox.embedded.kinds import MACHINES
 from tests.support.wholeservice import LISTENERS, Whole, a_whole_service
 
 SETTINGS = {

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.app.embedded import asking
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.resources import LARGEST_AMOUNT
+from slackwater.sandbox.in_process import asking
 from slackwater_protocol.names import BOUNDS, NEON_BOUNDS, NEON_VM_RESOURCES, PERMIT
 from tests.support.wholeservice import Whole, a_whole_service
 

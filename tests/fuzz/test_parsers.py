@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.app.settings import SettingsError, as_file, loads
-from slackwater.app.settings.model import Settings
-from slackwater.edge.cloud.externalgrpc.reading import template as external_template
-from slackwater.edge.kube.askers import decode_buffer
-from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta
-from slackwater.edge.kube.errors import UNREADABLE, Garbled
-from slackwater.edge.kube.given import Given
-from slackwater.edge.kube.neon import decode_machine, decode_migration
-from slackwater.edge.kube.priorities import decode_priorities
-from slackwater.edge.kube.resource_type import pods
-from slackwater.edge.kube.storage import (
+from slackwater.adapters.cloud.externalgrpc.reading import template as external_template
+from slackwater.adapters.http import agentwire, wire
+from slackwater.adapters.kube.auxiliary import decode_daemon_set, decode_job, decode_replicas
+from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta
+from slackwater.adapters.kube.errors import UNREADABLE, Garbled
+from slackwater.adapters.kube.headroom_requests import decode_buffer
+from slackwater.adapters.kube.known_objects import Given
+from slackwater.adapters.kube.neon import decode_machine, decode_migration
+from slackwater.adapters.kube.priorities import decode_priorities
+from slackwater.adapters.kube.resource_type import pods
+from slackwater.adapters.kube.storage import (
     decode_attachment,
     decode_capacity,
     decode_claim,
@@ -34,18 +34,18 @@ from slackwater.edge.kube.storage import (
     decode_namespace,
     decode_volume,
 )
-from slackwater.edge.kube.surroundings import decode_daemon_set, decode_job, decode_replicas
-from slackwater.edge.kube.watchlines import LineReader
-from slackwater.edge.kube.workloads import decode_workload
-from slackwater.edge.web import agentwire, wire
+from slackwater.adapters.kube.watchlines import LineReader
+from slackwater.adapters.kube.workloads import decode_workload
+from slackwater.app.settings import SettingsError, as_file, loads
+from slackwater.app.settings.model import Settings
+from slackwater.controllers.policy import Policy
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, PodUid
-from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import GroupName
-from slackwater.run.recording import RecordError, frames_of
-from slackwater.world.policy import Policy
-from slackwater.world.record.recorded import RecordedWorld
-from slackwater.world.record.replayed import BadRecord, Replay
+from slackwater.runtime.record.recorded import RecordedWorld
+from slackwater.runtime.record.replayed import BadRecord, Replay
+from slackwater.runtime.recording import RecordError, frames_of
 from slackwater_protocol import durations, units
 from tests.fuzz.objects import (
     AGENT,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from slackwater.app.controlplane.recipe import GO_FILES, required_version
+from slackwater.sandbox.controlplane.recipe import GO_FILES, required_version
 from tests.support import goprogram
 
 SOURCES: Final = Path(__file__).parent / "go"

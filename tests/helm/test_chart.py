@@ -8,8 +8,8 @@ import yaml
 
 from slackwater import __version__
 from slackwater.app import rbac
-from slackwater.app.controlplane.recipe import GO_FILES, required_version
 from slackwater.app.settings import loads
+from slackwater.sandbox.controlplane.recipe import GO_FILES, required_version
 from tests.helm.manifests import DEPLOY, manifests
 from tests.helm.program import CHART, SOURCES, HelmRefused, Object, ask, objects, rendered, the
 from tests.support.deployed import DEPLOYED

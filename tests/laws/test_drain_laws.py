@@ -5,9 +5,9 @@ from itertools import chain, repeat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.model.hindrances import Hindrance
+from slackwater.controllers.scaledown.drains.limits import DrainLimits
 from slackwater.model.ids import Instant, NodeName
-from slackwater.world.drains.limits import DrainLimits
+from slackwater.model.unremovable_reasons import Hindrance
 from tests.support.draining import Cluster, a_cluster
 from tests.support.removing import machine, replica
 

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from slackwater.decide.migration.policy import MigrationPolicy
+from slackwater.controllers.migration.policy import MigrationPolicy
+from slackwater.controllers.permits.state import Decided
+from slackwater.controllers.policy import Policy, VerticalPolicy
 from slackwater.model.effects import CreateMigration, WritePermit
 from slackwater.model.events import MigrationNotStarted, PermitNotWritten
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitRefusal
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
-from slackwater.world.dump import document, take
-from slackwater.world.invariants import violations
-from slackwater.world.permits import Decided
-from slackwater.world.policy import Policy, VerticalPolicy
-from slackwater.world.restore import restore
+from slackwater.runtime.dump import document, take
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.restore import restore
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 

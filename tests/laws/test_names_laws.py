@@ -8,14 +8,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis.strategies import DataObject
 
-from slackwater.edge.web.asked import AskedNodes
-from slackwater.edge.web.wire import placing_args
-from slackwater.ledger.ledger import Ledger, NodePolicy
+from slackwater.adapters.http.asked import AskedNodes
+from slackwater.adapters.http.wire import placing_args
+from slackwater.cluster.name_index import NameIndex, Spans
+from slackwater.cluster.nodes import NO_ROW, NodeTable
 from slackwater.model.columns import Codes, Int64
 from slackwater.model.ids import NodeName
+from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.world.name_index import NameIndex, Spans
-from slackwater.world.nodes import NO_ROW, NodeTable
 from tests.support.builders import a_node
 
 #: Close to one another, of lengths around that of a word, and now and then what no node can be called.

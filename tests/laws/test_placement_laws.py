@@ -4,13 +4,13 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from slackwater.decide.placement.scores import ScoreCurve, extender_scores, fractions, percent_scores, randomized
-from slackwater.ledger.account import ordinary_account
-from slackwater.ledger.ledger import Ledger, NodePolicy
+from slackwater.fit.filter.ledger_fit import fits_on, judge_ledger
+from slackwater.fit.score_curve import ScoreCurve, extender_scores, fractions, percent_scores, randomized
 from slackwater.model.ids import Row
+from slackwater.model.ledger.account import ordinary_account
+from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.simulate.predicates.ledger_fit import fits_on, judge_ledger
 from slackwater_protocol.units import Bytes, MilliCpu
 
 small = st.integers(0, 6)

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
+from slackwater.controllers.preemption import state as preempting
+from slackwater.controllers.preemption.state import Flights
 from slackwater.model.effects import DeleteVictim, Effect, WritePreempting
 from slackwater.model.events import BudgetSeen, PreemptingNotWritten, Stopping, VictimEnded, VictimOutcome
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.world import preempting
-from slackwater.world.preempting import Flights
 from tests.support.builders import a_budget, a_node, a_pod
 from tests.support.preempting import Cluster
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from slackwater.world.policy import Policy
-from slackwater.world.record.recorded import RecordedWorld
-from slackwater.world.record.replayed import Replay
+from slackwater.controllers.policy import Policy
+from slackwater.runtime.record.recorded import RecordedWorld
+from slackwater.runtime.record.replayed import Replay
 from tests.laws import test_growth_laws, test_preemption_laws, test_world_laws
 from tests.support import draining, growing, preempting
 

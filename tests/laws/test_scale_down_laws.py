@@ -9,16 +9,16 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.decide.scaledown.outcome import ScaleDownPlan
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.scene import Scene
-from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.controllers.scaledown.outcome import ScaleDownPlan
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.fit.assume import assume_volumes
+from slackwater.fit.disruptions import Disruptions
+from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import DisruptionBudget, Pod, Taint
-from slackwater.simulate.assume import assume_volumes
-from slackwater.simulate.disruptions import Disruptions
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.tenants import Tenants
+from slackwater.snapshot.running_pods import Tenants
 from tests.laws.simulate.test_evacuate_laws import a_picture, clusters
 from tests.support.builders import a_budget
 from tests.support.removing import POOL, a_group, planned

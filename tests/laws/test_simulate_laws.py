@@ -18,14 +18,14 @@ from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.policy import scale_up_policy_of
 from slackwater.app.scaledown import scale_down_policy_of
 from slackwater.app.settings import Settings
-from slackwater.decide.scaledown.state import ScaleDownState
-from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
+from slackwater.cluster.nodegroups.status import Census
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
 from slackwater.model.ids import UnixTime
-from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import GrowthRules, Inquiry, PlanMaker, Plans
-from slackwater.run.loops.shrink_planning import ShrinkInquiry, ShrinkPlan
-from slackwater.simulate.mirror import everything
-from slackwater.world.fleet.census import Census
+from slackwater.runtime.autoscaler.planning import GrowthRules, Inquiry, PlanMaker, Plans
+from slackwater.runtime.autoscaler.scaledown_planning import ShrinkInquiry, ShrinkPlan
+from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
+from slackwater.snapshot.replica import everything
 
 Obj = dict[str, Any]
 CLUSTERS = 150

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.decide.slack.ground import Ground
-from slackwater.decide.slack.rule import PPM, SlackRule
-from slackwater.decide.slack.sizing import Cut, cut
-from slackwater.decide.slack.steady import Held, steadied
+from slackwater.controllers.slack.planning_input import Ground
+from slackwater.controllers.slack.rule import PPM, SlackRule
+from slackwater.controllers.slack.sizing import Cut, cut
+from slackwater.controllers.slack.steady import Held, steadied
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts, amounts_of

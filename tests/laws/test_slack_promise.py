@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.decide.slack.promise import Promise, Traffic, kept_ppm
-from slackwater.decide.slack.rule import PPM
-from slackwater.decide.slack.ways import plan_room
+from slackwater.controllers.slack.forecasters import plan_room
+from slackwater.controllers.slack.rule import PPM
+from slackwater.controllers.slack.start_time_slo import Promise, Traffic, kept_ppm
 from slackwater.model.columns import Int64
 from tests.support.arrivals import DAY, TRACES
 from tests.support.seeds import a_seed

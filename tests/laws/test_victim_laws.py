@@ -7,12 +7,12 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from slackwater.decide.preemption.choose import choose
-from slackwater.decide.preemption.proposed import added_victims, suffices
-from slackwater.decide.preemption.victims import Occupant, Sacrifice, Site, needed_victims
+from slackwater.cluster.priority_shares import NEVER, Shares
+from slackwater.controllers.preemption.choose import choose
+from slackwater.controllers.preemption.proposed import added_victims, suffices
+from slackwater.controllers.preemption.victims import Occupant, Sacrifice, Site, needed_victims
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.world.shares import NEVER, Shares
 from slackwater_protocol.units import Bytes, MilliCpu
 
 

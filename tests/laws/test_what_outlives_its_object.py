@@ -13,16 +13,16 @@ from typing import Any
 
 import anyio
 
-from slackwater.app.embedded import EmbeddedApi, answered
+from slackwater.adapters.http.http_server import Request
 from slackwater.app.settings import Settings, loads
 from slackwater.app.wiring import Service
-from slackwater.edge.sandbox.agents import Agents, Habits
-from slackwater.edge.sandbox.cluster import Sandbox
-from slackwater.edge.sandbox.kinds import MACHINES, MIGRATIONS, NODES, PODS
-from slackwater.edge.sandbox.scheduler import Scheduler
-from slackwater.edge.web.direct import Request
 from slackwater.model.ids import Instant
-from slackwater.run.clock import Times
+from slackwater.ports.clock import Times
+from slackwater.sandbox.embedded.agents import Agents, Habits
+from slackwater.sandbox.embedded.cluster import Sandbox
+from slackwater.sandbox.embedded.kinds import MACHINES, MIGRATIONS, NODES, PODS
+from slackwater.sandbox.embedded.scheduler import Scheduler
+from slackwater.sandbox.in_process import EmbeddedApi, answered
 from tests.faults.play import silence_logs
 from tests.faults.story import Story
 from tests.faults.virtualloop import run_virtually

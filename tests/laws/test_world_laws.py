@@ -8,16 +8,16 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.controllers.policy import Policy, SteeringPolicy
 from slackwater.model.columns import let_pass
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Ticked
 from slackwater.model.ids import Instant, NodeName, Row
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.world.invariants import violations
-from slackwater.world.policy import Policy, SteeringPolicy
-from slackwater.world.world import World
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_node, a_pod, amounts
 
 #: Of a failure hypothesis seeks the smallest case, for five minutes at most. A timeout amid that looks to it as if the

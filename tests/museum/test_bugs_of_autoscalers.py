@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from slackwater.decide.scaledown.state import ScaleDownState, restored
+from slackwater.controllers.scaledown.state import ScaleDownState, restored
 from slackwater.model.events import BudgetSeen
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint

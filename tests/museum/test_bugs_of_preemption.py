@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.model.events import NodeSeen, TouchLost, VictimEnded
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.world.policy import PreemptionPolicy
 from tests.support.builders import a_node, a_pod
 from tests.support.preempting import POLICY, Cluster
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from slackwater.app.controlplane.errors import ControlPlaneError
+from slackwater.sandbox.controlplane.errors import ControlPlaneError
 from tests.oracle.campaign import Failure, Ours, Outcome, run, shrunk
 from tests.oracle.generator import SMALL, Size
 from tests.oracle.ours import side

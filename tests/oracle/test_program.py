@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.app.controlplane.recipe import GO_FILES
+from slackwater.sandbox.controlplane.recipe import GO_FILES
 from tests.oracle.program import SOURCES
 from tests.oracle.real import OracleFailed, running
 

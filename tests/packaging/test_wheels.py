@@ -77,4 +77,4 @@ def test_without_the_extra_a_provider_that_needs_it_is_refused_by_name(install: 
 
 def test_the_extra_brings_what_the_provider_imports(install: Install) -> None:
     python = install("extra", Path(sys.executable), ["slackwater[externalgrpc]"]) / "python"
-    run(python, "-c", "import slackwater.edge.cloud.externalgrpc.client")
+    run(python, "-c", "import slackwater.adapters.cloud.externalgrpc.client")

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 
-from slackwater.edge.cloud.apiserver import ApiServer
-from slackwater.edge.cloud.clusterapi.provider import ClusterApiProvider, Wanted
-from slackwater.edge.kube.decode import NodeDecoder
+from slackwater.adapters.cloud.apiserver import ApiServer
+from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig

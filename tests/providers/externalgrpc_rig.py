@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from slackwater.edge.cloud.externalgrpc.client import open_client
-from slackwater.edge.cloud.externalgrpc.provider import ExternalGrpcProvider
-from slackwater.edge.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
+from slackwater.adapters.cloud.externalgrpc.client import open_client
+from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcProvider
+from slackwater.adapters.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig

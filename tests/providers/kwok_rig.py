@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slackwater.edge.cloud.apiserver import ApiServer
-from slackwater.edge.cloud.kwok.fates import Weather
-from slackwater.edge.cloud.kwok.nodes import NODES_PATH, KwokGroup
-from slackwater.edge.cloud.kwok.provider import KwokProvider
-from slackwater.edge.kube.decode import NodeDecoder
+from slackwater.adapters.cloud.apiserver import ApiServer
+from slackwater.adapters.cloud.kwok.fates import Weather
+from slackwater.adapters.cloud.kwok.nodes import NODES_PATH, KwokGroup
+from slackwater.adapters.cloud.kwok.provider import KwokProvider
+from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig

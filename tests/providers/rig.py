@@ -5,7 +5,7 @@ from typing import Protocol
 
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
-from slackwater.run.ports import NodeProvider
+from slackwater.ports.protocols import NodeProvider
 
 #: Of the group that the suite works on: how many nodes it may have, and how many run at first.
 MIN_SIZE, MAX_SIZE, FIRST_SIZE = 1, 6, 3

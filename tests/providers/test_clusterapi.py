@@ -6,10 +6,10 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.edge.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, Wanted
 from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceId, NodeGroup
 from slackwater.model.objects import Taint
-from slackwater.run.ports import ProviderError
+from slackwater.ports.protocols import ProviderError
 from slackwater_protocol.units import byte_count
 from tests.cluster.support.waiting import eventually
 from tests.providers.clusterapi_rig import CAPACITY, NAMESPACE, a_provider, a_store

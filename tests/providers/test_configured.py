@@ -2,9 +2,9 @@
 
 import pytest
 
-from slackwater.edge.cloud.configured import ConfiguredProvider, Entry
+from slackwater.adapters.cloud.configured import ConfiguredProvider, Entry
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.run.ports import ProviderError
+from slackwater.ports.protocols import ProviderError
 from tests.support.builders import a_node
 from tests.support.cloud import Cloud
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, InstanceId, Membership, NodeGroup
-from slackwater.run.ports import ProviderError
+from slackwater.ports.protocols import ProviderError
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
 
 pytestmark = [pytest.mark.anyio]

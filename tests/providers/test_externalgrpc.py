@@ -10,13 +10,13 @@ import pytest
 import trustme
 from google.protobuf.duration_pb2 import Duration
 
-from slackwater.edge.cloud.externalgrpc.client import Tls, open_client
-from slackwater.edge.cloud.externalgrpc.provider import ExternalGrpcProvider
-from slackwater.edge.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
-from slackwater.edge.cloud.externalgrpc.wire import node_pb2
+from slackwater.adapters.cloud.externalgrpc.client import Tls, open_client
+from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcProvider
+from slackwater.adapters.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
+from slackwater.adapters.cloud.externalgrpc.wire import node_pb2
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import NO_OPTIONS, GroupOptions, Instance, InstanceId, NodeGroup
-from slackwater.run.ports import ProviderError, ProviderErrorKind
+from slackwater.ports.protocols import ProviderError, ProviderErrorKind
 from tests.providers.externalgrpc_rig import GROUP, OTHER, a_server
 from tests.providers.rig import FIRST_SIZE
 from tests.support.externalserver import ExternalServer
@@ -355,7 +355,7 @@ def test_the_generated_messages_are_up_to_date(tmp_path: Path) -> None:
     import grpc_tools
     from grpc_tools import protoc
 
-    wire = Path("service/src/slackwater/edge/cloud/externalgrpc/wire")
+    wire = Path("service/src/slackwater/adapters/cloud/externalgrpc/wire")
     included = Path(grpc_tools.__file__).parent / "_proto"
     protos = [str(path) for path in sorted(wire.glob("*.proto"))]
     arguments = ["protoc", "-Iservice/src", f"-I{included}", f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", *protos]

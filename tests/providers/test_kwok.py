@@ -6,11 +6,11 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.edge.cloud.kwok.fates import Weather, course
-from slackwater.edge.cloud.kwok.nodes import NODES_PATH
-from slackwater.edge.cloud.kwok.provider import KwokProvider
+from slackwater.adapters.cloud.kwok.fates import Weather, course
+from slackwater.adapters.cloud.kwok.nodes import NODES_PATH
+from slackwater.adapters.cloud.kwok.provider import KwokProvider
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.run.ports import ProviderError
+from slackwater.ports.protocols import ProviderError
 from slackwater_protocol.names import NODE_GROUP
 from tests.cluster.support.waiting import eventually
 from tests.providers.kwok_rig import CONFIG_MAPS, a_group, a_provider, a_store

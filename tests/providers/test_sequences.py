@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.model.nodegroups import InstanceId, NodeGroup
-from slackwater.run.ports import ProviderError
+from slackwater.ports.protocols import ProviderError
 from tests.providers.clusterapi_rig import clusterapi_rig
 from tests.providers.double_rig import double_rig
 from tests.providers.externalgrpc_rig import externalgrpc_rig

@@ -9,20 +9,20 @@ import anyio
 import numpy as np
 import pytest
 
-from slackwater.decide.placement.scores import ScoreCurve
+from slackwater.cluster.nodes import NO_ROW
+from slackwater.controllers.nomination.loop import SteeringLoop
+from slackwater.controllers.policy import Policy, SteeringPolicy
+from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.effects import Effect, OpenGate, Steer
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Image, Pod, Taint
-from slackwater.model.particulars import ClaimMount, Particulars, PodTerm
+from slackwater.model.pod_constraints import ClaimMount, Particulars, PodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
-from slackwater.run.loops.choosing import Choosing
-from slackwater.run.loops.steering import SteeringLoop
-from slackwater.world.invariants import violations
-from slackwater.world.nodes import NO_ROW
-from slackwater.world.policy import Policy, SteeringPolicy
-from slackwater.world.world import World
+from slackwater.runtime.autoscaler.choosing import Choosing
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.state_machine import World
 from slackwater_protocol.names import GATE
 from tests.faults.virtualloop import run_virtually
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
@@ -226,7 +226,7 @@ def test_where_choosing_fails_kube_scheduler_chooses_until_the_picture_is_built_
     async def story(cluster: Cluster) -> None:
         pods = [cluster.comes(a_pod(name, cpu="1")) for name in "abc"]
         with monkeypatch.context() as broken:
-            broken.setattr("slackwater.decide.steering.sample.Samples.best_of", lambda *_: 1 // 0)
+            broken.setattr("slackwater.controllers.nomination.sample.Samples.best_of", lambda *_: 1 // 0)
             assert cluster.ask(pods[0]) == list(NODES)
         assert cluster.ask(pods[1]) == list(NODES)
         await anyio.sleep(0.5)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.run.loops.clocks import Watch
-from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import PlanMaker, Planning
-from slackwater.run.loops.planning_thread import ThreadPlanning
-from slackwater.run.loops.shrink_planning import ShrinkPlan
+from slackwater.runtime.autoscaler.clocks import Watch
+from slackwater.runtime.autoscaler.planning import PlanMaker, Planning
+from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
+from slackwater.runtime.autoscaler.scaledown_planning import ShrinkPlan
+from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
 from tests.support.builders import a_node
 from tests.support.shrinking import ShrinkScene
 

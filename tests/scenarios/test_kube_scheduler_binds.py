@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect, ReadPod
 from slackwater.model.events import NodeSeen, PodGone, PodRead
 from slackwater.model.ids import NodeName
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import ClaimMount, Particulars
+from slackwater.model.permit_annotation import Written
+from slackwater.model.pod_constraints import ClaimMount, Particulars
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING
-from slackwater.model.written import Written
-from slackwater.world.policy import Policy
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.small_world import M, N, SmallWorld
 

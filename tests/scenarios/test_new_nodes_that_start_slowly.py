@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.model.kinds import Toleration
+from slackwater.cluster.nodegroups.policy import FleetPolicy
+from slackwater.model.equivalence import Toleration
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.particulars import Particulars
-from slackwater.world.fleet.policy import FleetPolicy
+from slackwater.model.pod_constraints import Particulars
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import Delays
 from tests.support.scaling import Scene

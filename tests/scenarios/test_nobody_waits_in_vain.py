@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Bind, Nominate, ReadPod, Touch
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import NodeSeen, PodGone, PodRead, PodSeen, TouchLost
 from slackwater.model.ids import NodeName
-from slackwater.model.kinds import KindInterner
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.reasons import Reason
-from slackwater.world.policy import Policy
 from tests.scenarios.test_the_life_of_a_bind import Story
 from tests.support.builders import a_node, a_pod, amounts
 

@@ -6,12 +6,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from slackwater.controllers.permits.state import Decided
 from slackwater.model.effects import Bind, WritePermit
 from slackwater.model.events import PermitNotWritten, PermitWritten, Ticked
+from slackwater.model.permit_annotation import Written, read_written
 from slackwater.model.permits import PermitAsk
-from slackwater.model.written import Written, read_written
-from slackwater.run.ports import Outcome
-from slackwater.world.permits import Decided
+from slackwater.ports.protocols import Outcome
 from tests.support.bodies import bind_args
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import UNIT, Growing

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.slack.rule import SlackPolicy, SlackRule
+from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
 from slackwater.model.resources import NOTHING
-from slackwater.run.loops.planning import Planning
-from slackwater.run.loops.record import LoopRecord, Spent
-from slackwater.world.drains.limits import DrainLimits
+from slackwater.runtime.autoscaler.planning import Planning
+from slackwater.runtime.autoscaler.record import LoopRecord, Spent
 from tests.support.builders import a_node
 from tests.support.planners import Conversation
 from tests.support.shrinking import ShrinkScene

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.model.effects import DeleteVictim, Nominate, OpenGate, Touch, WritePreempting
 from slackwater.model.events import Synced
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import HostPort, Particulars, PodTerm
-from slackwater.world.policy import PreemptionPolicy
+from slackwater.model.pod_constraints import HostPort, Particulars, PodTerm
 from slackwater_protocol.names import GATE
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.preempting import POLICY, Cluster

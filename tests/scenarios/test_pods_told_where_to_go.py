@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from slackwater.decide.steering.pace import PacePolicy
+from slackwater.controllers.nomination.window import PacePolicy
+from slackwater.controllers.policy import Policy, PreemptionPolicy, SteeringPolicy
 from slackwater.model.effects import Effect, OpenGate, Steer
 from slackwater.model.events import NodeGone, NodeSeen, Pick, PodGone, PodsSteered, SteerEnded
 from slackwater.model.ids import NodeName
-from slackwater.model.misses import Miss
+from slackwater.model.nomination_misses import Miss
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.world.changes import NominatedToo
-from slackwater.world.policy import Policy, PreemptionPolicy, SteeringPolicy
+from slackwater.runtime.changes import NominatedToo
 from slackwater_protocol.names import GATE
 from tests.support.builders import a_node, a_pod
 from tests.support.small_world import M, N, SmallWorld

@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import ReadPod, Touch
 from slackwater.model.events import BindOutcome
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import ClaimMount, Particulars
+from slackwater.model.pod_constraints import ClaimMount, Particulars
 from slackwater.model.reasons import Reason
-from slackwater.world.policy import Policy
 from tests.scenarios.test_the_life_of_a_bind import Story
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.schedulermodel import Job, SchedulerModel

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect, Nominate, ReadPod, Touch
 from slackwater.model.events import (
     BindEnded,
@@ -18,11 +18,11 @@ from slackwater.model.events import (
     Ticked,
 )
 from slackwater.model.ids import Instant, NodeName
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.reasons import Reason
-from slackwater.world.invariants import violations
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_budget, a_node, a_pod, amounts
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from slackwater.cluster.nodegroups.policy import FleetPolicy
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Taint
-from slackwater.world.fleet.policy import FleetPolicy
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import Delays, Fate, Pool
 from tests.support.scaling import Scene

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.decide.migration.policy import MigrationPolicy
+from slackwater.controllers.migration.policy import MigrationPolicy
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration
 from slackwater.model.events import MigrationGone, MigrationNotStarted, MigrationSeen, NodeGone
 from slackwater.model.ids import Instant, NodeName, PodKey
@@ -14,7 +15,6 @@ from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitRefusal
 from slackwater.model.reasons import Reason
 from slackwater.model.vertical import MigrationRef
-from slackwater.world.policy import Policy
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from slackwater.controllers.policy import Policy, VerticalPolicy
 from slackwater.model.events import MachineSeen, PermitNotWritten
 from slackwater.model.ids import NodeName
+from slackwater.model.permit_annotation import Written
 from slackwater.model.permits import Caller, PermitRefusal
-from slackwater.model.written import Written
-from slackwater.world.policy import Policy, VerticalPolicy
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.model.effects import DeleteVictim, Nominate, Touch, WritePreempting
 from slackwater.model.events import NodeSeen, Stopping
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.preempting import Preempting
 from slackwater.model.reasons import Reason
-from slackwater.world.policy import Policy, PreemptionPolicy
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.preempting import POLICY, Cluster
 

@@ -7,14 +7,14 @@ import anyio
 import pytest
 
 from slackwater.app.wiring import Service
-from slackwater.edge.sandbox.agents import Agents, Habits
-from slackwater.edge.sandbox.cluster import Sandbox
-from slackwater.edge.sandbox.extending import NoWord
-from slackwater.edge.sandbox.kinds import PODS
-from slackwater.edge.sandbox.scheduler import Scheduler
 from slackwater.model.ids import Instant
-from slackwater.world.dump import document, take
-from slackwater.world.invariants import violations
+from slackwater.runtime.dump import document, take
+from slackwater.runtime.invariants import violations
+from slackwater.sandbox.embedded.agents import Agents, Habits
+from slackwater.sandbox.embedded.cluster import Sandbox
+from slackwater.sandbox.embedded.extending import NoWord
+from slackwater.sandbox.embedded.kinds import PODS
+from slackwater.sandbox.embedded.scheduler import Scheduler
 from tests.faults import laws
 from tests.faults.story import Story
 from tests.faults.truth import Truth

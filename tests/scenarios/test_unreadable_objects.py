@@ -5,19 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import Event, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
+from slackwater.model.permit_annotation import Written
 from slackwater.model.permits import PermitAsk
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import LARGEST_AMOUNT
-from slackwater.model.written import Written
-from slackwater.run.intake import Intake
-from slackwater.world.invariants import violations
-from slackwater.world.policy import Policy
-from slackwater.world.record.recorded import RecordedWorld
-from slackwater.world.record.replayed import Replay
+from slackwater.runtime.intake import Intake
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.record.recorded import RecordedWorld
+from slackwater.runtime.record.replayed import Replay
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.small_world import M, N, SmallWorld
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slackwater.decide.placement.scores import randomized
-from slackwater.edge.kube.decode import PodDecoder
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.controllers.policy import Policy
+from slackwater.fit.score_curve import randomized
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import PodGone, PodSeen
 from slackwater.model.ids import Instant, PodUid
-from slackwater.model.kinds import KindInterner
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.world.policy import Policy
 from tests.support.builders import a_node, a_vertical, amounts
 from tests.support.growing import UNIT, Growing
 

@@ -5,11 +5,11 @@ from collections.abc import Awaitable
 import anyio
 import pytest
 
+from slackwater.controllers.permits.service import Desk
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import Amounts
-from slackwater.run.desk import Desk
 from tests.support.builders import a_node, amounts
 from tests.support.growing import UNIT, Growing
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.app.sandboxdemo import run_sandbox_demo
+from slackwater.sandbox.embedded_demo import run_sandbox_demo
 from tests.support.program import PROGRAM
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import WritePermit
 from slackwater.model.events import BindEnded, PermitNotWritten
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.objects import Pod
+from slackwater.model.permit_annotation import Written, read_written
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import MigrationRef
-from slackwater.model.written import Written, read_written
-from slackwater.world.policy import Policy
 from tests.support.bodies import bind_args
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing

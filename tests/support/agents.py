@@ -13,11 +13,11 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 from uvicorn.server import ServerState
 
-from slackwater.edge.web.agent_metrics import AgentMetrics
-from slackwater.edge.web.agents import AgentLimits, Agents, Gatekeeper
-from slackwater.edge.web.crowd import Crowd
-from slackwater.edge.web.direct import DirectProtocol
-from slackwater.run.ports import PermitDesk
+from slackwater.adapters.http.agent_metrics import AgentMetrics
+from slackwater.adapters.http.agents import AgentLimits, Agents, Gatekeeper
+from slackwater.adapters.http.connection_limiter import Crowd
+from slackwater.adapters.http.http_server import DirectProtocol
+from slackwater.ports.protocols import PermitDesk
 from tests.support.desk import FormulaDesk, amounts
 
 

@@ -7,7 +7,7 @@ import anyio.lowlevel
 
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.objects import Node, Pod
-from slackwater.run.ports import Listing, TruthUnknown
+from slackwater.ports.protocols import Listing, TruthUnknown
 
 
 def nothing() -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from itertools import count
 
+from slackwater.model.equivalence import Kind, Toleration
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
-from slackwater.model.kinds import Kind, Toleration
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.vertical import Vertical

@@ -21,7 +21,7 @@ from slackwater.model.nodegroups import (
     NodeGroup,
 )
 from slackwater.model.objects import Node, Taint
-from slackwater.run.ports import ProviderError, ProviderErrorKind
+from slackwater.ports.protocols import ProviderError, ProviderErrorKind
 from slackwater_protocol.names import NODE_GROUP
 from tests.support.builders import a_node
 

@@ -12,7 +12,7 @@ from typing import Any
 
 _PACKAGE = "slackwater"
 #: What stands for the cluster keeps its history.
-_NOT_OURS = "slackwater.edge.sandbox"
+_NOT_OURS = "slackwater.sandbox.embedded"
 
 
 def sizes(*roots: object) -> Counter[str]:

@@ -8,27 +8,27 @@ from typing import Any
 import anyio
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.http.dashboard import Listeners
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.serving import listen, serve_app
+from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
-from slackwater.decide.preemption.victims import Occupant, Sacrifice
-from slackwater.edge.web.dashboard import Listeners
-from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.serving import listen, serve_app
-from slackwater.edge.web.status import SettingsView
+from slackwater.cluster.nodegroups.backoff import Backoff
+from slackwater.cluster.nodegroups.status import Census, Grow
+from slackwater.controllers.policy import Policy, PreemptionPolicy
+from slackwater.controllers.preemption.victims import Occupant, Sacrifice
+from slackwater.controllers.scaledown.drains.drain import DrainOrder
+from slackwater.controllers.scaledown.loop import ShrinkRecord
 from slackwater.model.effects import Bind, Evict
 from slackwater.model.events import NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.run.loops.document import record_document
-from slackwater.run.loops.planning import PendingCounts
-from slackwater.run.loops.record import LoopRecord
-from slackwater.run.loops.shrinking import ShrinkRecord
-from slackwater.run.ports import Outcome
-from slackwater.run.timeline import Timeline
-from slackwater.world.drains.drain import DrainOrder
-from slackwater.world.fleet.backoff import Backoff
-from slackwater.world.fleet.census import Census, Grow
-from slackwater.world.policy import Policy, PreemptionPolicy
-from slackwater.world.world import World
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.autoscaler.document import record_document
+from slackwater.runtime.autoscaler.planning import PendingCounts
+from slackwater.runtime.autoscaler.record import LoopRecord
+from slackwater.runtime.decision_log import Timeline
+from slackwater.runtime.state_machine import World
 from slackwater_protocol.names import NODE_GROUP
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.fleets import a_group

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder
+from slackwater.controllers.scaledown.drains.limits import DrainLimits
 from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import (
     Event,
@@ -27,10 +30,7 @@ from slackwater.model.events import (
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
-from slackwater.world.drains.drain import DrainEnd, DrainOrder
-from slackwater.world.drains.limits import DrainLimits
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.state_machine import World
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 #: The clock on the wall at instant 0.

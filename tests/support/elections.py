@@ -8,16 +8,16 @@ from typing import Final
 
 import anyio
 
-from slackwater.app.embedded import EmbeddedApi
-from slackwater.edge.kube.client import Call, Params, Response
-from slackwater.edge.kube.errors import NoAnswer
-from slackwater.edge.kube.lease import ApiLease
-from slackwater.edge.sandbox.server import ApiServer
+from slackwater.adapters.kube.client import Call, Params, Response
+from slackwater.adapters.kube.errors import NoAnswer
+from slackwater.adapters.kube.lease import ApiLease
+from slackwater.controllers.leadership.elector import Holding, HoldingConfig
+from slackwater.controllers.leadership.follower import Following
+from slackwater.controllers.leadership.lease import Lease
+from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant
-from slackwater.run.leading.following import Following
-from slackwater.run.leading.holding import Holding, HoldingConfig
-from slackwater.run.leading.leadership import Leadership
-from slackwater.run.leading.lease import Lease
+from slackwater.sandbox.embedded.server import ApiServer
+from slackwater.sandbox.in_process import EmbeddedApi
 
 EPOCH: Final = 1.8e9
 CONFIG: Final = HoldingConfig(lease_seconds=15, renew_seconds=10.0, retry_seconds=2.0)

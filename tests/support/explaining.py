@@ -4,14 +4,14 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from slackwater.decide.scaledown.plan import plan_scale_down
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.scene import Scene
-from slackwater.decide.scaledown.state import ScaleDownState
-from slackwater.decide.scaleup.groups import GrowableGroup
-from slackwater.decide.scaleup.pending import Demand
-from slackwater.decide.scaleup.plan import plan_scale_up
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaledown.plan import plan_scale_down
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.scaleup.groups import GrowableGroup
+from slackwater.controllers.scaleup.pending import Demand
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.explain.changes import (
     BudgetEdit,
     BudgetsLeave,
@@ -25,14 +25,14 @@ from slackwater.explain.changes import (
     ShrinkEdit,
 )
 from slackwater.explain.situation import Situation
+from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.storage import Storage
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.nodefacts import HOSTNAME
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenants
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.node_facts import HOSTNAME
+from slackwater.snapshot.running_pods import Tenants
 
 NAMESPACES = {"default": {"team": "x"}, "other": {}}
 NOW = UnixTime(1e9)

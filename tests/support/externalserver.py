@@ -15,10 +15,10 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
-from slackwater.edge.cloud.externalgrpc import client as rpc
-from slackwater.edge.cloud.externalgrpc.client import SERVICE, Rpc
-from slackwater.edge.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
-from slackwater.edge.cloud.externalgrpc.wire import node_pb2
+from slackwater.adapters.cloud.externalgrpc import client as rpc
+from slackwater.adapters.cloud.externalgrpc.client import SERVICE, Rpc
+from slackwater.adapters.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
+from slackwater.adapters.cloud.externalgrpc.wire import node_pb2
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import anyio
 
-from slackwater.edge.kube.reflector import Reflector
+from slackwater.adapters.kube.reflector import Reflector
 from slackwater.model.events import FeedEvent, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen
-from slackwater.run.ports import Batch
+from slackwater.ports.protocols import Batch
 
 
 class FeedReader:

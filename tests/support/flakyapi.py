@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from slackwater.edge.cloud.apiserver import NO_PARAMS, Answer, ApiServer, Unanswered
+from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer, ApiServer, Unanswered
 
 
 @dataclass

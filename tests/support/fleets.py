@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from slackwater.cluster.nodegroups.status import NodeSight
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import (
     NO_OPTIONS,
@@ -13,7 +14,6 @@ from slackwater.model.nodegroups import (
     InstanceId,
     NodeGroup,
 )
-from slackwater.world.fleet.census import NodeSight
 
 
 def an_instance(name: str, *, state: str = "running", error: InstanceErrorKind | None = None) -> Instance:

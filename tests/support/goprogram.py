@@ -11,10 +11,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slackwater.app.controlplane import toolchain as toolchains
-from slackwater.app.controlplane.cache import cache_root, fill
-from slackwater.app.controlplane.gocommand import GoCommands
-from slackwater.app.controlplane.recipe import BUILD_FLAGS, ldflags
+from slackwater.sandbox.controlplane import toolchain as toolchains
+from slackwater.sandbox.controlplane.cache import cache_root, fill
+from slackwater.sandbox.controlplane.gocommand import GoCommands
+from slackwater.sandbox.controlplane.recipe import BUILD_FLAGS, ldflags
 
 
 def find(name: str, sources: Path, *, tags: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Path | None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from slackwater.controllers.permits.state import Decided
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect, Resize, WritePermit
 from slackwater.model.events import (
     Event,
@@ -25,14 +27,12 @@ from slackwater.model.events import (
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.machines import Machine, Migration
 from slackwater.model.objects import Node, Pod
+from slackwater.model.permit_annotation import Written, read_written
 from slackwater.model.permits import Caller, Load, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
-from slackwater.model.written import Written, read_written
-from slackwater.world.invariants import violations
-from slackwater.world.permits import Decided
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_pod, a_vertical, amounts
 
 UNIT = amounts("250m", "1Gi")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.edge.cloud.apiserver import MERGE_PATCH, Answer, ApiServer
+from slackwater.adapters.cloud.apiserver import MERGE_PATCH, Answer, ApiServer
 
 Json = dict[str, Any]
 

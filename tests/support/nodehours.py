@@ -11,13 +11,13 @@ from operator import attrgetter
 
 import numpy as np
 
-from slackwater.decide.slack.promised import NO_PROMISES, promised
-from slackwater.decide.slack.rule import PPM
+from slackwater.controllers.slack.arrivals import ArrivalBook
+from slackwater.controllers.slack.rule import PPM
+from slackwater.controllers.slack.slo_sizing import NO_PROMISES, promised
 from slackwater.model.columns import Int64
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.promises import PodClass
-from slackwater.world.arrivals import ArrivalBook
 from tests.support.builders import a_pod
 
 STEP = 10

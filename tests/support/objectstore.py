@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from slackwater.edge.cloud.apiserver import NO_PARAMS, Answer
+from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trustme
 
-from slackwater.edge.web.certificates import Tls
+from slackwater.adapters.http.certificates import Tls
 
 _YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from slackwater.model.changes import Changes
 from slackwater.model.ids import PodUid
 from slackwater.model.objects import Pod
-from slackwater.run.loops.clocks import Watch
-from slackwater.run.loops.planning import Inquiry, PlannerSight, Plans
-from slackwater.run.loops.shrink_planning import ShrinkPlan
-from slackwater.run.planner.parcels import Decoder, Encoder
-from slackwater.run.planner.session import SPINE, Ask, AskShrink, Failed, Session
+from slackwater.runtime.autoscaler.clocks import Watch
+from slackwater.runtime.autoscaler.planning import Inquiry, PlannerSight, Plans
+from slackwater.runtime.autoscaler.scaledown_planning import ShrinkPlan
+from slackwater.runtime.planner.frames import Decoder, Encoder
+from slackwater.runtime.planner.session import SPINE, Ask, AskShrink, Failed, Session
 
 
 class Conversation:

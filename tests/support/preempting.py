@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.model.effects import DeleteVictim, Effect, Nominate, Touch, WritePreempting
 from slackwater.model.events import (
     Event,
@@ -24,12 +24,12 @@ from slackwater.model.events import (
     VictimOutcome,
 )
 from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Node, Pod
 from slackwater.model.preempting import read_preempting
 from slackwater.model.reasons import Reason
-from slackwater.world.invariants import violations
-from slackwater.world.policy import Policy, PreemptionPolicy
-from slackwater.world.world import World
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.state_machine import World
 from tests.support.builders import amounts
 
 POLICY = Policy(nodes=NodePolicy(system=amounts("100m", "1Mi")), preemption=PreemptionPolicy(enabled=True))

@@ -7,15 +7,15 @@ from typing import Any
 
 import httpx
 
-from slackwater.edge.web.agents import Gatekeeper
-from slackwater.edge.web.direct import Headers
+from slackwater.adapters.http.agents import Gatekeeper
+from slackwater.adapters.http.http_server import Headers
+from slackwater.controllers.permits.service import Desk
 from slackwater.model.effects import Effect
 from slackwater.model.events import Synced
 from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.permits import Caller, PermitRefusal
 from slackwater.model.vertical import MigrationRef
-from slackwater.run.desk import Desk
-from slackwater.world.dump import document, take
+from slackwater.runtime.dump import document, take
 from tests.support.agents import AgentService, an_agent_service
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing

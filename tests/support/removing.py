@@ -4,18 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slackwater.decide.scaledown.outcome import ScaleDownPlan
-from slackwater.decide.scaledown.plan import plan_scale_down
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.scene import Scene
-from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.controllers.scaledown.outcome import ScaleDownPlan
+from slackwater.controllers.scaledown.plan import plan_scale_down
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.model.controllers import ControllerKey, Targets
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.model.ties import Owner, Ties
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenants
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.running_pods import Tenants
 from tests.support.builders import a_node, a_pod
 
 NOW = UnixTime(1.8e9)

@@ -9,19 +9,19 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from slackwater.app.embedded import answered
+from slackwater.adapters.http.forwarding import ForwardCounts
+from slackwater.adapters.http.http_server import Answer, Request
 from slackwater.app.leading import Election, Place
 from slackwater.app.settings import Settings, loads
 from slackwater.app.wiring import Service
-from slackwater.edge.sandbox.extending import NoWord
-from slackwater.edge.sandbox.server import ApiServer
-from slackwater.edge.web.direct import Answer, Request
-from slackwater.edge.web.forwarding import ForwardCounts
+from slackwater.controllers.leadership.state import Reign
 from slackwater.model.events import BudgetSeen, Event, MachineSeen, MigrationSeen, NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
-from slackwater.run.clock import Times
-from slackwater.run.leading.leadership import Reign
-from slackwater.world.world import World
+from slackwater.ports.clock import Times
+from slackwater.runtime.state_machine import World
+from slackwater.sandbox.embedded.extending import NoWord
+from slackwater.sandbox.embedded.server import ApiServer
+from slackwater.sandbox.in_process import answered
 from tests.support.elections import EPOCH, StoppableApi
 
 SETTINGS: Final = loads("""

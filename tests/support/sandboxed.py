@@ -4,7 +4,7 @@ import json
 from contextlib import aclosing
 from typing import Any
 
-from slackwater.edge.sandbox.server import ApiServer
+from slackwater.sandbox.embedded.server import ApiServer
 from tests.support.apiscript import SCRIPT, WATCHED, Conversation, seen
 
 

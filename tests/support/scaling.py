@@ -8,35 +8,35 @@ requests and its node selector alone.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from slackwater.decide.scaleup.pending import PendingRules
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.decide.slack.rule import SlackPolicy
+from slackwater.cluster.nodegroups.policy import FleetPolicy
+from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.scaledown.loop import Shrinking
+from slackwater.controllers.scaleup.pending import PendingRules
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.slack.rule import SlackPolicy
+from slackwater.fit.filter.taint_toleration import tolerated
 from slackwater.model.effects import Announce, Effect
+from slackwater.model.equivalence import Kind
 from slackwater.model.events import NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName, UnixTime
-from slackwater.model.kinds import Kind
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.nodetaints import repels
 from slackwater.model.objects import Node, Pod
 from slackwater.model.promises import Observed
 from slackwater.model.resources import Amounts
-from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
-from slackwater.run.loops.clocks import Clocks
-from slackwater.run.loops.counts import LoopCounts
-from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import GrowthRules, PlanMaker, Planning
-from slackwater.run.loops.planning_thread import ThreadPlanning
-from slackwater.run.loops.record import LoopRecord
-from slackwater.run.loops.sensing import Senses
-from slackwater.run.loops.shrinking import Shrinking
-from slackwater.run.ports import NodeProvider
-from slackwater.run.surroundings import SurroundingsIntake
-from slackwater.simulate.predicates.taint_toleration import tolerated
-from slackwater.world.changes import ChangeCollector
-from slackwater.world.fleet.fleet import Fleet
-from slackwater.world.fleet.policy import FleetPolicy
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.ports.protocols import NodeProvider
+from slackwater.runtime.autoscaler.clocks import Clocks
+from slackwater.runtime.autoscaler.counts import LoopCounts
+from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
+from slackwater.runtime.autoscaler.planning import GrowthRules, PlanMaker, Planning
+from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
+from slackwater.runtime.autoscaler.record import LoopRecord
+from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
+from slackwater.runtime.autoscaler.sensing import Senses
+from slackwater.runtime.auxiliary_intake import SurroundingsIntake
+from slackwater.runtime.changes import ChangeCollector
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_pod
 from tests.support.cloud import BEGAN, Cloud
 

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slackwater.decide.scaleup.groups import Bar, GrowableGroup, Template
-from slackwater.decide.scaleup.outcome import ScaleUpPlan
-from slackwater.decide.scaleup.pending import Demand, PendingRules, which_count
-from slackwater.decide.scaleup.plan import plan_scale_up
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.groups import Bar, GrowableGroup, Template
+from slackwater.controllers.scaleup.outcome import ScaleUpPlan
+from slackwater.controllers.scaleup.pending import Demand, PendingRules, which_count
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, NodeGroup
 from slackwater.model.objects import Node, Pod
-from slackwater.simulate.nodefacts import HOSTNAME
-from slackwater.simulate.picture import Picture
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.node_facts import HOSTNAME
 from tests.support.builders import a_node
 
 

@@ -13,15 +13,15 @@ from typing import Final
 
 import numpy as np
 
+from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows, let_pass
 from slackwater.model.effects import Effect, ReadPod, Touch
 from slackwater.model.events import BindEnded, NodeSeen, PodRead, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
-from slackwater.world.invariants import violations
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.state_machine import World
 
 _CYCLE_SECONDS: Final = 0.01
 _WRITE_SECONDS: Final = 0.02

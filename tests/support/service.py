@@ -11,21 +11,21 @@ import anyio
 import httpx
 from prometheus_client import CollectorRegistry
 
-from slackwater.edge.kube.decode import PodDecoder
-from slackwater.edge.web.extender import Choice, Extender
-from slackwater.edge.web.extender_metrics import ExtenderMetrics
-from slackwater.edge.web.serving import listen, serve_direct
+from slackwater.adapters.http.extender import Choice, Extender
+from slackwater.adapters.http.extender_metrics import ExtenderMetrics
+from slackwater.adapters.http.serving import listen, serve_direct
+from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.controllers.permits.service import Desk
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.preemption.victims_deleted import VictimsDeleted
 from slackwater.model.effects import Bind, Effect
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant
-from slackwater.model.kinds import KindInterner
 from slackwater.model.objects import Node, Pod
-from slackwater.run.desk import Desk
-from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
-from slackwater.run.ports import Outcome
-from slackwater.run.victims_deleted import VictimsDeleted
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
+from slackwater.runtime.state_machine import World
 
 DONE = Outcome("done", 200)
 #: How long an answer waits for deletions.

@@ -7,16 +7,16 @@ evicted for whom there is no room elsewhere.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.drains.drain import DrainEnd
+from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.loop import ShrinkDelays, Shrinking
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import Announce, Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeUnmarked, PodGone, PodSeen, Ticked
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.ties import Owner, Ties
-from slackwater.run.loops.machines import MachineRemover
-from slackwater.run.loops.shrinking import ShrinkDelays, Shrinking
-from slackwater.world.drains.drain import DrainEnd
-from slackwater.world.drains.limits import DrainLimits
+from slackwater.runtime.autoscaler.machines import MachineRemover
 from tests.support.builders import a_budget, a_pod
 from tests.support.scaling import Scene
 

@@ -4,19 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from slackwater.decide.scaleup.groups import GrowableGroup
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.decide.slack.mirrored import Mirrored
-from slackwater.decide.slack.rule import SlackPolicy, SlackRule
-from slackwater.decide.slack.state import Placeholder, SlackState
+from slackwater.controllers.scaleup.groups import GrowableGroup
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.slack.mirrored import Mirrored
+from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
+from slackwater.controllers.slack.state import Placeholder, SlackState
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.run.loops.asking import Asking
-from slackwater.run.loops.slack_planning import Planned, SlackInquiry, plan_with_slack
-from slackwater.run.loops.tenancy import PodsTenancy
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenants
+from slackwater.runtime.autoscaler.headroom import Asking
+from slackwater.runtime.autoscaler.slack_planning import Planned, SlackInquiry, plan_with_slack
+from slackwater.runtime.autoscaler.tenancy import PodsTenancy
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.running_pods import Tenants
 from tests.support.scalingup import a_template, demand_of
 
 

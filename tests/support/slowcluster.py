@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from slackwater.decide.migration.policy import MigrationPolicy
+from slackwater.controllers.migration.policy import MigrationPolicy
+from slackwater.controllers.permits.state import Decided
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Bind, CreateMigration, DeleteMigration, Effect, WritePermit
 from slackwater.model.events import (
     BindEnded,
@@ -24,10 +26,8 @@ from slackwater.model.machines import Machine
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Load, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import Amounts
-from slackwater.world.invariants import violations
-from slackwater.world.permits import Decided
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.slowapi import ApiServer
 

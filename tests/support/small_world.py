@@ -2,13 +2,13 @@
 
 import numpy as np
 
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event, NodeSeen, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
-from slackwater.world.invariants import violations
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_node
 
 N, M = NodeName("n"), NodeName("m")

@@ -8,10 +8,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from slackwater.model.equivalence import Kind, Toleration
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kinds import Kind, Toleration
 from slackwater.model.objects import Labels, Node, Pod, Taint
-from slackwater.model.particulars import (
+from slackwater.model.pod_constraints import (
     ClaimMount,
     DiskMount,
     HostPort,

@@ -12,14 +12,14 @@ import anyio
 import httpx
 import msgspec
 
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.embedded import EmbeddedApi
+from slackwater.adapters.kube.client import ApiPort
 from slackwater.app.process import Running, serve
 from slackwater.app.settings import Settings
-from slackwater.edge.kube.client import ApiPort
-from slackwater.edge.sandbox.cluster import Sandbox
-from slackwater.edge.sandbox.server import ApiServer
-from slackwater.run.clock import unix_time
+from slackwater.ports.clock import unix_time
+from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.embedded.cluster import Sandbox
+from slackwater.sandbox.embedded.server import ApiServer
+from slackwater.sandbox.in_process import EmbeddedApi
 from tests.support.garbage import no_freezing
 from tests.support.waiting import until
 

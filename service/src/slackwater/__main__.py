@@ -2,6 +2,6 @@
 
 import sys
 
-from slackwater.app.cli import main
+from slackwater.cli.main import main
 
 sys.exit(main())

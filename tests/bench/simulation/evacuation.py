@@ -7,17 +7,17 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.decide.scaledown.plan import plan_scale_down
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.scene import Scene
-from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.controllers.scaledown.plan import plan_scale_down
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.fit.disruptions import Disruptions
+from slackwater.fit.drainability import Facts
+from slackwater.fit.evacuation import Evacuated, Evacuations
 from slackwater.model.ids import Row, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.simulate.disruptions import Disruptions
-from slackwater.simulate.drainability import Facts
-from slackwater.simulate.evacuate import Evacuated, Evacuations
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenants
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.running_pods import Tenants
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import a_node, half_used
 

@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from slackwater.fit.feasible import feasible
+from slackwater.fit.packing import NO_HINTS, Hints, Placements, place_pods
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node, Pod
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.place import NO_HINTS, Hints, Placements, place_pods
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, Pending, a_node, full
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
 
+from slackwater.model.equivalence import Kind
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kinds import Kind
 from slackwater.model.objects import Labels, Node, Pod
-from slackwater.model.particulars import NodeSelectorTerm, Particulars, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import NodeSelectorTerm, Particulars, PodTerm, SpreadConstraint
 from slackwater.model.resources import Amounts, amounts_of
 from slackwater.model.selectors import Requirement
-from slackwater.model.ties import Owner, Ties
-from slackwater.simulate.nodefacts import HOSTNAME
+from slackwater.snapshot.node_facts import HOSTNAME
 
 GIB: Final = 1 << 30
 ZONE: Final = "topology.kubernetes.io/zone"

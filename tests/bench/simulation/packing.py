@@ -11,15 +11,15 @@ from typing import Final
 
 import numpy as np
 
+from slackwater.fit.copies import copies_on
+from slackwater.fit.feasible import feasible
+from slackwater.fit.packing import NOWHERE, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
-from slackwater.simulate.copies import copies_on
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.nodefacts import CPU, MEMORY
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.place import NOWHERE, place_pods
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.node_facts import CPU, MEMORY
 from tests.bench.options import BenchFailed
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, Pending, a_node

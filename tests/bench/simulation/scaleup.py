@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from slackwater.decide.scaleup.groups import GrowableGroup, Template
-from slackwater.decide.scaleup.pending import PendingRules, which_count
-from slackwater.decide.scaleup.plan import plan_scale_up
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.groups import GrowableGroup, Template
+from slackwater.controllers.scaleup.pending import PendingRules, which_count
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
-from slackwater.simulate.picture import Picture
+from slackwater.snapshot.cluster_snapshot import Picture
 from tests.bench.options import BenchFailed
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, Pending, a_node, full

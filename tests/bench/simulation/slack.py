@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from slackwater.decide.scaleup.groups import GrowableGroup, Template
-from slackwater.decide.scaleup.pending import Demand
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.decide.slack.rule import SlackPolicy, SlackRule
-from slackwater.decide.slack.state import SlackState
+from slackwater.controllers.scaleup.groups import GrowableGroup, Template
+from slackwater.controllers.scaleup.pending import Demand
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
+from slackwater.controllers.slack.state import SlackState
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
-from slackwater.run.loops.slack_planning import SlackInquiry, plan_with_slack
-from slackwater.run.loops.tenancy import PodsTenancy
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenants
+from slackwater.runtime.autoscaler.slack_planning import SlackInquiry, plan_with_slack
+from slackwater.runtime.autoscaler.tenancy import PodsTenancy
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.running_pods import Tenants
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import a_node, half_used, mixed
 

@@ -7,24 +7,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from slackwater.decide.scaledown.plan import plan_scale_down
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.scene import Scene
-from slackwater.decide.scaledown.state import ScaleDownState
-from slackwater.decide.scaleup.groups import GrowableGroup, Template
-from slackwater.decide.scaleup.pending import PendingRules, which_count
-from slackwater.decide.scaleup.plan import plan_scale_up
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaledown.plan import plan_scale_down
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.scaleup.groups import GrowableGroup, Template
+from slackwater.controllers.scaleup.pending import PendingRules, which_count
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, UnixTime
-from slackwater.model.kinds import Kind
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.model.particulars import Particulars, PodTerm
+from slackwater.model.pod_constraints import Particulars, PodTerm
 from slackwater.model.resources import amounts_of
 from slackwater.model.selectors import Requirement
-from slackwater.simulate.nodefacts import HOSTNAME
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenants
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.node_facts import HOSTNAME
+from slackwater.snapshot.running_pods import Tenants
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, a_node, a_pod
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from slackwater.app.controlplane.build import Binaries
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.build import Binaries
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.ground import Ground
 
 

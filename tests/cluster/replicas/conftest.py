@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.replicas.pair import Pair
 from tests.cluster.support.ground import Ground
 

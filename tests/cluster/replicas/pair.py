@@ -15,9 +15,9 @@ from typing import Any, Final, Self
 import anyio
 
 from slackwater.app import rbac
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.stack import ControlPlane
 from slackwater.app.settings import load
+from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.waiting import eventually

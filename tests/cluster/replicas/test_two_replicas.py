@@ -8,7 +8,7 @@ import aiohttp
 import anyio
 import pytest
 
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.replicas.pair import Pair
 from tests.cluster.support.audit_tail import AuditTail, Request, binds
 from tests.cluster.support.bodies import a_pod

@@ -18,10 +18,10 @@ import aiohttp
 import anyio
 import yaml
 
-from slackwater.app.cli import main
-from slackwater.app.controlplane.component import Component, Launch
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.readiness import until_ready
+from slackwater.cli.main import main
+from slackwater.sandbox.controlplane.component import Component, Launch
+from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.readiness import until_ready
 from tests.cluster.support.metrics import Samples
 
 #: The entry point that `pip install` makes.

@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 import anyio
 import yaml
 
-from slackwater.app.controlplane.ports import FreePorts
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.audit_tail import AuditTail, Request, binds
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess

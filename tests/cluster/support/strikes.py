@@ -12,7 +12,7 @@ from typing import Final
 
 import anyio
 
-from slackwater.app.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 
 _BETWEEN_SECONDS: Final = (2.0, 8.0)

@@ -7,23 +7,23 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.decide.scaleup.company import representatives
-from slackwater.decide.scaleup.existing import place_existing
-from slackwater.decide.scaleup.groups import GrowableGroup, add_nodes
-from slackwater.decide.scaleup.outcome import ScaleUpPlan
-from slackwater.decide.scaleup.pending import Demand
-from slackwater.decide.scaleup.plan import plan_scale_up
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.decide.scaleup.sites import Sites
+from slackwater.controllers.scaleup.existing import place_existing
+from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes
+from slackwater.controllers.scaleup.inter_pod_constraints import representatives
+from slackwater.controllers.scaleup.outcome import ScaleUpPlan
+from slackwater.controllers.scaleup.pending import Demand
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.template_nodes import Sites
+from slackwater.fit.assume import assume_volumes
+from slackwater.fit.feasible import feasible
+from slackwater.fit.packing import NOWHERE
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import amounts_of
-from slackwater.simulate.assume import assume_volumes
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.nodefacts import CPU, MEMORY
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.place import NOWHERE
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.node_facts import CPU, MEMORY
 from tests.support.scalingup import a_group, a_template, demand_of
 from tests.support.smallclusters import SmallCluster, small_clusters
 

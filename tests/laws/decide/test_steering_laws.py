@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 
 from slackwater.app.offline import read_cluster
 from slackwater.app.offline.placement import pending_pods, picture_of
-from slackwater.decide.steering.choose import Chooser
-from slackwater.decide.steering.ranking import Ranking
-from slackwater.decide.steering.room import RoomScores, score_room
-from slackwater.decide.steering.sample import Samples
+from slackwater.controllers.nomination.chooser import Chooser
+from slackwater.controllers.nomination.ranking import Ranking
+from slackwater.controllers.nomination.room import RoomScores, score_room
+from slackwater.controllers.nomination.sample import Samples
+from slackwater.fit.feasible import feasible
+from slackwater.fit.scores import PREFERENCES, scores
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod, Taint
-from slackwater.model.particulars import Particulars, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import Particulars, PodTerm, SpreadConstraint
 from slackwater.model.selectors import Requirement
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.kindtable import KindId, Numbered
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.scores import PREFERENCES, scores
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from tests.oracle.generator.cluster import generate
 from tests.support.builders import a_node, a_pod
 from tests.support.smallclusters import HOSTNAME, SmallCluster, small_clusters

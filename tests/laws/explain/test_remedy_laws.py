@@ -8,15 +8,15 @@ from dataclasses import replace
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from slackwater.decide.scaledown.policy import ClusterMinimum, ScaleDownPolicy
-from slackwater.decide.scaleup.groups import Bar, GrowableGroup
-from slackwater.decide.scaleup.limits import Quota
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaledown.policy import ClusterMinimum, ScaleDownPolicy
+from slackwater.controllers.scaleup.groups import Bar, GrowableGroup
+from slackwater.controllers.scaleup.limits import Quota
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.explain.nodes import explain_node
 from slackwater.explain.pods import explain_pod
+from slackwater.model.eviction_facts import Ties
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.ties import Ties
 from tests.laws.simulate.test_evacuate_laws import OWNED, clusters
 from tests.support.builders import a_budget
 from tests.support.explaining import CASES, Told

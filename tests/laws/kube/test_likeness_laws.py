@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.edge.kube.decode import PodDecoder
-from slackwater.edge.kube.plain import plain_likeness
-from slackwater.edge.kube.wire import PodWire
-from slackwater.model.kinds import Kind, KindInterner
+from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.adapters.kube.plain import plain_likeness
+from slackwater.adapters.kube.wire import PodWire
+from slackwater.model.equivalence import Kind, KindInterner
 from tests.bench.objects import a_plain_pod, a_realistic_pod
 from tests.oracle.generator import generate
 

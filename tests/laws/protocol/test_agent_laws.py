@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from slackwater.edge.web import agentwire
+from slackwater.adapters.http import agentwire
 from slackwater.model.permits import PermitAnswer, PermitAsk
 from slackwater_protocol.agent import (
     LARGEST_CPU,

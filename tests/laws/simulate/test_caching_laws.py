@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.app.offline import Cluster, read_cluster
+from slackwater.fit.assume import assume_volumes
+from slackwater.fit.feasible import feasible
+from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.kinds import Kind
 from slackwater.model.objects import Node, Taint
-from slackwater.model.particulars import HostPort, Particulars, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import HostPort, Particulars, PodTerm, SpreadConstraint
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, ClaimRef
-from slackwater.simulate.assume import assume_volumes
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.picture import Picture
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
 from tests.oracle.generator import generate
 from tests.support.builders import a_node, amounts
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.simulate.domainlimits import DomainLimit, _step_by_step, _value_by_value
-from slackwater.simulate.nodefacts import ABSENT
+from slackwater.fit.domain_limits import DomainLimit, _step_by_step, _value_by_value
+from slackwater.snapshot.node_facts import ABSENT
 
 N_VALUES = 4
 

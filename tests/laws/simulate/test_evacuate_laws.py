@@ -9,19 +9,19 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.model.hindrances import Hindrance
+from slackwater.fit.assume import assume_volumes
+from slackwater.fit.disruptions import Disruptions
+from slackwater.fit.drainability import Facts, Fate, judge
+from slackwater.fit.evacuation import Evacuated, Evacuations, Kept
+from slackwater.fit.feasible import feasible
+from slackwater.model.equivalence import Kind
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
-from slackwater.model.kinds import Kind
 from slackwater.model.objects import Labels, Pod, Taint
 from slackwater.model.storage import Storage
-from slackwater.model.ties import Owner, Ties
-from slackwater.simulate.assume import assume_volumes
-from slackwater.simulate.disruptions import Disruptions
-from slackwater.simulate.drainability import Facts, Fate, judge
-from slackwater.simulate.evacuate import Evacuated, Evacuations, Kept
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenants
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.running_pods import Tenants
 from tests.support.builders import a_budget
 from tests.support.smallclusters import SmallCluster, small_clusters
 

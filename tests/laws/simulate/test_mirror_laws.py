@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.equivalence import Kind
 from slackwater.model.ids import Generation, NodeName, PodUid
-from slackwater.model.kinds import Kind
 from slackwater.model.objects import Node, Pod
-from slackwater.model.particulars import Particulars, PodTerm
+from slackwater.model.pod_constraints import Particulars, PodTerm
 from slackwater.model.selectors import Requirement
-from slackwater.simulate.mirror import Mirror, everything
-from slackwater.simulate.picture import Picture
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.replica import Mirror, everything
 from tests.support.builders import a_node, a_pod, amounts
 
 

@@ -7,14 +7,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.kinds import Kind
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import ClaimMount, HostPort, Particulars, PodTerm
+from slackwater.model.pod_constraints import ClaimMount, HostPort, Particulars, PodTerm
 from slackwater.model.selectors import Requirement
-from slackwater.simulate.counters import Carrying, PodsMatching
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.picture import Picture
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.counters import Carrying, PodsMatching
+from slackwater.snapshot.equivalence_groups import KindId
 from tests.support.builders import a_node, a_pod, amounts
 
 TERM = PodTerm(topology_key="zone", selector=(Requirement("app", "In", ("a",)),), namespaces=("default",))

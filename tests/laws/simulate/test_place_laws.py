@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from slackwater.app.offline import read_cluster
 from slackwater.app.offline.placement import pending_pods, picture_of
+from slackwater.fit.assume import assume_volumes
+from slackwater.fit.feasible import feasible
+from slackwater.fit.packing import NO_HINTS, NOWHERE, Hints, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Row
-from slackwater.simulate.assume import assume_volumes
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.place import NO_HINTS, NOWHERE, Hints, place_pods
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
 from tests.oracle.generator.cluster import generate
 from tests.support.smallclusters import SmallCluster, small_clusters
 

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.app.offline import Cluster, read_cluster
+from slackwater.fit.feasible import PREDICATES, refused
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
-from slackwater.simulate.feasible import PREDICATES, refused
-from slackwater.simulate.picture import Picture
+from slackwater.snapshot.cluster_snapshot import Picture
 from tests.laws.simulate.rowbyrow import refusals
 from tests.laws.simulate.rowbyrow.binding import volume_binding
 from tests.laws.simulate.rowbyrow.disks import node_volume_limits, volume_restrictions, volume_zone

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from slackwater.app.controlplane.errors import ControlPlaneError
+from slackwater.sandbox.controlplane.errors import ControlPlaneError
 from tests.oracle.drains.clusters import generate_drainable
 from tests.oracle.drains.law import Told, answer_of, settings, violations
 from tests.oracle.generator.draw import Obj

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.state import ScaleDownState, restored
-from slackwater.model.hindrances import Hindrance
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.state import ScaleDownState, restored
+from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.reasons import Reason
-from slackwater.simulate.feasible import feasible
+from slackwater.model.unremovable_reasons import Hindrance
 from tests.support.builders import a_budget
 from tests.support.removing import (
     NOW,

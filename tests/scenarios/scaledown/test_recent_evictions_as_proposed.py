@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.state import ScaleDownState
-from slackwater.model.hindrances import Hindrance
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.model.ids import NodeName
+from slackwater.model.unremovable_reasons import Hindrance
 from tests.support.removing import (
     NOW,
     WEB_KEY,

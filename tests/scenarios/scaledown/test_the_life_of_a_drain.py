@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.controllers.scaledown.drains.drain import DrainOrder
+from slackwater.controllers.scaledown.drains.limits import DrainLimits, PriorityGroup
 from slackwater.model.effects import CreateMigration, Evict
 from slackwater.model.events import BudgetSeen, MachineSeen, NodeGone, NodeSeen
-from slackwater.model.hindrances import Hindrance
+from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.machines import Machine
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.ties import Owner
-from slackwater.world.drains.drain import DrainOrder
-from slackwater.world.drains.limits import DrainLimits, PriorityGroup
+from slackwater.model.unremovable_reasons import Hindrance
 from tests.support.builders import a_budget, a_vertical, amounts
 from tests.support.draining import EPOCH, Cluster, a_cluster
 from tests.support.removing import machine, replica
@@ -346,7 +346,7 @@ def test_a_virtual_machine_is_migrated_and_not_evicted() -> None:
 
 @pytest.mark.parametrize("evicted", [False, True])
 def test_a_machine_that_may_not_migrate_blocks_or_is_evicted_as_the_policy_says(evicted: bool) -> None:
-    from slackwater.simulate.drainability import DrainPolicy
+    from slackwater.fit.drainability import DrainPolicy
 
     cluster = a_cluster(TWO, [a_machine_pod("m", "n1", auto_migrate=False)])
     cluster.world.removals.adopt(DrainPolicy(machines_evicted=evicted), DrainLimits())

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.loop import ShrinkDelays
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import Announce
-from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.particulars import Particulars, PodTerm
+from slackwater.model.pod_constraints import Particulars, PodTerm
 from slackwater.model.selectors import Requirement
-from slackwater.run.loops.shrinking import ShrinkDelays
-from slackwater.world.drains.limits import DrainLimits
+from slackwater.model.unremovable_reasons import Hindrance
 from tests.support.builders import a_node, a_pod
 from tests.support.shrinking import ShrinkScene
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.slack.rule import SlackPolicy
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.slack.rule import SlackPolicy
 from slackwater.model.promises import Observed, PodClass
-from slackwater.run.loops.document import record_document
-from slackwater.run.loops.promising import Promising
+from slackwater.runtime.autoscaler.arrival_watch import Promising
+from slackwater.runtime.autoscaler.document import record_document
 from tests.support.builders import a_node, a_pod
 from tests.support.shrinking import ShrinkScene
 

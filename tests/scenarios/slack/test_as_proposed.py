@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from slackwater.decide.scaledown.plan import plan_scale_down
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.scene import Scene
-from slackwater.decide.scaledown.state import ScaleDownState
-from slackwater.decide.slack.mirrored import Mirrored
-from slackwater.decide.slack.rule import PPM
-from slackwater.model.hindrances import Hindrance
+from slackwater.controllers.scaledown.plan import plan_scale_down
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.slack.mirrored import Mirrored
+from slackwater.controllers.slack.rule import PPM
+from slackwater.model.equivalence import Kind
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import UnixTime
-from slackwater.model.kinds import Kind
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.particulars import Particulars, PodTerm
 from slackwater.model.placeholders import is_placeholder
+from slackwater.model.pod_constraints import Particulars, PodTerm
 from slackwater.model.selectors import Requirement
-from slackwater.model.ties import Owner, Ties
-from slackwater.simulate.nodefacts import HOSTNAME
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenants
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.node_facts import HOSTNAME
+from slackwater.snapshot.running_pods import Tenants
 from tests.support.builders import a_pod, amounts
 from tests.support.scalingup import a_group, a_template, grown
 from tests.support.slackening import Cluster, a_machine, a_rule, held

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.model.ties import Owner, Ties
 from tests.support.builders import a_pod
 from tests.support.slackening import Cluster, a_machine, a_rule
 

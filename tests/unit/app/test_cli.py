@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slackwater import __version__
-from slackwater.app.cli import main
+from slackwater.cli.main import main
 
 COMMANDS = ("serve", "demo", "config check", "config schema", "scheduler-config", "dumpstate")
 
@@ -65,7 +65,7 @@ def test_bad_arguments_are_one_line_and_a_way_to_help(
 
 def test_help_does_not_wait_for_what_commands_need() -> None:
     heavy = "{'pydantic', 'yaml', 'anyio', 'httpx', 'numpy', 'structlog', 'cryptography'}"
-    program = f"import sys; from slackwater.app.cli import main; main(['--help']); sys.exit(repr({heavy} & set(sys.modules)))"
+    program = f"import sys; from slackwater.cli.main import main; main(['--help']); sys.exit(repr({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr.strip() == "set()"
 
@@ -74,7 +74,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     """As in `slackwater config schema | head -1`."""
     read, write = os.pipe()
     os.close(read)
-    program = "import sys; from slackwater.app.cli import main; sys.exit(main(['config', 'schema']))"
+    program = "import sys; from slackwater.cli.main import main; sys.exit(main(['config', 'schema']))"
     done = subprocess.run(
         [sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, check=False
     )

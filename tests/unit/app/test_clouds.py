@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
+from slackwater.adapters.cloud.apiserver import NotSent, Unanswered
+from slackwater.adapters.kube.client import open_client
+from slackwater.adapters.kube.errors import KubeConfigError
 from slackwater.app import rbac
-from slackwater.app.cli import main
 from slackwater.app.clouds import CloudError, Clouds, KubeApi, missing_extra, open_clouds
 from slackwater.app.settings import loads
-from slackwater.edge.cloud.apiserver import NotSent, Unanswered
-from slackwater.edge.kube.client import open_client
-from slackwater.edge.kube.errors import KubeConfigError
+from slackwater.cli.main import main
 from slackwater.model.objects import Taint
 from tests.support.externalserver import RUNNING, ExternalServer, Pool
 from tests.support.fakeapi import FakeApi, Reply, fake_api, status, write_kubeconfig

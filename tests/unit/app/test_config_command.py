@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.app.cli import main
 from slackwater.app.settings import schema
+from slackwater.cli.main import main
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 

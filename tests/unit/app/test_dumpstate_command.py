@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from slackwater.app.cli import main
+from slackwater.cli.main import main
 from tests.support.http_answers import answering
 
 AMOUNTS = {"watermark": 0, "buffer": 0, "capacityPressure": 0, "pressureAccountedFor": 0}

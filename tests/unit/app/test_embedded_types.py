@@ -2,10 +2,10 @@
 
 import pytest
 
-from slackwater.edge.kube.askers import askers
-from slackwater.edge.kube.surroundings import surroundings
-from slackwater.edge.sandbox.kinds import target_of
-from slackwater.model.kinds import KindInterner
+from slackwater.adapters.kube.auxiliary import surroundings
+from slackwater.adapters.kube.headroom_requests import askers
+from slackwater.model.equivalence import KindInterner
+from slackwater.sandbox.embedded.kinds import target_of
 
 
 def broken(resource: str, name: str, error: Exception) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.app.cli import main
+from slackwater.cli.main import main
 from tests.support.http_answers import answering
 
 REASON = {

@@ -7,22 +7,22 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.status import SettingsView
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.settings import Settings, as_file
 from slackwater.app.whatif.live import FleetView
-from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.status import SettingsView
+from slackwater.cluster.nodegroups.status import Census
+from slackwater.controllers.policy import Policy
+from slackwater.model.auxiliary import Surroundings
 from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodGone, PodSeen, Synced
-from slackwater.model.hindrances import Hindrance
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
 from slackwater.model.storage import Storage
-from slackwater.model.surroundings import Surroundings
-from slackwater.model.ties import Owner, Ties
-from slackwater.world.fleet.census import Census
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.scalingup import a_template
 

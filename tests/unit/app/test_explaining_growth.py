@@ -12,8 +12,8 @@ from slackwater.model.events import PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, PodKey, UnixTime
 from slackwater.model.objects import Node
 from slackwater.model.permits import PermitAnswer
-from slackwater.run.ports import Explained
-from slackwater.world.world import World
+from slackwater.ports.protocols import Explained
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.dashboards import ten_nodes
 from tests.support.growing import Growing

@@ -7,7 +7,7 @@ import logging
 import pytest
 import structlog
 
-from slackwater.app.commands.logs import set_up_logs
+from slackwater.cli.commands.logs import set_up_logs
 
 pytestmark = pytest.mark.usefixtures("loggers_as_before")
 

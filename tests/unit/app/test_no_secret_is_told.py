@@ -19,10 +19,10 @@ from typing import Any
 import httpx
 import pytest
 
-from slackwater.app.commands.logs import LogFormat, set_up_logs
-from slackwater.edge.kube.access import load_access
-from slackwater.edge.kube.client import Call, open_client
-from slackwater.edge.kube.errors import KubeConfigError, Unreachable
+from slackwater.adapters.kube.access import load_access
+from slackwater.adapters.kube.client import Call, open_client
+from slackwater.adapters.kube.errors import KubeConfigError, Unreachable
+from slackwater.cli.commands.logs import LogFormat, set_up_logs
 from slackwater.model.ids import PodKey
 from tests.support.agents import a_request
 from tests.support.wholeservice import Whole, a_whole_service

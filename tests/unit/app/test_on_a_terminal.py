@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.app.commands.progress import shown
+from slackwater.app.progress import shown
 from tests.unit.app.test_simulate_command import CLUSTER, NODES, a_pod
 from tests.unit.run.test_recording import recorded
 

@@ -9,7 +9,7 @@ import pytest
 import trustme
 import yaml
 
-from slackwater.app.cli import main
+from slackwater.cli.main import main
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 

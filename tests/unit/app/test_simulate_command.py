@@ -15,8 +15,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.app.cli import main
 from slackwater.app.offline import ClusterError, placement_lines, read_cluster
+from slackwater.cli.main import main
 
 Obj = dict[str, Any]
 

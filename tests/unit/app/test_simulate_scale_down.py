@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.cli import main
+from slackwater.cli.main import main
 
 Obj = dict[str, Any]
 GROUP = "slackwater.dev/node-group"

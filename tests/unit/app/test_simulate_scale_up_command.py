@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.cli import main
+from slackwater.cli.main import main
 
 Obj = dict[str, Any]
 READY = [{"type": "Ready", "status": "True"}]

@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.app.policy import promises_of, slack_policy_of
 from slackwater.app.settings import SettingsError, loads
-from slackwater.decide.slack.rule import SlackRule
+from slackwater.controllers.slack.rule import SlackRule
 from slackwater.model.ids import UnixTime
 from slackwater.model.promises import PodClass
 from tests.support.builders import amounts

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.cli import main
+from slackwater.cli.main import main
 from tests.support.http_answers import answering
 from tests.unit.app.test_what_if import Running, a_group, a_node, a_pod, settings_of
 

@@ -14,12 +14,12 @@ import pytest
 import trustme
 import yaml
 
-from slackwater.app.commands.asking import fetch
-from slackwater.app.commands.failure import CommandFailed
-from slackwater.edge.kube.client import Call, open_client
-from slackwater.edge.kube.errors import Unreachable
-from slackwater.edge.web.certificates import Certificates
-from slackwater.edge.web.serving import listen, serve_app
+from slackwater.adapters.http.certificates import Certificates
+from slackwater.adapters.http.serving import listen, serve_app
+from slackwater.adapters.kube.client import Call, open_client
+from slackwater.adapters.kube.errors import Unreachable
+from slackwater.cli.commands.asking import fetch
+from slackwater.cli.commands.failure import CommandFailed
 from slackwater_protocol.agent import PodName, Resources
 from slackwater_protocol.agent_client import AgentClient, AnswerRefused, NoAnswer
 from tests.support.pki import Pki

@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.cli import main
 from slackwater.app.offline import read_cluster
 from slackwater.app.settings import Settings, loads
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import FleetView, take
+from slackwater.cli.main import main
+from slackwater.cluster.nodegroups.backoff import Backoff
+from slackwater.cluster.nodegroups.status import Census
+from slackwater.controllers.policy import Policy
+from slackwater.model.auxiliary import Surroundings
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.model.surroundings import Surroundings
-from slackwater.run.ports import Question, Supposed, WhatIfRefused
-from slackwater.world.fleet.backoff import Backoff
-from slackwater.world.fleet.census import Census
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
+from slackwater.runtime.state_machine import World
 
 pytestmark = pytest.mark.anyio
 

@@ -5,15 +5,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from slackwater.decide.scaleup.estimate import Option
-from slackwater.decide.scaleup.expanders.chain import chain_of
-from slackwater.decide.scaleup.expanders.priority import Priorities
-from slackwater.decide.scaleup.expanders.scarcity import CPU_AND_MEMORY
-from slackwater.decide.scaleup.limits import Budget, Quota
-from slackwater.decide.scaleup.optionqueue import OptionQueue
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.estimate import Option
+from slackwater.controllers.scaleup.expanders.chain import chain_of
+from slackwater.controllers.scaleup.expanders.priority import Priorities
+from slackwater.controllers.scaleup.expanders.scarcity import CPU_AND_MEMORY
+from slackwater.controllers.scaleup.limits import Budget, Quota
+from slackwater.controllers.scaleup.option_queue import OptionQueue
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.objects import Pod
-from slackwater.simulate.kindtable import KindId
+from slackwater.snapshot.equivalence_groups import KindId
 from tests.support.builders import a_pod
 from tests.support.scalingup import a_group, a_template, grown, planned
 

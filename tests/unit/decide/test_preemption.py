@@ -2,8 +2,8 @@
 
 import pytest
 
-from slackwater.decide.preemption.choose import choose
-from slackwater.decide.preemption.victims import Occupant, Site
+from slackwater.controllers.preemption.choose import choose
+from slackwater.controllers.preemption.victims import Occupant, Site
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.resources import Amounts
 from tests.support.builders import amounts

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from slackwater.decide.scaledown.batch import Batch, UnderWay, choose_batch
-from slackwater.decide.scaledown.outcome import Removable, ScaleDownPlan
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaledown.roomagain import room_in_leaving
-from slackwater.decide.scaledown.softtaints import soft_taints
-from slackwater.decide.scaledown.state import KeptNode, ScaleDownState
-from slackwater.model.hindrances import Hindrance
+from slackwater.controllers.scaledown.batch import Batch, UnderWay, choose_batch
+from slackwater.controllers.scaledown.give_up import room_in_leaving
+from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.soft_taints import soft_taints
+from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Taint
-from slackwater.model.ties import Owner, Ties
+from slackwater.model.unremovable_reasons import Hindrance
 from tests.support.builders import a_budget, a_vertical
 from tests.support.removing import NOW, POOL, a_group, a_scene, machine, planned, removable, replica
 

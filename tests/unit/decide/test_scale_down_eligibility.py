@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from slackwater.decide.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
-from slackwater.decide.scaledown.state import ScaleDownState
+from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.model.equivalence import Kind
+from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName
-from slackwater.model.kinds import Kind
 from slackwater.model.nodegroups import GroupOptions, Instance, InstanceId
 from slackwater.model.objects import Taint
-from slackwater.model.particulars import Particulars
-from slackwater.model.ties import Owner
+from slackwater.model.pod_constraints import Particulars
 from tests.support.builders import amounts
 from tests.support.removing import NOW, POOL, a_group, a_scene, kept, machine, planned, removable, replica
 
@@ -102,7 +102,7 @@ def test_a_node_with_graphics_cards_is_as_full_as_its_cards() -> None:
 
 
 def test_a_node_waits_for_pods_that_run_to_their_end_and_is_a_candidate_meanwhile() -> None:
-    from slackwater.model.ties import Ties
+    from slackwater.model.eviction_facts import Ties
 
     job = replace(replica("job", "n1"), ties=Ties(safe_to_evict="on-completion"))
     plan = planned(a_scene([machine("n1")], [job]))

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.decide.scaleup.attaching import attaching, usual_csi
-from slackwater.decide.scaleup.groups import GrowableGroup, Template
-from slackwater.decide.scaleup.plan import plan_scale_up
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.attaching import attaching, usual_csi
+from slackwater.controllers.scaleup.groups import GrowableGroup, Template
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.attachlimits import read_attach_limits
-from slackwater.model.kinds import Kind
+from slackwater.model.equivalence import Kind
 from slackwater.model.objects import Node, Pod
-from slackwater.model.particulars import ClaimMount, InlineDisk, Particulars
+from slackwater.model.pod_constraints import ClaimMount, InlineDisk, Particulars
 from slackwater.model.storage import Claim, CsiNode, Storage, StorageClass
-from slackwater.simulate.picture import Picture
+from slackwater.snapshot.cluster_snapshot import Picture
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.scalingup import a_group, a_template, demand_of, grown
 

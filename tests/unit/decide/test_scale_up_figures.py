@@ -2,9 +2,9 @@
 
 import pytest
 
-from slackwater.decide.scaleup.plan import plan_scale_up
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.simulate.picture import Picture
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.snapshot.cluster_snapshot import Picture
 from tests.bench.simulation.inputs import GIB, Pending, a_node
 from tests.support.scalingup import a_group, demand_of
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.decide.scaleup.pending import Demand, PendingRules, which_count
+from slackwater.controllers.scaleup.pending import Demand, PendingRules, which_count
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import Particulars
-from slackwater.model.ties import Owner, Ties
+from slackwater.model.pod_constraints import Particulars
 from tests.support.builders import a_pod
 from tests.support.scalingup import demand_of, names
 

@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.decide.scaleup.expanders.priority import read_priorities
-from slackwater.decide.scaleup.groups import Bar
-from slackwater.decide.scaleup.limits import Quota
-from slackwater.decide.scaleup.outcome import Refused, ScaleUpPlan
-from slackwater.decide.scaleup.plan import plan_scale_up
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.expanders.priority import read_priorities
+from slackwater.controllers.scaleup.groups import Bar
+from slackwater.controllers.scaleup.limits import Quota
+from slackwater.controllers.scaleup.outcome import Refused, ScaleUpPlan
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Pod, Taint
-from slackwater.model.particulars import HostPort, Particulars, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import HostPort, Particulars, PodTerm, SpreadConstraint
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
-from slackwater.model.ties import Owner, Ties
-from slackwater.simulate.nodefacts import HOSTNAME
-from slackwater.simulate.picture import Picture
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.node_facts import HOSTNAME
 from tests.support.builders import a_node, a_pod
 from tests.support.scalingup import a_group, a_template, demand_of, grown, names, planned
 
@@ -83,7 +83,7 @@ def test_daemons_take_their_room_on_new_nodes() -> None:
 
 
 def test_our_own_accounting_has_its_say_on_new_nodes() -> None:
-    from slackwater.ledger.ledger import Ledger
+    from slackwater.model.ledger.ledger import Ledger
     from slackwater.model.resources import amounts_of
 
     picture = Picture.build([], some(4), ledger=Ledger().columns)

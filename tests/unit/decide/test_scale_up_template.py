@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.decide.scaleup.existing import awaits_devices
-from slackwater.decide.scaleup.groups import Template
-from slackwater.decide.scaleup.template import template_of
-from slackwater.model.kinds import Toleration
+from slackwater.controllers.scaleup.existing import awaits_devices
+from slackwater.controllers.scaleup.groups import Template
+from slackwater.controllers.scaleup.template import template_of
+from slackwater.model.equivalence import Toleration
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.nodetaints import TaintRules
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.resources import amounts_of
-from slackwater.model.ties import Owner, Ties
-from slackwater.simulate.nodefacts import HOSTNAME
+from slackwater.snapshot.node_facts import HOSTNAME
 from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
 from tests.support.builders import a_node, a_pod
 from tests.support.scalingup import a_group, a_template

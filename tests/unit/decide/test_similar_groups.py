@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.decide.scaleup.groups import GrowableGroup
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.decide.scaleup.template import template_of
+from slackwater.controllers.scaleup.groups import GrowableGroup
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.template import template_of
 from slackwater.model.objects import Node
 from tests.support.builders import a_pod
 from tests.support.scalingup import a_group, a_template, grown, planned

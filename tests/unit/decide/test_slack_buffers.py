@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from slackwater.decide.slack.buffers import PROVISIONING, READY, Resolved, resolved
-from slackwater.decide.slack.marked import marked, wanted
-from slackwater.decide.slack.mirrored import like
+from slackwater.controllers.slack.buffers import PROVISIONING, READY, Resolved, resolved
+from slackwater.controllers.slack.marked import marked, wanted
+from slackwater.controllers.slack.mirrored import like
 from slackwater.model.buffers import Askers, CapacityBuffer, Workload
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import PodKey
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import ClaimMount, Particulars
-from slackwater.model.ties import Owner, Ties
+from slackwater.model.pod_constraints import ClaimMount, Particulars
 from tests.support.builders import a_pod, amounts
 
 WEB = Owner("apps", "ReplicaSet", "web")

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from slackwater.decide.steering.activity import SchedulerActivity
-from slackwater.decide.steering.backlog import Backlog
-from slackwater.decide.steering.eligible import Eligibility
-from slackwater.decide.steering.pace import Pace, PacePolicy
+from slackwater.controllers.nomination.activity import SchedulerActivity
+from slackwater.controllers.nomination.backlog import Backlog
+from slackwater.controllers.nomination.eligible import Eligibility
+from slackwater.controllers.nomination.window import Pace, PacePolicy
 from slackwater.model.changes import PodChange
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import ClaimMount, Particulars, PodTerm
+from slackwater.model.pod_constraints import ClaimMount, Particulars, PodTerm
 from slackwater_protocol.names import GATE
 from tests.support.builders import a_pod
 from tests.support.containers import sizes

@@ -8,23 +8,24 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from slackwater.adapters.http.serving import _GRACE_SECONDS
+from slackwater.adapters.kube.client import KubeClient
+from slackwater.adapters.kube.reflector import ReflectorConfig
 from slackwater.app import wiring
 from slackwater.app.documents import FILES, MarksMissing, main, metrics, reasons, renewed, settings
 from slackwater.app.policy import dispatcher_config_of
 from slackwater.app.process import _GC_THRESHOLD
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
-from slackwater.edge.kube.client import KubeClient
-from slackwater.edge.kube.reflector import ReflectorConfig
-from slackwater.edge.web.serving import _GRACE_SECONDS
+from slackwater.cluster.sample_misses import MAX_NOMINATIONS
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Announce, Bind, Nominate, ReadPod, Touch
-from slackwater.model.misses import MISSES
+from slackwater.model.nomination_misses import MISSES
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.run.dispatcher import DispatcherConfig
-from slackwater.run.intake import TICK_SECONDS
-from slackwater.world.policy import Policy
-from slackwater.world.starvation import MAX_NOMINATIONS
+from slackwater.runtime.dispatcher import DispatcherConfig
+from slackwater.runtime.intake import TICK_SECONDS
 from slackwater_protocol.durations import seconds
+from tests.support.layers import LAYERS
 
 PAGES = sorted([*Path("docs").rglob("*.md"), *Path().glob("*.md"), Path("service/README.md"), Path("protocol/README.md")])
 RENEW = "run `make docs`"
@@ -162,7 +163,7 @@ def test_every_link_of_a_page_leads_to_a_file(page: Path) -> None:
 
 def test_the_pages_name_modules_that_exist() -> None:
     text = Path("docs/ARCHITECTURE.md").read_text()
-    named = set(re.findall(r"`((?:app|edge|run|world|decide|simulate|ledger|model)/[\w/.]*)`", text))
+    named = set(re.findall(rf"`((?:{LAYERS})/[\w/.]*)`", text))
     assert len(named) > 20
     assert [name for name in named if not (Path("service/src/slackwater") / name).exists()] == []
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from slackwater.app.documents import hindrances
-from slackwater.model.hindrances import Hindrance
-from slackwater.simulate.drainability import RULES
+from slackwater.fit.drainability import RULES
+from slackwater.model.unremovable_reasons import Hindrance
 
 PAGE = Path("docs/evacuation.md").read_text()
 

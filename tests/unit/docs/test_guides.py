@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from slackwater.app.settings import loads, schema
+from tests.support.layers import LAYERS
 
 GUIDES = Path("docs/guides")
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
@@ -47,7 +48,10 @@ def test_every_key_that_takes_the_place_of_a_flag_is_there() -> None:
 
 @pytest.mark.parametrize("name", ["adding-a-predicate", "adding-a-provider"])
 def test_a_guide_to_the_sources_names_files_that_there_are(name: str) -> None:
-    named = re.findall(r"`((?:app|edge|run|model|simulate|explain|tests)/[\w/.]*)`", (GUIDES / f"{name}.md").read_text())
+    named = re.findall(
+        rf"`((?:{LAYERS}|tests)/[\w/.]*)`",
+        (GUIDES / f"{name}.md").read_text(),
+    )
     assert len(named) > 8
     assert [path for path in named if not (SOURCES / path).exists() and not Path(path).exists()] == []
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from slackwater import __version__
-from slackwater.app.cli import main
 from slackwater.app.schedulerconfig import check
 from slackwater.app.settings import loads, notes
+from slackwater.cli.main import main
 from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
 
 DEPLOY = Path("deploy")
@@ -145,7 +145,7 @@ def test_images_have_a_version_and_no_registry() -> None:
 
 
 def test_kube_scheduler_is_of_the_version_that_is_tested() -> None:
-    built = Path("service/src/slackwater/app/controlplane/go/kubernetes/go.mod").read_text()
+    built = Path("service/src/slackwater/sandbox/controlplane/go/kubernetes/go.mod").read_text()
     (version,) = re.findall(r"k8s\.io/kubernetes (v1\.\d+\.\d+)\b", built)
     assert CONTAINERS["kube-scheduler"]["image"] == f"kube-scheduler:{version}"
 

@@ -16,14 +16,14 @@ import schemathesis
 import yaml
 from pydantic import BaseModel
 
+from slackwater.adapters.http import wire
+from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.app.agentapi import agent_document
 from slackwater.app.openapi import ERRORS, VERBS, documents, extender_document, main, ops_document
-from slackwater.edge.kube.decode import NodeDecoder
-from slackwater.edge.web import wire
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeSeen, PodGone
 from slackwater.model.ids import PodKey, PodUid
-from slackwater.world.policy import Policy
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater_protocol import extender
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.service import Service, a_service

@@ -12,18 +12,18 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.http.dashboard import Listeners
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.status import SettingsView
 from slackwater.app import opsexamples
 from slackwater.app.openapi import ops_document
 from slackwater.app.settings import Settings, as_file
-from slackwater.decide.preemption.victims import Occupant, Sacrifice
-from slackwater.edge.web.dashboard import Listeners
-from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.status import SettingsView
+from slackwater.controllers.policy import Policy, PreemptionPolicy
+from slackwater.controllers.preemption.victims import Occupant, Sacrifice
 from slackwater.model.events import NodeDoubted, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.vertical import MigrationRef
-from slackwater.world.policy import Policy, PreemptionPolicy
-from slackwater.world.world import World
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 

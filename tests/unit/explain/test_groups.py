@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from slackwater.decide.scaleup.groups import Bar
-from slackwater.decide.scaleup.limits import Quota
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.groups import Bar
+from slackwater.controllers.scaleup.limits import Quota
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.explain.growth import explain_group
 from slackwater.model.nodegroups import GroupName
 from tests.support.builders import a_node, a_pod

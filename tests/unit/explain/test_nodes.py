@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.explain.nodes import NodeWord, explain_node
-from slackwater.model.hindrances import Hindrance
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.ties import Owner, Ties
+from slackwater.model.unremovable_reasons import Hindrance
 from tests.support.builders import a_budget, a_node, a_pod
 from tests.support.explaining import Told
 from tests.support.scalingup import a_group

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from slackwater.decide.scaleup.groups import Bar
+from slackwater.controllers.scaleup.groups import Bar
 from slackwater.explain.findings import document
 from slackwater.explain.pods import PodWord, explain_pod
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.particulars import Particulars, PodTerm
+from slackwater.model.pod_constraints import Particulars, PodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
 from tests.support.builders import a_node, a_pod
@@ -140,7 +140,7 @@ def test_a_placed_pod_is_told_where() -> None:
 
 
 def test_a_missing_claim_is_named_and_nothing_is_promised() -> None:
-    from slackwater.model.particulars import ClaimMount
+    from slackwater.model.pod_constraints import ClaimMount
     from slackwater.model.storage import Storage
 
     pod = a_pod("db")

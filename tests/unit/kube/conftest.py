@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.edge.kube.client import KubeClient, open_client
+from slackwater.adapters.kube.client import KubeClient, open_client
 from tests.support.fakeapi import FakeApi, fake_api, write_kubeconfig
 
 

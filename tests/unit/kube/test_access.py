@@ -11,9 +11,9 @@ import kubernetes_asyncio.config.incluster_config as incluster
 import pytest
 import trustme
 
-from slackwater.edge.kube.access import load_access
-from slackwater.edge.kube.client import Call, open_client
-from slackwater.edge.kube.errors import KubeConfigError, Refused, Unreachable
+from slackwater.adapters.kube.access import load_access
+from slackwater.adapters.kube.client import Call, open_client
+from slackwater.adapters.kube.errors import KubeConfigError, Refused, Unreachable
 from tests.support.fakeapi import FakeApi, fake_api, write_kubeconfig
 
 pytestmark = pytest.mark.anyio

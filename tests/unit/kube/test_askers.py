@@ -4,15 +4,15 @@ import json
 from inspect import signature
 from typing import Any
 
-from slackwater.edge.kube.askers import askers, decode_buffer
-from slackwater.edge.kube.buffer_status import stamped
-from slackwater.edge.kube.client import open_client
-from slackwater.edge.kube.surroundings import surroundings
+from slackwater.adapters.kube.auxiliary import surroundings
+from slackwater.adapters.kube.buffer_status import stamped
+from slackwater.adapters.kube.client import open_client
+from slackwater.adapters.kube.headroom_requests import askers, decode_buffer
+from slackwater.model.auxiliary import SurroundingSeen
 from slackwater.model.buffers import BufferStatus, Condition, Workload
 from slackwater.model.controllers import Wanted
-from slackwater.model.kinds import KindInterner
-from slackwater.model.surroundings import SurroundingSeen
-from slackwater.model.ties import Owner
+from slackwater.model.equivalence import KindInterner
+from slackwater.model.eviction_facts import Owner
 from tests.support.builders import amounts
 
 Obj = dict[str, Any]

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.edge.kube.backoff import Backoff
+from slackwater.adapters.kube.backoff import Backoff
 
 
 @given(seed=st.integers(), attempts=st.integers(1, 200))

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, version_number
-from slackwater.edge.kube.errors import UNREADABLE
-from slackwater.edge.kube.given import Given
-from slackwater.edge.kube.resource_type import nodes, pods
-from slackwater.edge.kube.vertical import read_vertical
-from slackwater.edge.kube.watchlines import LineReader
-from slackwater.edge.kube.wire import PodWire
+from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, version_number
+from slackwater.adapters.kube.errors import UNREADABLE
+from slackwater.adapters.kube.known_objects import Given
+from slackwater.adapters.kube.resource_type import nodes, pods
+from slackwater.adapters.kube.vertical import read_vertical
+from slackwater.adapters.kube.watchlines import LineReader
+from slackwater.adapters.kube.wire import PodWire
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import NodeGone, ObjectUnreadable, PodGone, PodSeen
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kinds import KindInterner
+from slackwater.model.permit_annotation import read_written
 from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE
-from slackwater.model.written import read_written
 from slackwater_protocol.names import BOUNDS, NEON_BOUNDS, NEON_VM_RESOURCES
 
 UNIT = '{"vCPUs":1,"mem":"1Gi"}'

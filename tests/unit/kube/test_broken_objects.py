@@ -2,8 +2,8 @@
 
 import pytest
 
-from slackwater.edge.kube.client import KubeClient
-from slackwater.edge.kube.resource_type import NODES_PATH
+from slackwater.adapters.kube.client import KubeClient
+from slackwater.adapters.kube.resource_type import NODES_PATH
 from tests.support.fakeapi import FakeApi
 from tests.unit.kube.test_reflector import reflecting
 

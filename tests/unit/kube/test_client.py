@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.edge.kube.client import Call, KubeClient, open_client
-from slackwater.edge.kube.errors import KubeError, NoAnswer, Refused, Unreachable
+from slackwater.adapters.kube.client import Call, KubeClient, open_client
+from slackwater.adapters.kube.errors import KubeError, NoAnswer, Refused, Unreachable
 from tests.support.fakeapi import FakeApi, Reply, status, write_kubeconfig
 
 pytestmark = pytest.mark.anyio

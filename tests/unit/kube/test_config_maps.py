@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from slackwater.edge.kube.client import KubeClient
-from slackwater.edge.kube.config_maps import ConfigMapWriter
+from slackwater.adapters.kube.client import KubeClient
+from slackwater.adapters.kube.config_maps import ConfigMapWriter
 from tests.support.fakeapi import FakeApi, Reply, status
 
 pytestmark = pytest.mark.anyio

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta, version_number
+from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta, version_number
+from slackwater.model.equivalence import Kind, KindInterner, Toleration
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
-from slackwater.model.kinds import Kind, KindInterner, Toleration
 from slackwater.model.objects import BudgetRule, DisruptionBudget, Node, Pod, Taint
-from slackwater.model.particulars import NodeSelectorTerm, Particulars, PodTerm, WeightedNodeTerm
+from slackwater.model.pod_constraints import NodeSelectorTerm, Particulars, PodTerm, WeightedNodeTerm
 from slackwater.model.selectors import Requirement
 from slackwater.model.shared import Shared
 from tests.support.builders import amounts

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.edge.kube.decode import NodeDecoder, PodDecoder
-from slackwater.model.kinds import KindInterner
+from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.objects import Node, Pod
 
 CA = "cluster-autoscaler.kubernetes.io"

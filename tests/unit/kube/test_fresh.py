@@ -4,13 +4,13 @@ from contextlib import aclosing
 
 import pytest
 
-from slackwater.edge.kube.client import KubeClient
-from slackwater.edge.kube.decode import PodDecoder
-from slackwater.edge.kube.fresh import FreshReads
-from slackwater.edge.kube.resource_type import NODES_PATH, PODS_PATH
+from slackwater.adapters.kube.client import KubeClient
+from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.adapters.kube.fresh import FreshReads
+from slackwater.adapters.kube.resource_type import NODES_PATH, PODS_PATH
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.ids import NodeName, PodKey
-from slackwater.model.kinds import KindInterner
-from slackwater.run.ports import Listing, TruthUnknown
+from slackwater.ports.protocols import Listing, TruthUnknown
 from tests.support.fakeapi import FakeApi, Reply, status
 
 pytestmark = pytest.mark.anyio

@@ -2,8 +2,8 @@
 
 import pytest
 
-from slackwater.edge.kube.given import Given
-from slackwater.edge.kube.resource_type import Found
+from slackwater.adapters.kube.known_objects import Given
+from slackwater.adapters.kube.resource_type import Found
 from slackwater.model.events import FeedEvent, NodeGone, NodeSeen
 from slackwater.model.ids import NodeName
 from tests.support.builders import a_node

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slackwater.edge.kube.client import KubeClient
-from slackwater.edge.kube.decode import PodDecoder
-from slackwater.edge.kube.recorder import Recorder
-from slackwater.edge.kube.writer import ApiWriter
+from slackwater.adapters.kube.client import KubeClient
+from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.adapters.kube.recorder import Recorder
+from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.model.effects import DeleteVictim, WritePreempting
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import PodGone
 from slackwater.model.ids import PodKey, PodUid
-from slackwater.model.kinds import KindInterner
 from slackwater.model.preempting import Preempting, read_preempting
-from slackwater.run.ports import Outcome
+from slackwater.ports.protocols import Outcome
 from tests.support.fakeapi import FakeApi, Reply, status
 
 pytestmark = pytest.mark.anyio

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from slackwater.edge.kube.client import KubeClient
-from slackwater.edge.kube.recorder import Recorder, RecorderConfig
+from slackwater.adapters.kube.client import KubeClient
+from slackwater.adapters.kube.recorder import Recorder, RecorderConfig
 from slackwater.model.effects import Announce
 from slackwater.model.ids import PodKey, PodUid
-from slackwater.run.ports import Outcome
+from slackwater.ports.protocols import Outcome
 from tests.support.fakeapi import FakeApi, Reply, status
 
 pytestmark = pytest.mark.anyio

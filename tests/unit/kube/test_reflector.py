@@ -9,10 +9,10 @@ from random import Random
 import anyio
 import pytest
 
-from slackwater.edge.kube import errors
-from slackwater.edge.kube.client import KubeClient
-from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
-from slackwater.edge.kube.resource_type import NODES_PATH, nodes
+from slackwater.adapters.kube import errors
+from slackwater.adapters.kube.client import KubeClient
+from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
+from slackwater.adapters.kube.resource_type import NODES_PATH, nodes
 from slackwater.model.events import NodeGone, NodeSeen
 from slackwater.model.ids import NodeName
 from tests.support.fakeapi import FakeApi, Reply, status

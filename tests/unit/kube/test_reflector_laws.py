@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from slackwater.edge.kube.client import open_client
-from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
-from slackwater.edge.kube.resource_type import NODES_PATH, nodes
+from slackwater.adapters.kube.client import open_client
+from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
+from slackwater.adapters.kube.resource_type import NODES_PATH, nodes
 from slackwater.model.events import NodeSeen
 from tests.support.fakeapi import FakeApi, Reply, fake_api, status, write_kubeconfig
 from tests.support.feedreader import FeedReader

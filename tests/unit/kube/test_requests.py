@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.edge.kube.ask import missing_request, pod_requests
-from slackwater.edge.kube.wire import PodWire
+from slackwater.adapters.kube.ask import missing_request, pod_requests
+from slackwater.adapters.kube.wire import PodWire
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from tests.support.builders import amounts
 

@@ -5,19 +5,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.edge.kube.resource_type import Found
-from slackwater.edge.kube.surroundings import surroundings
-from slackwater.model.controllers import Wanted
-from slackwater.model.kinds import KindInterner, Toleration
-from slackwater.model.surroundings import (
+from slackwater.adapters.kube.auxiliary import surroundings
+from slackwater.adapters.kube.resource_type import Found
+from slackwater.model.auxiliary import (
     DaemonSet,
     SurroundingGone,
     SurroundingKey,
     SurroundingKind,
     SurroundingSeen,
 )
-from slackwater.model.ties import Owner
-from slackwater.run.surroundings import SurroundingsIntake
+from slackwater.model.controllers import Wanted
+from slackwater.model.equivalence import KindInterner, Toleration
+from slackwater.model.eviction_facts import Owner
+from slackwater.runtime.auxiliary_intake import SurroundingsIntake
 from tests.support.builders import amounts
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from slackwater.edge.kube.decode import PodDecoder
-from slackwater.model.kinds import KindInterner
+from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.model.equivalence import KindInterner
+from slackwater.model.eviction_facts import NO_TIES, Owner, Ties
 from slackwater.model.objects import Pod
-from slackwater.model.ties import NO_TIES, Owner, Ties
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 

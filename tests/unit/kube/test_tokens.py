@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from slackwater.edge.kube.client import KubeClient
-from slackwater.edge.kube.tokens import KubeTokenReviewer
-from slackwater.run.ports import Reviewed
+from slackwater.adapters.kube.client import KubeClient
+from slackwater.adapters.kube.tokens import KubeTokenReviewer
+from slackwater.ports.protocols import Reviewed
 from tests.support.fakeapi import FakeApi, Reply, status
 from tests.support.tokens import AGENT, REVIEWS, not_reviewed, reviewed
 

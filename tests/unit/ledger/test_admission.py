@@ -2,9 +2,9 @@
 
 import pytest
 
-from slackwater.ledger.account import Account, certain_account, ordinary_account, restored_account, unheard_account
-from slackwater.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.ids import Row
+from slackwater.model.ledger.account import Account, certain_account, ordinary_account, restored_account, unheard_account
+from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.resources import NOTHING
 from tests.support.builders import a_vertical, amounts
 

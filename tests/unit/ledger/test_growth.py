@@ -2,8 +2,8 @@
 
 import pytest
 
-from slackwater.ledger.account import Account
-from slackwater.ledger.growth import Question, settled
+from slackwater.model.ledger.account import Account
+from slackwater.model.ledger.growth import Question, settled
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
 

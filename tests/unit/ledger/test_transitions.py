@@ -1,9 +1,15 @@
 """Every other change of a pod's account: the rows of the reference's section 2.5."""
 
-from slackwater.ledger.account import Account
-from slackwater.ledger.ledger import Ledger, NodePolicy
-from slackwater.ledger.transitions import bounds_changed, migration_ended, migration_started, scaling_disabled, use_changed
 from slackwater.model.ids import Row
+from slackwater.model.ledger.account import Account
+from slackwater.model.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.ledger.transitions import (
+    bounds_changed,
+    migration_ended,
+    migration_started,
+    scaling_disabled,
+    use_changed,
+)
 from slackwater.model.resources import NOTHING
 from tests.support.builders import amounts
 

@@ -1,12 +1,12 @@
 """What people are told of a plan: which pods, in which words, and how often."""
 
-from slackwater.decide.scaleup.groups import Bar
-from slackwater.decide.scaleup.outcome import Growth, Refused, Unhelpable
+from slackwater.cluster.nodegroups.status import Grow
+from slackwater.controllers.scaleup.groups import Bar
+from slackwater.controllers.scaleup.outcome import Growth, Refused, Unhelpable
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.reasons import Reason
-from slackwater.run.loops.announcing import Announcer, not_triggered, triggered, why_not
-from slackwater.world.fleet.census import Grow
+from slackwater.runtime.autoscaler.announcing import Announcer, not_triggered, triggered, why_not
 from tests.support.builders import a_pod
 
 

@@ -7,17 +7,17 @@ import anyio.lowlevel
 import numpy as np
 import pytest
 
-from slackwater.ledger.account import ordinary_account
+from slackwater.controllers.audit.loop import Audit, AuditConfig
+from slackwater.controllers.policy import Policy
 from slackwater.model.drifts import Drift
 from slackwater.model.events import Event, NodeAudited, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
+from slackwater.model.ledger.account import ordinary_account
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU
-from slackwater.run.loops.audit import Audit, AuditConfig
-from slackwater.world.invariants import violations
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.invariants import violations
+from slackwater.runtime.state_machine import World
 from tests.support.audited import Cluster
 from tests.support.builders import a_node, a_pod, amounts
 

@@ -9,20 +9,20 @@ from typing import Any
 import anyio
 import pytest
 
+from slackwater.cluster.nodegroups.status import Queued
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
-from slackwater.run.loops.clocks import Clocks
-from slackwater.run.loops.counts import LoopCounts
-from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.planning import GrowthRules, PlanMaker
-from slackwater.run.loops.planning_thread import ThreadPlanning
-from slackwater.run.loops.record import LoopRecord
-from slackwater.run.loops.sensing import Senses
-from slackwater.run.surroundings import SurroundingsIntake
-from slackwater.world.changes import ChangeCollector
-from slackwater.world.fleet.census import Queued
+from slackwater.runtime.autoscaler.clocks import Clocks
+from slackwater.runtime.autoscaler.counts import LoopCounts
+from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
+from slackwater.runtime.autoscaler.planning import GrowthRules, PlanMaker
+from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
+from slackwater.runtime.autoscaler.record import LoopRecord
+from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
+from slackwater.runtime.autoscaler.sensing import Senses
+from slackwater.runtime.auxiliary_intake import SurroundingsIntake
+from slackwater.runtime.changes import ChangeCollector
 from tests.support.builders import a_node, a_pod
 from tests.support.scaling import Scene
 

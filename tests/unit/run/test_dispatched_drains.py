@@ -6,8 +6,8 @@ from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import Event, EvictionEnded, NodeMarked, NodeUnmarked, PodGone
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
-from slackwater.run.dispatcher import DispatcherConfig
-from slackwater.run.ports import Outcome
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.dispatcher import DispatcherConfig
 from tests.support.service import DONE, ScriptedWriter
 from tests.unit.run.test_dispatcher import running
 

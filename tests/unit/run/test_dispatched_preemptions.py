@@ -12,8 +12,8 @@ from slackwater.model.events import (
     VictimEnded,
 )
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.run.dispatcher import DispatcherConfig
-from slackwater.run.ports import Outcome
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.dispatcher import DispatcherConfig
 from tests.support.service import DONE, ScriptedWriter
 from tests.unit.run.test_dispatcher import running
 

@@ -13,8 +13,8 @@ from slackwater.model.events import BindEnded, Event, TouchLost
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
 from slackwater.model.resources import Amounts
-from slackwater.run.dispatcher import Dispatcher, DispatcherConfig
-from slackwater.run.ports import Outcome
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
 from slackwater_protocol.units import Bytes, MilliCpu
 from tests.support.service import DONE, ScriptedWriter, bound
 

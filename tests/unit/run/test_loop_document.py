@@ -5,13 +5,13 @@ from typing import Any
 
 import yaml
 
+from slackwater.cluster.nodegroups.backoff import Backoff
+from slackwater.cluster.nodegroups.status import Census, Lost, Queued
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.run.loops.document import StatusText, record_document
-from slackwater.run.loops.planning import PendingCounts
-from slackwater.run.loops.record import LoopRecord
-from slackwater.world.fleet.backoff import Backoff
-from slackwater.world.fleet.census import Census, Lost, Queued
+from slackwater.runtime.autoscaler.document import StatusText, record_document
+from slackwater.runtime.autoscaler.planning import PendingCounts
+from slackwater.runtime.autoscaler.record import LoopRecord
 from tests.support.fleets import a_group, an_instance
 
 FIRST = UnixTime(1787306400.123)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slackwater.model.changes import Changes, PodChange
+from slackwater.model.eviction_facts import NO_TIES
 from slackwater.model.ids import Generation
 from slackwater.model.objects import Pod
-from slackwater.model.ties import NO_TIES
-from slackwater.run.planner.parcels import Decoder, Encoder
+from slackwater.runtime.planner.frames import Decoder, Encoder
 from tests.support.builders import a_node, a_pod
 
 SPINE = frozenset({Changes})

@@ -13,16 +13,16 @@ from typing import Any, Final, cast
 import anyio
 import pytest
 
-from slackwater.decide.scaleup.pending import PendingRules
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.cluster.nodegroups.status import Census
+from slackwater.controllers.scaleup.pending import PendingRules
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
-from slackwater.run.loops.clocks import Watch
-from slackwater.run.loops.planning import GrowthRules, Inquiry
-from slackwater.run.planner.process import COMMAND, PlanFailedError, PlannerLostError, ProcessPlanning
-from slackwater.world.fleet.census import Census
+from slackwater.runtime.autoscaler.clocks import Watch
+from slackwater.runtime.autoscaler.planning import GrowthRules, Inquiry
+from slackwater.runtime.planner.process import COMMAND, PlanFailedError, PlannerLostError, ProcessPlanning
 from tests.support.builders import a_node, a_pod
 from tests.support.waiting import until
 
@@ -159,7 +159,7 @@ async def test_a_plan_has_a_deadline_and_a_process_that_misses_it_is_ended() -> 
 async def test_a_plan_that_fails_says_where_and_the_next_inquiry_may_begin_anew() -> None:
     async with planning_of() as planning:
         broken = {GROUP: replace(a_census()[GROUP], group=cast("Any", None))}
-        with pytest.raises(PlanFailedError, match=r"growth\.py"):
+        with pytest.raises(PlanFailedError, match=r"scaleup_planning\.py"):
             await asked(planning, inquiry(pending(5), broken))
         planning.forget()
         assert (await asked(planning, inquiry(pending(3))))[:2] == (2, 1)

@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from slackwater.app.cli import main
+from slackwater.cli.main import main
+from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
 from slackwater.model.events import BindEnded, NodeSeen, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName
-from slackwater.run.recording import RecordError, Recording, frames_of
-from slackwater.world.policy import Policy
-from slackwater.world.record.recorded import RecordedWorld
-from slackwater.world.record.replayed import Replay
+from slackwater.runtime.record.recorded import RecordedWorld
+from slackwater.runtime.record.replayed import Replay
+from slackwater.runtime.recording import RecordError, Recording, frames_of
 from tests.support.builders import a_node, a_pod
 
 pytestmark = pytest.mark.anyio

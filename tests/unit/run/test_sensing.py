@@ -5,18 +5,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from slackwater.cluster.nodegroups.policy import FleetPolicy
+from slackwater.cluster.nodegroups.status import NodeSight
+from slackwater.controllers.policy import Policy
+from slackwater.model.equivalence import Toleration
 from slackwater.model.events import NodeSeen, PodSeen
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import Instant, UnixTime
-from slackwater.model.kinds import Toleration
 from slackwater.model.nodegroups import InstanceId, NodeGroup
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.ties import Owner, Ties
-from slackwater.run.loops.sensing import ask_providers, sights
-from slackwater.run.ports import ProviderError
-from slackwater.world.fleet.census import NodeSight
-from slackwater.world.fleet.policy import FleetPolicy
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.ports.protocols import ProviderError
+from slackwater.runtime.autoscaler.sensing import ask_providers, sights
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import Cloud
 from tests.support.fleets import a_group, an_instance

@@ -4,15 +4,15 @@ from itertools import count
 
 import pytest
 
+from slackwater.cluster.nodegroups.status import Grow
+from slackwater.controllers.scaledown.loop import ShrinkRecord
 from slackwater.model.effects import Bind, Evict, MarkNode, Touch, WritePermit
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Taint
-from slackwater.run.loops.record import LoopRecord
-from slackwater.run.loops.shrinking import ShrinkRecord
-from slackwater.run.ports import Outcome
-from slackwater.run.timeline import Telling, Timeline
-from slackwater.world.fleet.census import Grow
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.autoscaler.record import LoopRecord
+from slackwater.runtime.decision_log import Telling, Timeline
 
 DONE = Outcome("done")
 

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.edge.sandbox.faults import Fault
-from slackwater.edge.sandbox.server import ApiServer
+from slackwater.sandbox.embedded.faults import Fault
+from slackwater.sandbox.embedded.server import ApiServer
 from tests.support.sandboxed import held_with_sandbox
 
 pytestmark = pytest.mark.anyio

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from slackwater.fit.disruption_counts import DEPLOYMENT, Scales, counted
 from slackwater.model.controllers import ControllerKey
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.objects import BudgetRule, DisruptionBudget, Pod
-from slackwater.model.ties import Owner, Ties
-from slackwater.simulate.disruptioncounts import DEPLOYMENT, Scales, counted
 from tests.support.builders import a_budget, a_pod
 
 REPLICA_SET, STATEFUL_SET, CONTROLLER = ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("", "ReplicationController")

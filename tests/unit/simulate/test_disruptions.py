@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from slackwater.fit.disruptions import Disruptions
 from slackwater.model.objects import Pod
-from slackwater.simulate.disruptions import Disruptions
 from tests.support.builders import a_budget, a_pod
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from slackwater.fit.disruptions import Disruptions
+from slackwater.fit.drainability import DrainPolicy, Facts, Fate, Verdict, judge
 from slackwater.model.controllers import ControllerKey
-from slackwater.model.hindrances import TEXTS, Hindrance
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.model.ties import Owner, Ties
-from slackwater.simulate.disruptions import Disruptions
-from slackwater.simulate.drainability import DrainPolicy, Facts, Fate, Verdict, judge
+from slackwater.model.unremovable_reasons import TEXTS, Hindrance
 from tests.support.builders import a_budget, a_pod, a_vertical
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC).timestamp()  # as builders have it

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slackwater.model.hindrances import Hindrance
+from slackwater.fit.disruptions import Disruptions
+from slackwater.fit.drainability import Facts
+from slackwater.fit.evacuation import Evacuated, Evacuations, Kept
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.reasons import Reason
-from slackwater.model.ties import Owner, Ties
-from slackwater.simulate.disruptions import Disruptions
-from slackwater.simulate.drainability import Facts
-from slackwater.simulate.evacuate import Evacuated, Evacuations, Kept
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenants
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.running_pods import Tenants
 from tests.support.builders import a_budget, a_node, a_pod
 
 NOW = UnixTime(1e9)

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.ledger.ledger import Ledger, NodePolicy
+from slackwater.cluster.nodes import NodeTable
+from slackwater.fit.feasible import feasible
+from slackwater.fit.filter.taint_toleration import judge_taint_toleration
+from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.kinds import Kind
+from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Image, Node, Taint
 from slackwater.model.reasons import Reason
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.nodefacts import ABSENT, NodeFacts
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.predicates.taint_toleration import judge_taint_toleration
-from slackwater.world.nodes import NodeTable
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.node_facts import ABSENT, NodeFacts
 from tests.support.builders import a_node, amounts
 
 NODE = replace(a_node("n0", labels={"zone": "a"}), scalars=(("pods", 110),))

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.fit.feasible import feasible
+from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.kinds import Kind
-from slackwater.model.particulars import InlineDisk, Particulars
+from slackwater.model.pod_constraints import InlineDisk, Particulars
 from slackwater.model.reasons import Reason
 from slackwater.model.storage import CsiNode, Storage
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.picture import Picture
+from slackwater.snapshot.cluster_snapshot import Picture
 from tests.support.builders import a_node, a_pod, amounts
 
 

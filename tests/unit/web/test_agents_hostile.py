@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.ids import NodeName
 from slackwater.model.permits import Caller
-from slackwater.world.invariants import violations
+from slackwater.runtime.invariants import violations
 from tests.support.agents import a_request
 from tests.support.realdesk import a_real_desk
 

@@ -9,9 +9,9 @@ import httpx
 import pytest
 import uvloop
 
-from slackwater.edge.web.certificates import Certificates
-from slackwater.edge.web.gate import Gate, GateConfig
-from slackwater.edge.web.serving import listen, serve_direct
+from slackwater.adapters.http.authenticator import Gate, GateConfig
+from slackwater.adapters.http.certificates import Certificates
+from slackwater.adapters.http.serving import listen, serve_direct
 from slackwater.model.ids import Instant
 from tests.support.agents import a_request, an_agent_service
 from tests.support.pki import Pki

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from slackwater.edge.web.agents import AgentLimits
+from slackwater.adapters.http.agents import AgentLimits
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from tests.support.agents import AgentService, a_request, an_agent_service
 from tests.support.desk import GIB, amounts

@@ -5,18 +5,18 @@ from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
-from slackwater.model.hindrances import Hindrance
+from slackwater.adapters.http.autoscaler_metrics import AutoscalerCollector
+from slackwater.cluster.nodegroups.backoff import Backoff
+from slackwater.cluster.nodegroups.status import Census, Grow, Queued
+from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder
+from slackwater.controllers.scaledown.loop import ShrinkRecord
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.run.loops.counts import LoopCounts
-from slackwater.run.loops.planning import PendingCounts
-from slackwater.run.loops.record import LoopRecord, Spent
-from slackwater.run.loops.shrinking import ShrinkRecord
-from slackwater.run.ports import ProviderError
-from slackwater.world.drains.drain import DrainEnd, DrainOrder
-from slackwater.world.fleet.backoff import Backoff
-from slackwater.world.fleet.census import Census, Grow, Queued
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.ports.protocols import ProviderError
+from slackwater.runtime.autoscaler.counts import LoopCounts
+from slackwater.runtime.autoscaler.planning import PendingCounts
+from slackwater.runtime.autoscaler.record import LoopRecord, Spent
 from tests.support.fleets import a_group
 
 A, B = GroupName("a"), GroupName("b")

@@ -6,13 +6,13 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.http.drains import Answer
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
-from slackwater.edge.web.drains import Answer
-from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.status import SettingsView
+from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant, NodeName
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.state_machine import World
 from tests.support.callers import showing
 
 pytestmark = pytest.mark.anyio

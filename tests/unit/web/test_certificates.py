@@ -15,11 +15,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from prometheus_client import CollectorRegistry
 
-from slackwater.edge.web.certificate_metrics import CertificateCollector
-from slackwater.edge.web.certificates import Certificates, ListenError
-from slackwater.edge.web.direct import Answer, Request, Terms
-from slackwater.edge.web.serving import listen, serve_app, serve_direct
-from slackwater.run.clock import Times
+from slackwater.adapters.http.certificate_metrics import CertificateCollector
+from slackwater.adapters.http.certificates import Certificates, ListenError
+from slackwater.adapters.http.http_server import Answer, Request, Terms
+from slackwater.adapters.http.serving import listen, serve_app, serve_direct
+from slackwater.ports.clock import Times
 from tests.support.pki import Pki
 from tests.support.waiting import until
 

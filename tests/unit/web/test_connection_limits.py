@@ -11,9 +11,9 @@ import pytest
 import uvloop
 from anyio.streams.tls import TLSStream
 
-from slackwater.edge.web import bounded, direct, serving, tlsdoor
-from slackwater.edge.web.certificates import Certificates, Tls
-from slackwater.edge.web.serving import listen, serve_app, serve_direct
+from slackwater.adapters.http import bounded, http_server, serving, tls_door
+from slackwater.adapters.http.certificates import Certificates, Tls
+from slackwater.adapters.http.serving import listen, serve_app, serve_direct
 from tests.support.pki import Pki
 from tests.support.waiting import until
 from tests.unit.web.test_upgrades import Echo, echo
@@ -36,7 +36,7 @@ Listener = Callable[[Certificates | None], AbstractAsyncContextManager[int]]
 @pytest.fixture(params=["direct", "bounded"])
 def listener(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Listener:
     """A listener that takes `MOST` connections."""
-    monkeypatch.setattr(direct, "_LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(http_server, "_LINGER_SECONDS", 0.1)
     monkeypatch.setattr(bounded, "LINGER_SECONDS", 0.1)
     monkeypatch.setattr(bounded, "MAX_CONNECTIONS", MOST)
 
@@ -96,7 +96,7 @@ async def _until_answered(port: int, tls: ssl.SSLContext | None = None) -> None:
 
 
 async def test_an_idle_connection_is_closed_and_a_busy_one_is_not(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(http_server, "_LOOK_SECONDS", 0.1)
     monkeypatch.setattr(serving, "_KEEP_ALIVE_SECONDS", 1)
     monkeypatch.setattr(serving, "_APP_KEEP_ALIVE_SECONDS", 1)
     async with listener(None) as port, AsyncExitStack() as stack:
@@ -121,7 +121,7 @@ def tls_of(folder: Path) -> tuple[Certificates, ssl.SSLContext]:
 async def test_handshakes_that_never_end_are_counted_and_end(
     listener: Listener, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(tlsdoor, "HANDSHAKE_SECONDS", 2.5)
+    monkeypatch.setattr(tls_door, "HANDSHAKE_SECONDS", 2.5)
     certificates, client = tls_of(tmp_path)
     async with listener(certificates) as port, AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port)) for _ in range(60)]

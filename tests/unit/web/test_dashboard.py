@@ -12,16 +12,16 @@ import pytest
 from anyio.abc import TaskGroup
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.http.dashboard import Frames, Listeners
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.serving import listen, serve_app
+from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
-from slackwater.edge.web.dashboard import Frames, Listeners
-from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.serving import listen, serve_app
-from slackwater.edge.web.status import SettingsView
+from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeGone, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
-from slackwater.run.timeline import Timeline
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.decision_log import Timeline
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_node, a_pod
 
 pytestmark = pytest.mark.anyio

@@ -8,10 +8,10 @@ import anyio
 import pytest
 import uvloop
 
-from slackwater.edge.web import direct
-from slackwater.edge.web.certificates import Certificates
-from slackwater.edge.web.direct import Answer, Request, Terms
-from slackwater.edge.web.serving import listen, serve_direct
+from slackwater.adapters.http import http_server
+from slackwater.adapters.http.certificates import Certificates
+from slackwater.adapters.http.http_server import Answer, Request, Terms
+from slackwater.adapters.http.serving import listen, serve_direct
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> object:
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "_LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(http_server, "_LINGER_SECONDS", 0.1)
 
 
 class App:

@@ -8,9 +8,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import DeleteVictim, WritePreempting
 from slackwater.model.events import Ticked
-from slackwater.world.policy import Policy
 from tests.support.bodies import filter_args
 from tests.support.builders import a_node, a_pod
 from tests.support.preempting import POLICY

@@ -7,17 +7,17 @@ import anyio
 import numpy as np
 import pytest
 
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, PodGone
 from slackwater.model.ids import Instant, NodeName
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.run.dispatcher import DispatcherConfig
-from slackwater.run.ports import Outcome
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.dispatcher import DispatcherConfig
+from slackwater.runtime.state_machine import World
 from tests.support.bodies import bind_args, filter_args, pod_json, whole_nodes_args
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.service import a_service, bound

@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.edge.kube.client import open_client
-from slackwater.edge.kube.tokens import KubeTokenReviewer
-from slackwater.edge.web.direct import Headers
-from slackwater.edge.web.gate import Gate, GateConfig
-from slackwater.edge.web.peer import common_name
+from slackwater.adapters.http.authenticator import Gate, GateConfig
+from slackwater.adapters.http.http_server import Headers
+from slackwater.adapters.http.peer import common_name
+from slackwater.adapters.kube.client import open_client
+from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.permits import Caller, PermitRefusal
 from tests.support.agents import a_request, an_agent_service

@@ -5,11 +5,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
-from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.status import SettingsView
 from slackwater.model.ids import Instant
-from slackwater.world.world import World
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_node, a_vertical, amounts
 from tests.support.growing import Growing
 

@@ -17,13 +17,13 @@ import anyio.lowlevel
 import pytest
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.http import bounded, http_server
+from slackwater.adapters.http.connection_limiter import Bodies, Crowd, Place
+from slackwater.adapters.http.http_server import Answer, Request, Terms
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.serving import listen, serve_app, serve_direct
+from slackwater.adapters.http.status import SettingsView
 from slackwater.app.openfiles import raise_limit
-from slackwater.edge.web import bounded, direct
-from slackwater.edge.web.crowd import Bodies, Crowd, Place
-from slackwater.edge.web.direct import Answer, Request, Terms
-from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.serving import listen, serve_app, serve_direct
-from slackwater.edge.web.status import SettingsView
 from slackwater.model.objects import Pod
 from tests.support.bodies import bind_args, filter_args
 from tests.support.builders import a_node, a_pod
@@ -171,7 +171,7 @@ async def test_bodies_that_never_end_take_no_more_than_their_share_of_memory() -
 
 
 async def test_answers_that_nobody_reads_are_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "UNREAD_SECONDS", 0.2)
+    monkeypatch.setattr(http_server, "UNREAD_SECONDS", 0.2)
     app = Echo(Terms(max_body_bytes=1000), b"x" * 50_000_000)
     async with listening(app) as port, await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(posted("/x", b"a"))

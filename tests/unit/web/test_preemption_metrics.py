@@ -3,9 +3,9 @@
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
-from slackwater.edge.web.preemption_metrics import preemption_families
-from slackwater.world.dump import document, take
-from slackwater.world.restore import restore
+from slackwater.adapters.http.preemption_metrics import preemption_families
+from slackwater.runtime.dump import document, take
+from slackwater.runtime.restore import restore
 from tests.support.builders import a_node, a_pod
 from tests.support.preempting import POLICY, Cluster
 

@@ -6,8 +6,8 @@ import aiohttp
 import anyio
 import pytest
 
-from slackwater.edge.web.direct import Answer, Request, Terms
-from slackwater.edge.web.serving import listen, serve_direct
+from slackwater.adapters.http.http_server import Answer, Request, Terms
+from slackwater.adapters.http.serving import listen, serve_direct
 
 pytestmark = pytest.mark.anyio
 

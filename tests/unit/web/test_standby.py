@@ -9,11 +9,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.edge.web.certificates import Certificates, Tls
-from slackwater.edge.web.direct import Answer, Application, Headers, Request, Terms
-from slackwater.edge.web.forwarding import FORWARDED_BY, AgentForwarder, ForwardLimits, open_forwarder
-from slackwater.edge.web.serving import listen, serve_direct
-from slackwater.edge.web.standby import LedAgents, LedExtender
+from slackwater.adapters.http.certificates import Certificates, Tls
+from slackwater.adapters.http.forwarding import FORWARDED_BY, AgentForwarder, ForwardLimits, open_forwarder
+from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, Terms
+from slackwater.adapters.http.serving import listen, serve_direct
+from slackwater.adapters.http.standby import LedAgents, LedExtender
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio

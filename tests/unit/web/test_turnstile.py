@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from slackwater.edge.web.turnstile import Overloaded, Turnstile
+from slackwater.adapters.http.request_queue import Overloaded, Turnstile
 
 pytestmark = pytest.mark.anyio
 

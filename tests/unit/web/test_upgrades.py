@@ -15,10 +15,10 @@ import anyio.to_thread
 import pytest
 import uvloop
 
-from slackwater.edge.web import bounded, direct
-from slackwater.edge.web.direct import Answer, Request, Terms
-from slackwater.edge.web.requestparser import origin_form
-from slackwater.edge.web.serving import listen, serve_app, serve_direct
+from slackwater.adapters.http import bounded, http_server
+from slackwater.adapters.http.http_server import Answer, Request, Terms
+from slackwater.adapters.http.requestparser import origin_form
+from slackwater.adapters.http.serving import listen, serve_app, serve_direct
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ Listener = Callable[[], AbstractAsyncContextManager[int]]
 
 @pytest.fixture(params=["direct", "bounded"])
 def listener(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Listener:
-    monkeypatch.setattr(direct, "_LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(http_server, "_LINGER_SECONDS", 0.1)
     monkeypatch.setattr(bounded, "LINGER_SECONDS", 0.1)
     return (lambda: _served(serve_direct, Echo())) if request.param == "direct" else (lambda: _served(serve_app, echo))
 

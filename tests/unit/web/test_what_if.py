@@ -6,14 +6,14 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.status import SettingsView
+from slackwater.adapters.http.whatif import LARGEST_BODY
 from slackwater.app.settings import Settings, as_file
-from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.status import SettingsView
-from slackwater.edge.web.whatif import LARGEST_BODY
+from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant
-from slackwater.run.ports import Question, Supposed, WhatIfRefused
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
+from slackwater.runtime.state_machine import World
 from tests.support.callers import showing
 
 pytestmark = pytest.mark.anyio

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from slackwater.controllers.slack.arrivals import MOST_MINUTES, ArrivalBook
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.promises import Kept, Observed, PodClass
-from slackwater.model.ties import Owner, Ties
-from slackwater.world.arrivals import MOST_MINUTES, ArrivalBook
 from tests.support.builders import a_pod
 
 BEGAN = 1_767_225_600  # a whole minute

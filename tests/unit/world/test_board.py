@@ -1,13 +1,13 @@
 """What the dashboard tells of the world: nodes as columns, removals with where each pod goes, and bounds on all of it."""
 
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.scaledown.drains.drain import DrainOrder
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.world import board
-from slackwater.world.board_nodes import CORDONED, LINES, NOT_READY, changed, take_nodes
-from slackwater.world.drains.drain import DrainOrder
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime import dashboard_view
+from slackwater.runtime.dashboard_nodes import CORDONED, LINES, NOT_READY, changed, take_nodes
+from slackwater.runtime.state_machine import World
 from slackwater_protocol.names import NODE_GROUP
 from tests.support.builders import a_node, a_pod
 
@@ -65,13 +65,13 @@ def test_a_drain_tells_where_each_pod_goes() -> None:
         destinations=((a_pod("p").key, NodeName("a")),),
     )
     world.removals.drains.begin([order], NOW)
-    [drain] = board.sections(world, Instant(NOW + 3))["drains"]["entries"]
+    [drain] = dashboard_view.sections(world, Instant(NOW + 3))["drains"]["entries"]
     assert (drain["node"], drain["phase"], drain["since"], drain["podsTotal"]) == ("b", "marking", 3, 1)
     assert drain["pods"] == [{"namespace": "default", "name": "p", "step": "planned", "detail": "", "destination": "a"}]
 
 
 def test_a_long_section_is_cut_and_says_how_long_it_is() -> None:
-    pods = [a_pod(f"p{number:05}") for number in range(board.MOST + 5)]
-    told = board.pending(pods)
-    assert (told["total"], len(told["entries"])) == (board.MOST + 5, board.MOST)
+    pods = [a_pod(f"p{number:05}") for number in range(dashboard_view.MOST + 5)]
+    told = dashboard_view.pending(pods)
+    assert (told["total"], len(told["entries"])) == (dashboard_view.MOST + 5, dashboard_view.MOST)
     assert told["entries"][0]["name"] == "p00000"

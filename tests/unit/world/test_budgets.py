@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.cluster.budgets import Budgets
+from slackwater.fit.disruptions import Disruptions
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.selectors import Requirement, Selector, selects
-from slackwater.simulate.disruptions import Disruptions
-from slackwater.world.budgets import Budgets
 from tests.support.builders import a_budget, a_pod
 
 

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.controllers.policy import Policy
 from slackwater.model.events import BindEnded, BudgetSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName, PodKey
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Node, Pod
-from slackwater.world.changes import ChangeCollector
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.runtime.changes import ChangeCollector
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 
 NOW = Instant(1.0)

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
+from slackwater.controllers.policy import Policy
 from slackwater.model.events import Event, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
-from slackwater.world.dump import document, take
-from slackwater.world.policy import Policy
-from slackwater.world.restore import restore
-from slackwater.world.world import World
+from slackwater.runtime.dump import document, take
+from slackwater.runtime.restore import restore
+from slackwater.runtime.state_machine import World
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.growing import Growing
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from slackwater.cluster.nodegroups.policy import FleetPolicy
+from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.cluster.nodegroups.status import Delete, Grow, Lower, Wish
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceErrorKind, NodeGroup
-from slackwater.world.fleet.census import Delete, Grow, Lower, Wish
-from slackwater.world.fleet.fleet import Fleet
-from slackwater.world.fleet.policy import FleetPolicy
 from tests.support.fleets import a_group, an_instance, sights
 
 G = GroupName("g")

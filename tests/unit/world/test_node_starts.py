@@ -1,8 +1,8 @@
 """How long nodes take to start: from the call for them, as far as it is known, until they take pods."""
 
+from slackwater.cluster.nodegroups.start_times import StartTimes
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import InstanceId
-from slackwater.world.fleet.starts import StartTimes
 
 
 def ids(text: str) -> frozenset[InstanceId]:

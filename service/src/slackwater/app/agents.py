@@ -6,15 +6,15 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.http.agent_metrics import AgentMetrics
+from slackwater.adapters.http.agents import AgentLimits, Agents, Readiness
+from slackwater.adapters.http.authenticator import Gate, GateConfig
+from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import AgentAuthentication, AgentsListener
-from slackwater.edge.kube.client import ApiPort
-from slackwater.edge.kube.tokens import KubeTokenReviewer
-from slackwater.edge.web.agent_metrics import AgentMetrics
-from slackwater.edge.web.agents import AgentLimits, Agents, Readiness
-from slackwater.edge.web.gate import Gate, GateConfig
-from slackwater.run.clock import monotonic
-from slackwater.run.ports import PermitDesk
+from slackwater.ports.clock import monotonic
+from slackwater.ports.protocols import PermitDesk
 from slackwater_protocol.durations import seconds
 
 #: Connections beyond the requests in flight: idle ones that agents keep.

@@ -13,26 +13,26 @@ from typing import Any, Final
 
 import msgspec
 
+from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer, NotSent, Unanswered
+from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.adapters.cloud.configured import ConfiguredProvider, Entry
+from slackwater.adapters.cloud.kwok.fates import Weather
+from slackwater.adapters.cloud.kwok.nodes import KwokGroup
+from slackwater.adapters.cloud.kwok.provider import KwokProvider
+from slackwater.adapters.kube.client import ApiPort, Call, open_client
+from slackwater.adapters.kube.decode import NodeDecoder
+from slackwater.adapters.kube.errors import KubeConfigError, NoAnswer, NotLeading, Unreachable
+from slackwater.adapters.kube.led import LedApi
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup, Provider, Template
 from slackwater.app.settings.providers import ClusterApi, ExternalGrpc
 from slackwater.app.settings.scaledown import ScaleDown
 from slackwater.app.settings.values import quantity_text
-from slackwater.edge.cloud.apiserver import NO_PARAMS, Answer, NotSent, Unanswered
-from slackwater.edge.cloud.clusterapi.provider import ClusterApiProvider, Wanted
-from slackwater.edge.cloud.configured import ConfiguredProvider, Entry
-from slackwater.edge.cloud.kwok.fates import Weather
-from slackwater.edge.cloud.kwok.nodes import KwokGroup
-from slackwater.edge.cloud.kwok.provider import KwokProvider
-from slackwater.edge.kube.client import ApiPort, Call, open_client
-from slackwater.edge.kube.decode import NodeDecoder
-from slackwater.edge.kube.errors import KubeConfigError, NoAnswer, NotLeading, Unreachable
-from slackwater.edge.kube.led import LedApi
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Node
 from slackwater.model.storage import CsiNode
-from slackwater.run.clock import unix_time
-from slackwater.run.ports import NodeProvider
+from slackwater.ports.clock import unix_time
+from slackwater.ports.protocols import NodeProvider
 from slackwater_protocol.durations import SECOND
 from slackwater_protocol.units import Nanos
 
@@ -155,8 +155,8 @@ def _is_installed(name: str) -> bool:
 
 @asynccontextmanager
 async def _externalgrpc(section: ExternalGrpc, rules: ScaleDown) -> AsyncIterator[NodeProvider]:
-    from slackwater.edge.cloud.externalgrpc.client import Tls, open_client
-    from slackwater.edge.cloud.externalgrpc.provider import ExternalGrpcProvider
+    from slackwater.adapters.cloud.externalgrpc.client import Tls, open_client
+    from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcProvider
 
     tls = None
     if (said := section.tls) is not None:

@@ -17,17 +17,17 @@ from typing import Any, Final, cast
 
 from prometheus_client.core import Metric
 
+from slackwater.adapters.http.node_metrics import node_families
+from slackwater.adapters.kube.client import ApiPort
 from slackwater.app import chart, rbac, wiring
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.changes import Needs, needs
 from slackwater.app.settings.problems import Steps
-from slackwater.edge.kube.client import ApiPort
-from slackwater.edge.web.node_metrics import node_families
-from slackwater.model.hindrances import TEXTS
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.model.standstills import TEXTS as STANDSTILLS
-from slackwater.model.standstills import Standstill
+from slackwater.model.unremovable_reasons import TEXTS
+from slackwater.model.wait_reasons import TEXTS as STANDSTILLS
+from slackwater.model.wait_reasons import Standstill
 from slackwater_protocol import names
 
 Json = Mapping[str, Any]

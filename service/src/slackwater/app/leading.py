@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol
 
+from slackwater.adapters.http.forwarding import ForwardCounts, ForwardLimits, open_forwarder
+from slackwater.adapters.http.leading import LeaderStatus
+from slackwater.adapters.http.standby import Forwarder
+from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.kube.leader_pod import LeaderPod
+from slackwater.adapters.kube.lease import ApiLease
 from slackwater.app.opened import tls_of
 from slackwater.app.settings import Settings
-from slackwater.edge.kube.client import ApiPort
-from slackwater.edge.kube.leader_pod import LeaderPod
-from slackwater.edge.kube.lease import ApiLease
-from slackwater.edge.web.forwarding import ForwardCounts, ForwardLimits, open_forwarder
-from slackwater.edge.web.leading import LeaderStatus
-from slackwater.edge.web.standby import Forwarder
+from slackwater.controllers.leadership.elector import Holding, HoldingConfig
+from slackwater.controllers.leadership.follower import Following
+from slackwater.controllers.leadership.lease import LeaseStore
+from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant
-from slackwater.run.clock import Times
-from slackwater.run.leading.following import Following
-from slackwater.run.leading.holding import Holding, HoldingConfig
-from slackwater.run.leading.leadership import Leadership
-from slackwater.run.leading.lease import LeaseStore
+from slackwater.ports.clock import Times
 from slackwater_protocol.durations import SECOND, seconds
 from slackwater_protocol.names import SCHEDULER_NAMESPACE
 

@@ -22,16 +22,16 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from slackwater import __version__
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.status import SettingsView
+from slackwater.adapters.http.wire import ErrorAnswer
 from slackwater.app.agentapi import agent_document
 from slackwater.app.opsexamples import add_examples
 from slackwater.app.settings import Settings, as_file
 from slackwater.app.stateapi import STATE
-from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.status import SettingsView
-from slackwater.edge.web.wire import ErrorAnswer
-from slackwater.run.clock import monotonic
-from slackwater.world.policy import Policy
-from slackwater.world.world import World
+from slackwater.controllers.policy import Policy
+from slackwater.ports.clock import monotonic
+from slackwater.runtime.state_machine import World
 from slackwater_protocol.extender import (
     ExtenderArgs,
     ExtenderBindingArgs,

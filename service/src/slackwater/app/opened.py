@@ -5,9 +5,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from slackwater.adapters.http.certificates import Certificates, Tls
+from slackwater.adapters.http.serving import listen
 from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Listeners, OpsListener
-from slackwater.edge.web.certificates import Certificates, Tls
-from slackwater.edge.web.serving import listen
 
 
 @dataclass(frozen=True, slots=True)

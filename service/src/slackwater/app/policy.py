@@ -7,23 +7,23 @@ from zoneinfo import ZoneInfo
 from slackwater.app.settings import Settings
 from slackwater.app.settings.scaleup import Limits
 from slackwater.app.settings.slack import DAYS, WHOLE_CLUSTER, ExtraCapacity, SlackSchedule
-from slackwater.decide.migration.policy import MigrationPolicy
-from slackwater.decide.placement.scores import ScoreCurve
-from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, Priorities
-from slackwater.decide.scaleup.limits import Quota
-from slackwater.decide.scaleup.pending import PendingRules
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
-from slackwater.decide.slack.rule import SlackPolicy, SlackRule
-from slackwater.decide.steering.pace import PacePolicy
-from slackwater.ledger.ledger import NodePolicy
+from slackwater.controllers.audit.loop import AuditConfig
+from slackwater.controllers.migration.policy import MigrationPolicy
+from slackwater.controllers.nomination.window import PacePolicy
+from slackwater.controllers.policy import Policy, PreemptionPolicy, SteeringPolicy, VerticalPolicy
+from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, Priorities
+from slackwater.controllers.scaleup.limits import Quota
+from slackwater.controllers.scaleup.pending import PendingRules
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
+from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.ids import UnixTime
+from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.nodetaints import TaintRules
 from slackwater.model.promises import PodClass
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
-from slackwater.run.dispatcher import DispatcherConfig
-from slackwater.run.loops.audit import AuditConfig
-from slackwater.world.policy import Policy, PreemptionPolicy, SteeringPolicy, VerticalPolicy
+from slackwater.runtime.dispatcher import DispatcherConfig
 from slackwater_protocol.durations import seconds
 
 _PPM = 1_000_000

@@ -23,20 +23,20 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from slackwater.adapters.http.agents import Agents
+from slackwater.adapters.http.extender import Extender
+from slackwater.adapters.http.serving import serve_app, serve_direct
+from slackwater.adapters.kube.client import ApiPort, open_client
 from slackwater.app.agents import max_connections
 from slackwater.app.leading import Election, open_election
 from slackwater.app.opened import Opened, open_listeners
 from slackwater.app.openfiles import raise_limit
 from slackwater.app.settings import Settings
 from slackwater.app.wiring import Service
-from slackwater.edge.kube.client import ApiPort, open_client
-from slackwater.edge.web.agents import Agents
-from slackwater.edge.web.extender import Extender
-from slackwater.edge.web.serving import serve_app, serve_direct
-from slackwater.run.clock import Times
-from slackwater.run.intake import Intake
-from slackwater.run.leading.leadership import Reign
-from slackwater.world.world import World
+from slackwater.controllers.leadership.state import Reign
+from slackwater.ports.clock import Times
+from slackwater.runtime.intake import Intake
+from slackwater.runtime.state_machine import World
 
 _log = structlog.get_logger(__name__)
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 import anyio
 import structlog
 
-from slackwater.edge.kube.arrivals import ArrivalsStore, BadArrivals
-from slackwater.edge.kube.errors import KubeError
+from slackwater.adapters.kube.arrivals import ArrivalsStore, BadArrivals
+from slackwater.adapters.kube.errors import KubeError
+from slackwater.cluster.nodegroups.registry import Fleet
 from slackwater.model.nodegroups import GroupName
-from slackwater.run.loops.promising import Promising
-from slackwater.world.fleet.fleet import Fleet
+from slackwater.runtime.autoscaler.arrival_watch import Promising
 
 _log = structlog.get_logger(__name__)
 

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import yaml
 
+from slackwater.adapters.cloud.kwok.provider import CONFIG_MAP
+from slackwater.adapters.kube.arrivals import CONFIG_MAP as ARRIVALS
+from slackwater.adapters.kube.priorities import CONFIG_MAP as PRIORITIES
 from slackwater.app.clouds import uses_clusterapi, uses_kwok
 from slackwater.app.leading import lease_name
 from slackwater.app.policy import promises_of
 from slackwater.app.settings import Settings
-from slackwater.edge.cloud.kwok.provider import CONFIG_MAP
-from slackwater.edge.kube.arrivals import CONFIG_MAP as ARRIVALS
-from slackwater.edge.kube.priorities import CONFIG_MAP as PRIORITIES
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, SCHEDULER_NAMESPACE
 
 _RULES: Final[tuple[dict[str, Any], ...]] = (

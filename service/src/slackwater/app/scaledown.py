@@ -1,11 +1,11 @@
 """Settings -> what scale-down is told: the only translation between the file's words and the core's."""
 
 from slackwater.app.settings import Settings
-from slackwater.decide.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
+from slackwater.controllers.scaledown.drains.limits import DrainLimits, PriorityGroup
+from slackwater.controllers.scaledown.loop import ShrinkDelays
+from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
+from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.nodegroups import GroupName
-from slackwater.run.loops.shrinking import ShrinkDelays
-from slackwater.simulate.drainability import DrainPolicy
-from slackwater.world.drains.limits import DrainLimits, PriorityGroup
 from slackwater_protocol.durations import Duration, seconds
 
 _LOWEST_PRIORITY = -(2**31)

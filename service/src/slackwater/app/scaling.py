@@ -13,49 +13,49 @@ from typing import Any, Final, get_args
 import anyio
 import structlog
 
+from slackwater.adapters.kube.arrivals import ArrivalsStore
+from slackwater.adapters.kube.auxiliary import surroundings
+from slackwater.adapters.kube.buffer_status import BufferStatusWriter
+from slackwater.adapters.kube.client import ApiPort, Call
+from slackwater.adapters.kube.config_maps import ConfigMapWriter
+from slackwater.adapters.kube.errors import KubeError
+from slackwater.adapters.kube.headroom_requests import askers
+from slackwater.adapters.kube.priorities import CONFIG_MAP, decode_priorities
+from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
+from slackwater.adapters.kube.resource_type import OnBroken
 from slackwater.app.clouds import open_clouds
 from slackwater.app.policy import promises_of, scale_up_policy_of, slack_policy_of, taint_rules_of
 from slackwater.app.promises import Promises
 from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.live import FleetView
-from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
-from slackwater.edge.kube.arrivals import ArrivalsStore
-from slackwater.edge.kube.askers import askers
-from slackwater.edge.kube.buffer_status import BufferStatusWriter
-from slackwater.edge.kube.client import ApiPort, Call
-from slackwater.edge.kube.config_maps import ConfigMapWriter
-from slackwater.edge.kube.errors import KubeError
-from slackwater.edge.kube.priorities import CONFIG_MAP, decode_priorities
-from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
-from slackwater.edge.kube.resource_type import OnBroken
-from slackwater.edge.kube.surroundings import surroundings
+from slackwater.cluster.nodegroups.policy import BackoffPolicy, FleetPolicy
+from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.controllers.scaledown.loop import Shrinking
+from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
+from slackwater.model.auxiliary import SurroundingKind
 from slackwater.model.effects import Effect
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import Event
-from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName, PodKey, UnixTime
-from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.model.surroundings import SurroundingKind
-from slackwater.run.clock import SteadyClock, Times
-from slackwater.run.loops.autoscaler import Autoscaler, LoopConfig
-from slackwater.run.loops.clocks import Clocks
-from slackwater.run.loops.counts import LoopCounts
-from slackwater.run.loops.document import StatusText, record_document, stamp
-from slackwater.run.loops.growth import GrowthPlanner
-from slackwater.run.loops.machines import MachineRemover
-from slackwater.run.loops.planning import GrowthRules, PlanMaker, Planning
-from slackwater.run.loops.planning_thread import ThreadPlanning
-from slackwater.run.loops.promising import Promising
-from slackwater.run.loops.record import LoopRecord
-from slackwater.run.loops.sensing import Senses
-from slackwater.run.loops.shrinking import Shrinking
-from slackwater.run.planner.process import ProcessPlanning
-from slackwater.run.surroundings import SurroundingsIntake
-from slackwater.world.changes import ChangeCollector
-from slackwater.world.fleet.fleet import Fleet
-from slackwater.world.fleet.policy import BackoffPolicy, FleetPolicy
-from slackwater.world.world import World
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.ports.clock import SteadyClock, Times
+from slackwater.runtime.autoscaler.arrival_watch import Promising
+from slackwater.runtime.autoscaler.clocks import Clocks
+from slackwater.runtime.autoscaler.counts import LoopCounts
+from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
+from slackwater.runtime.autoscaler.document import StatusText, record_document, stamp
+from slackwater.runtime.autoscaler.machines import MachineRemover
+from slackwater.runtime.autoscaler.planning import GrowthRules, PlanMaker, Planning
+from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
+from slackwater.runtime.autoscaler.record import LoopRecord
+from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
+from slackwater.runtime.autoscaler.sensing import Senses
+from slackwater.runtime.auxiliary_intake import SurroundingsIntake
+from slackwater.runtime.changes import ChangeCollector
+from slackwater.runtime.planner.process import ProcessPlanning
+from slackwater.runtime.state_machine import World
 from slackwater_protocol.durations import seconds
 from slackwater_protocol.names import SCHEDULER_NAMESPACE
 

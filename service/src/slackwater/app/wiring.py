@@ -20,6 +20,29 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from slackwater.adapters.http.audit_metrics import audit_families
+from slackwater.adapters.http.autoscaler_metrics import AutoscalerCollector
+from slackwater.adapters.http.certificate_metrics import CertificateCollector
+from slackwater.adapters.http.certificates import Certificates
+from slackwater.adapters.http.dashboard import Listeners
+from slackwater.adapters.http.extender import Extender
+from slackwater.adapters.http.extender_metrics import ExtenderMetrics
+from slackwater.adapters.http.http_server import Application
+from slackwater.adapters.http.leading import LeaderCollector, LeaderStatus, alone
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.standby import LedAgents, LedExtender
+from slackwater.adapters.http.state_metrics import WorldCollector
+from slackwater.adapters.http.status import FeedStatus, SettingsView
+from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.adapters.kube.feedstats import ReflectorStats
+from slackwater.adapters.kube.fresh import FreshReads
+from slackwater.adapters.kube.led import LedApi
+from slackwater.adapters.kube.neon import machines, migrations
+from slackwater.adapters.kube.recorder import Recorder
+from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
+from slackwater.adapters.kube.resource_type import budgets, nodes, pods
+from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.app.agents import agents_app
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
@@ -29,50 +52,27 @@ from slackwater.app.scaling import Scaling
 from slackwater.app.settings import LiveChange, Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import FleetView, Taken, take
-from slackwater.edge.kube.client import ApiPort
-from slackwater.edge.kube.decode import PodDecoder
-from slackwater.edge.kube.feedstats import ReflectorStats
-from slackwater.edge.kube.fresh import FreshReads
-from slackwater.edge.kube.led import LedApi
-from slackwater.edge.kube.neon import machines, migrations
-from slackwater.edge.kube.recorder import Recorder
-from slackwater.edge.kube.reflector import Reflector, ReflectorConfig
-from slackwater.edge.kube.resource_type import budgets, nodes, pods
-from slackwater.edge.kube.writer import ApiWriter
-from slackwater.edge.web.audit_metrics import audit_families
-from slackwater.edge.web.autoscaler_metrics import AutoscalerCollector
-from slackwater.edge.web.certificate_metrics import CertificateCollector
-from slackwater.edge.web.certificates import Certificates
-from slackwater.edge.web.dashboard import Listeners
-from slackwater.edge.web.direct import Application
-from slackwater.edge.web.extender import Extender
-from slackwater.edge.web.extender_metrics import ExtenderMetrics
-from slackwater.edge.web.leading import LeaderCollector, LeaderStatus, alone
-from slackwater.edge.web.ops import ops_app
-from slackwater.edge.web.standby import LedAgents, LedExtender
-from slackwater.edge.web.status import FeedStatus, SettingsView
-from slackwater.edge.web.world_metrics import WorldCollector
+from slackwater.controllers.audit.loop import Audit
+from slackwater.controllers.leadership.state import Reign
+from slackwater.controllers.nomination.loop import SteeringLoop
+from slackwater.controllers.permits.service import Desk
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.preemption.victims_deleted import VictimsDeleted
+from slackwater.controllers.scaledown.drains.drains import CancelAnswer
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import Ticked
-from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName
-from slackwater.model.kinds import KindInterner
 from slackwater.model.nodegroups import NodeGroup
-from slackwater.run.backpressure import FilterBackpressure
-from slackwater.run.clock import SteadyClock, Times
-from slackwater.run.desk import Desk
-from slackwater.run.dispatcher import Dispatcher
-from slackwater.run.intake import Intake
-from slackwater.run.leading.leadership import Reign
-from slackwater.run.loops.audit import Audit
-from slackwater.run.loops.choosing import Choosing
-from slackwater.run.loops.steering import SteeringLoop
-from slackwater.run.recording import Recording
-from slackwater.run.timeline import Telling, Timeline
-from slackwater.run.victims_deleted import VictimsDeleted
-from slackwater.world.drains.drains import CancelAnswer
-from slackwater.world.policy import Policy
-from slackwater.world.record.recorded import RecordedWorld
-from slackwater.world.world import World
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.ports.clock import SteadyClock, Times
+from slackwater.runtime.autoscaler.choosing import Choosing
+from slackwater.runtime.backpressure import FilterBackpressure
+from slackwater.runtime.decision_log import Telling, Timeline
+from slackwater.runtime.dispatcher import Dispatcher
+from slackwater.runtime.intake import Intake
+from slackwater.runtime.record.recorded import RecordedWorld
+from slackwater.runtime.recording import Recording
+from slackwater.runtime.state_machine import World
 
 _log = structlog.get_logger(__name__)
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from slackwater.explain.changes import Change, PodEdit
 from slackwater.explain.findings import Finding
 from slackwater.explain.situation import Situation
+from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.kinds import Kind
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import NO_PARTICULARS, Particulars
-from slackwater.simulate.kindtable import KindId, Numbered
-from slackwater.simulate.picture import Picture
+from slackwater.model.pod_constraints import NO_PARTICULARS, Particulars
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId, Numbered
 
 
 @dataclass(frozen=True, slots=True)

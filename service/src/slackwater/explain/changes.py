@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaleup.groups import GrowableGroup, add_nodes, upcoming_name
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes, upcoming_name
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.explain.situation import Situation
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.simulate.tenants import Tenant
+from slackwater.snapshot.running_pods import Tenant
 
 #: The number of a new node in its name: real plans count from 0.
 _FIRST_OF_OURS: Final = 1_000_000

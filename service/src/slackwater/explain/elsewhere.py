@@ -13,11 +13,11 @@ from slackwater.explain.findings import Finding, Remedy
 from slackwater.explain.obstacles import on_row
 from slackwater.explain.pods import nearest, why_nowhere
 from slackwater.explain.situation import Situation, after
+from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.resources import Amounts
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.tenants import Tenant
+from slackwater.snapshot.running_pods import Tenant
 
 _MOST_TRIED: Final = 32
 

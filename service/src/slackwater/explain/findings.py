@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from slackwater.explain.changes import Change
-from slackwater.model.hindrances import TEXTS as HINDRANCE_TEXTS
-from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.model.standstills import TEXTS as STANDSTILL_TEXTS
-from slackwater.model.standstills import Standstill
+from slackwater.model.unremovable_reasons import TEXTS as HINDRANCE_TEXTS
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.wait_reasons import TEXTS as STANDSTILL_TEXTS
+from slackwater.model.wait_reasons import Standstill
 
 OURS: Final = "Slackwater"
 #: How many objects one finding names.

@@ -15,8 +15,8 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts
-from slackwater.model.standstills import Standstill
-from slackwater.simulate.tenants import Tenant
+from slackwater.model.wait_reasons import Standstill
+from slackwater.snapshot.running_pods import Tenant
 
 _MOST_NODES: Final = 5
 

@@ -10,21 +10,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from slackwater.decide.scaleup.groups import Bar, GrowableGroup, add_nodes, upcoming_name
-from slackwater.decide.scaleup.limits import Budget, Quota, amount_of, counts_for
-from slackwater.decide.scaleup.outcome import ScaleUpPlan
-from slackwater.decide.scaleup.pending import Demand, which_count
-from slackwater.decide.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.groups import Bar, GrowableGroup, add_nodes, upcoming_name
+from slackwater.controllers.scaleup.limits import Budget, Quota, amount_of, counts_for
+from slackwater.controllers.scaleup.outcome import ScaleUpPlan
+from slackwater.controllers.scaleup.pending import Demand, which_count
+from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.explain import obstacles
 from slackwater.explain.asked import Asked
 from slackwater.explain.changes import Change, GroupEdit, GrowthEdit, NewNode
 from slackwater.explain.findings import Explanation, Finding, GroupWord, Remedy, of_standstill
 from slackwater.explain.situation import Situation, after
+from slackwater.fit.feasible import feasible
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.model.standstills import Standstill
-from slackwater.simulate.feasible import feasible
+from slackwater.model.wait_reasons import Standstill
 
 _NEW: Final = 2_000_000
 #: Kinds of pending pods that are looked at for one group.

@@ -7,10 +7,10 @@ from slackwater.explain.asked import Obstacle
 from slackwater.explain.changes import BudgetEdit, BudgetsLeave, Change, PodEdit, PodLeaves
 from slackwater.explain.findings import MOST_OBJECTS, of_hindrance
 from slackwater.explain.situation import Situation
-from slackwater.model.hindrances import Hindrance
+from slackwater.fit.drainability import Facts, judge
 from slackwater.model.ids import Row
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.simulate.drainability import Facts, judge
+from slackwater.model.unremovable_reasons import Hindrance
 from slackwater_protocol.names import SAFE_TO_EVICT
 
 

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from slackwater.decide.scaledown.eligibility import Look
-from slackwater.decide.scaledown.policy import GroupPolicy, ScaleDownPolicy
+from slackwater.controllers.scaledown.eligibility import Look
+from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
 from slackwater.explain.asked import Obstacle
 from slackwater.explain.changes import Change, GroupEdit, NodeEdit, ShrinkEdit
 from slackwater.explain.findings import of_hindrance
 from slackwater.explain.room import quantity
 from slackwater.explain.situation import Situation
-from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Row
 from slackwater.model.nodegroups import GroupName
-from slackwater.simulate.nodefacts import CPU, MEMORY
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.snapshot.node_facts import CPU, MEMORY
 
 #: Thresholds are raised to whole thousandths.
 _FINE: Final = 1000

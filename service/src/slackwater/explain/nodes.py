@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from slackwater.decide.scaledown.eligibility import RULES, Look, recently_unremovable
-from slackwater.decide.scaledown.minima import Minima
-from slackwater.decide.scaledown.policy import GroupRules, rules_of
-from slackwater.decide.scaledown.scene import Scene
-from slackwater.decide.scaledown.state import ScaleDownState
-from slackwater.decide.scaledown.utilization import Utilization, utilizations, without_daemons
+from slackwater.controllers.scaledown.eligibility import RULES, Look, recently_unremovable
+from slackwater.controllers.scaledown.minima import Minima
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.policy import GroupRules, rules_of
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.scaledown.utilization import Utilization, utilizations, without_daemons
 from slackwater.explain import leaving, noderules
 from slackwater.explain.asked import Asked, Obstacle
 from slackwater.explain.findings import Explanation, Finding, Remedy, of_hindrance, of_standstill
@@ -24,14 +24,14 @@ from slackwater.explain.obstacles import on_row
 from slackwater.explain.pods import nearest, why_nowhere
 from slackwater.explain.search import Goal, minimal_set, single_remedies
 from slackwater.explain.situation import Situation
-from slackwater.model.hindrances import Hindrance
+from slackwater.fit.disruptions import Disruptions
+from slackwater.fit.drainability import Facts
+from slackwater.fit.evacuation import Evacuated, Evacuations, Kept
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.standstills import Standstill
-from slackwater.simulate.disruptions import Disruptions
-from slackwater.simulate.drainability import Facts
-from slackwater.simulate.evacuate import Evacuated, Evacuations, Kept
-from slackwater.simulate.tenants import Tenant
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.wait_reasons import Standstill
+from slackwater.snapshot.running_pods import Tenant
 
 _MOST_REMEDIES: Final = 10
 

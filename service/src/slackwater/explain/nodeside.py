@@ -11,13 +11,13 @@ from slackwater.explain.asked import Asked, Obstacle
 from slackwater.explain.changes import Change, NodeEdit
 from slackwater.explain.findings import MOST_OBJECTS, Finding, of_reason
 from slackwater.explain.waiting import UNSCHEDULABLE, is_given, is_passing, until_over
+from slackwater.fit.filter.taint_toleration import tolerated
 from slackwater.model.columns import Int64, Rows
+from slackwater.model.equivalence import Toleration
 from slackwater.model.ids import Row
-from slackwater.model.kinds import Toleration
 from slackwater.model.objects import Node, Taint
 from slackwater.model.reasons import Reason
-from slackwater.simulate.predicates.node_affinity import rows_of_terms
-from slackwater.simulate.predicates.taint_toleration import tolerated
+from slackwater.snapshot.node_selector import rows_of_terms
 
 _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 

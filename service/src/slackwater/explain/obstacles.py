@@ -15,12 +15,12 @@ import numpy as np
 from slackwater.explain import nodeside, podside, room
 from slackwater.explain.asked import Asked, Obstacle
 from slackwater.explain.findings import Finding, of_reason
+from slackwater.fit.feasible import judged_apart, refused, words
+from slackwater.fit.filter.refusal import Refusal
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
-from slackwater.simulate.feasible import judged_apart, refused, words
-from slackwater.simulate.nodefacts import PODS
-from slackwater.simulate.predicates.refusal import Refusal
+from slackwater.snapshot.node_facts import PODS
 
 _ROOM = frozenset({Reason.RESOURCES_SHORT, Reason.RESOURCES_ABOVE_NODE})
 _LEDGER = frozenset(

@@ -11,18 +11,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from slackwater.decide.scaleup.pending import which_count
+from slackwater.controllers.scaleup.pending import which_count
 from slackwater.explain import obstacles
 from slackwater.explain.asked import Asked, Obstacle
 from slackwater.explain.findings import Explanation, Finding, MinimalSet, Remedy, of_reason, of_standstill
 from slackwater.explain.growth import group_words, growing_changes, grows_for, on_its_way
 from slackwater.explain.search import Goal, minimal_set, single_remedies
 from slackwater.explain.situation import Situation
+from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.model.standstills import Standstill
-from slackwater.simulate.feasible import feasible
+from slackwater.model.wait_reasons import Standstill
 
 #: Nodes that are looked at closely, and minimal sets and remedies that are told.
 _NEAREST: Final = 6

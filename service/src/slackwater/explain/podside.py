@@ -10,15 +10,15 @@ import numpy as np
 from slackwater.explain.asked import Asked, Obstacle
 from slackwater.explain.changes import Change, PodLeaves
 from slackwater.explain.findings import MOST_OBJECTS, Finding
+from slackwater.fit.filter.inter_pod_affinity import judge_inter_pod_affinity
+from slackwater.fit.filter.pod_topology_spread import judge_pod_topology_spread
+from slackwater.fit.filter.refusal import Refusal
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Row
-from slackwater.model.particulars import EVERY_ADDRESS, HostPort, Particulars, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort, Particulars, PodTerm, SpreadConstraint
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
-from slackwater.simulate.predicates.inter_pod_affinity import judge_inter_pod_affinity
-from slackwater.simulate.predicates.pod_topology_spread import judge_pod_topology_spread
-from slackwater.simulate.predicates.refusal import Refusal
-from slackwater.simulate.tenants import Tenant
+from slackwater.snapshot.running_pods import Tenant
 
 #: Rows of one topology value that are looked through for the pods in the way, and pods that are told to leave at most.
 _MOST_ROWS: Final = 256

@@ -9,14 +9,14 @@ import numpy as np
 from slackwater.explain.asked import Asked, Obstacle
 from slackwater.explain.changes import Change, NodeEdit, PodEdit
 from slackwater.explain.findings import Finding, of_reason
+from slackwater.fit.filter.node_resources_fit import asked_lines
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Node, Pod
-from slackwater.model.particulars import NO_PARTICULARS
+from slackwater.model.pod_constraints import NO_PARTICULARS
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import RESOURCES, Amounts
-from slackwater.simulate.nodefacts import CPU, MEMORY, PODS
-from slackwater.simulate.predicates.node_resources_fit import asked_lines
+from slackwater.snapshot.node_facts import CPU, MEMORY, PODS
 from slackwater_protocol.units import Bytes, MilliCpu, quantity_text_cpu, quantity_text_memory
 
 _FULL: Final = (Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)

@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from slackwater.decide.scaledown.policy import ScaleDownPolicy
-from slackwater.decide.scaleup.groups import GrowableGroup
-from slackwater.decide.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaleup.groups import GrowableGroup
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.controllers import Targets
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Standing, Tenant
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.running_pods import Standing, Tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodKey
 from slackwater.model.objects import Pod
-from slackwater.model.ties import Owner
 
 #: The strategy that this autoscaler implements; the empty one is the same.
 ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slackwater.model.ties import Owner
+from slackwater.model.eviction_facts import Owner
 
 #: A controller in its namespace.
 ControllerKey = tuple[str, Owner]

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from slackwater.model.auxiliary import SurroundingEvent
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.machines import Machine, Migration
 from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.model.surroundings import SurroundingEvent
 
 
 @dataclass(frozen=True, slots=True)

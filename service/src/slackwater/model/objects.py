@@ -4,17 +4,21 @@ The edge decodes the API's objects into these once; nothing here keeps a referen
 """
 
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
+from slackwater.model.equivalence import Kind
+from slackwater.model.eviction_facts import NO_TIES, Ties
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
-from slackwater.model.kinds import Kind
 from slackwater.model.preempting import Preempting
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import CsiNode
-from slackwater.model.ties import NO_TIES, Ties
 from slackwater.model.vertical import Vertical
+
+_DAEMON_SET: Final = ("apps", "DaemonSet")
 
 #: Sorted (key, value) pairs; the edge gives equal ones the same instance.
 Labels = tuple[tuple[str, str], ...]
@@ -163,3 +167,18 @@ class DisruptionBudget:
     unready_may_go: bool = False
     uncounted: BudgetRule | None = None
     disrupted: tuple[str, ...] = ()
+
+
+def is_daemon(pod: Pod) -> bool:
+    """Does the pod come with its node?"""
+    owner = pod.ties.owner
+    return pod.ties.daemon or pod.ties.mirror or (owner is not None and (owner.group, owner.kind) == _DAEMON_SET)
+
+
+@lru_cache(maxsize=8_192)
+def created_at_of(text: str) -> UnixTime:
+    """A creation time as the API writes it; the beginning of Unix time where there is none, as in a manifest."""
+    if not text:
+        return UnixTime(0.0)
+    at = datetime.fromisoformat(text)
+    return UnixTime((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp())

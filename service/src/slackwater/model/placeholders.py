@@ -7,10 +7,10 @@ many there are, and where they stand (`decide.slack`).
 
 from typing import Final
 
+from slackwater.model.equivalence import Kind
+from slackwater.model.eviction_facts import Owner, Ties
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kinds import Kind
 from slackwater.model.objects import Labels, Pod
-from slackwater.model.ties import Owner, Ties
 
 #: People know them as pods `slack/<n>`.
 NAMESPACE: Final = "slack"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slackwater.model.columns import Int64
-from slackwater.model.kinds import Kind
+from slackwater.model.equivalence import Kind
 from slackwater.model.objects import Labels, Pod
 
 

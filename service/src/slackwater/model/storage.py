@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slackwater.model.particulars import NodeSelectorTerm
+from slackwater.model.pod_constraints import NodeSelectorTerm
 from slackwater.model.selectors import Selector
 
 

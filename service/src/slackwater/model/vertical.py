@@ -1,6 +1,6 @@
 """A workload that grows in place, whatever it is: a NeonVM virtual machine in its runner pod, or a plain pod that is resized.
 
-The core knows this one shape. How it is read from annotations, labels and owner references is `edge/kube/vertical`'s.
+The core knows this one shape. How it is read from annotations, labels and owner references is `adapters/kube/vertical`'s.
 """
 
 from dataclasses import dataclass

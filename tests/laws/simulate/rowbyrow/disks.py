@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from slackwater.model.objects import Node, Pod
-from slackwater.model.particulars import DiskMount
+from slackwater.model.pod_constraints import DiskMount
 from slackwater.model.reasons import Reason
 from slackwater.model.storage import Claim
 from tests.laws.simulate.rowbyrow.scene import Scene, asks

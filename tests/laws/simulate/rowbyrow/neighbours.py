@@ -3,7 +3,7 @@
 from collections import Counter
 
 from slackwater.model.objects import Node, Pod
-from slackwater.model.particulars import PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import PodTerm, SpreadConstraint
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
 from tests.laws.simulate.rowbyrow.nodes import chosen, taint_toleration

@@ -2,9 +2,9 @@
 
 import re
 
-from slackwater.model.kinds import Toleration
+from slackwater.model.equivalence import Toleration
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.particulars import NodeSelectorTerm
+from slackwater.model.pod_constraints import NodeSelectorTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement, holds, whole_number
 from tests.laws.simulate.rowbyrow.scene import Scene, asks

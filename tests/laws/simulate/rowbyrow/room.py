@@ -1,7 +1,7 @@
 """What the node has left: amounts, and ports of its own."""
 
 from slackwater.model.objects import Node, Pod
-from slackwater.model.particulars import HostPort
+from slackwater.model.pod_constraints import HostPort
 from slackwater.model.reasons import Reason
 from tests.laws.simulate.rowbyrow.scene import Scene, asks
 

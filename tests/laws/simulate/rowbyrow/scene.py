@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from slackwater.app.offline import Cluster
 from slackwater.model.objects import Node, Pod
-from slackwater.model.particulars import NO_PARTICULARS, Particulars
+from slackwater.model.pod_constraints import NO_PARTICULARS, Particulars
 from slackwater.model.storage import Claim, Storage
 
 

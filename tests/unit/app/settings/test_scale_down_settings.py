@@ -7,11 +7,11 @@ import yaml
 
 from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
 from slackwater.app.settings import Settings, SettingsError, loads
-from slackwater.decide.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
+from slackwater.controllers.scaledown.drains.limits import DrainLimits, PriorityGroup
+from slackwater.controllers.scaledown.loop import ShrinkDelays
+from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
+from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.nodegroups import GroupName
-from slackwater.run.loops.shrinking import ShrinkDelays
-from slackwater.simulate.drainability import DrainPolicy
-from slackwater.world.drains.limits import DrainLimits, PriorityGroup
 
 
 def settings(scale_down: dict[str, Any] | None = None, **more: Any) -> Settings:

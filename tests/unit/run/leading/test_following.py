@@ -4,8 +4,8 @@ from random import Random
 
 import anyio
 
-from slackwater.run.leading.leadership import Reign
-from slackwater.run.leading.lease import holder_name
+from slackwater.controllers.leadership.lease import holder_name
+from slackwater.controllers.leadership.state import Reign
 from tests.faults.virtualloop import run_virtually
 from tests.support.elections import Candidate, a_server, written_by_a_scheduler
 

@@ -29,7 +29,8 @@ from slackwater.app.policy import scale_up_policy_of
 from slackwater.app.scaledown import scale_down_policy_of
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.live import FleetView, unknown
-from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
+from slackwater.cluster.nodegroups.status import Census
+from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
 from slackwater.explain.findings import Explanation, document
 from slackwater.explain.growing import Gated, Grower, Moving, explain_gate, explain_migration, explain_permit
 from slackwater.explain.growth import explain_group
@@ -40,13 +41,12 @@ from slackwater.model.changes import Changes
 from slackwater.model.columns import NodeColumns
 from slackwater.model.ids import Instant, NodeName, PodKey, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
-from slackwater.run.loops.growth import growable_group
-from slackwater.run.loops.slack_planning import SlackPlan
-from slackwater.run.loops.slack_shares import slack_in_group
-from slackwater.run.ports import Explained, NothingThere, WhatIfRefused
-from slackwater.simulate.mirror import Mirror
-from slackwater.world.fleet.census import Census
-from slackwater.world.world import World
+from slackwater.ports.protocols import Explained, NothingThere, WhatIfRefused
+from slackwater.runtime.autoscaler.scaleup_planning import growable_group
+from slackwater.runtime.autoscaler.slack_planning import SlackPlan
+from slackwater.runtime.autoscaler.slack_report import slack_in_group
+from slackwater.runtime.state_machine import World
+from slackwater.snapshot.replica import Mirror
 
 #: For so long a question waits for those before it.
 _PATIENCE_SECONDS: Final = 30.0

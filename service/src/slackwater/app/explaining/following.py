@@ -12,13 +12,13 @@ import anyio.lowlevel
 import numpy as np
 
 from slackwater.app.whatif.live import FleetView
+from slackwater.model.auxiliary import Surroundings
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.columns import SCHEMA, NodeColumns
 from slackwater.model.ids import Instant, NodeName, Row
-from slackwater.model.surroundings import Surroundings
-from slackwater.simulate.mirror import Mirror
-from slackwater.world.changes import ChangeCollector
-from slackwater.world.world import World
+from slackwater.runtime.changes import ChangeCollector
+from slackwater.runtime.state_machine import World
+from slackwater.snapshot.replica import Mirror
 
 #: Objects collected before other tasks get a turn: about 2 ms of work.
 _SLICE: Final = 500

@@ -4,22 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slackwater.cluster.reservations import Claim
+from slackwater.cluster.vertical_pods import Standing
+from slackwater.controllers.migration.state import Move
+from slackwater.controllers.preemption.state import Preemption
 from slackwater.explain.growing import Gated, Grower, Moving
 from slackwater.explain.nodes import NodeWord
 from slackwater.explain.pods import PodWord
-from slackwater.model.hindrances import Hindrance
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import RESOURCES, Amounts, amounts_of
-from slackwater.run.ports import NothingThere
-from slackwater.world.changes import as_counted
-from slackwater.world.claims import Claim
-from slackwater.world.migrating import Move
-from slackwater.world.placing import Seen
-from slackwater.world.preempting import Preemption
-from slackwater.world.standings import Standing
-from slackwater.world.world import World
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.ports.protocols import NothingThere
+from slackwater.runtime.changes import as_counted
+from slackwater.runtime.flows.filter import Seen
+from slackwater.runtime.state_machine import World
 
 #: For how long a node has been a candidate for removal, and what holds it back.
 HeldBack = tuple[float | None, Sequence[tuple[Hindrance, str]]]

@@ -10,22 +10,22 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from slackwater.adapters.kube import storage as decoding
+from slackwater.adapters.kube.auxiliary import decode_daemon_set
+from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
+from slackwater.adapters.kube.priorities import CONFIG_MAP, decode_priorities
 from slackwater.app.offline.defaultspread import OWNERS, SERVICE, Spreading, spreader_of
 from slackwater.app.offline.knowngroups import KnownGroup
 from slackwater.app.offline.objects import BUDGET, DAEMON_SET, ClusterError, Found, objects_by_kind
 from slackwater.app.offline.scales import SCALED, decode_scale, scales_of
 from slackwater.app.offline.shape import NESTED_TOO_DEEPLY
-from slackwater.decide.scaleup.expanders.priority import BadPriorities, Priorities
-from slackwater.edge.kube import storage as decoding
-from slackwater.edge.kube.decode import NodeDecoder, PodDecoder, decode_budget
-from slackwater.edge.kube.priorities import CONFIG_MAP, decode_priorities
-from slackwater.edge.kube.surroundings import decode_daemon_set
+from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Priorities
+from slackwater.fit.disruption_counts import NO_SCALES, Scales
+from slackwater.model.equivalence import KindInterner
 from slackwater.model.ids import PodUid
-from slackwater.model.kinds import KindInterner
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.selectors import Selector
 from slackwater.model.storage import Attachment, Storage
-from slackwater.simulate.disruptioncounts import NO_SCALES, Scales
 
 T = TypeVar("T")
 _PRIORITIES: Final = "ConfigMap"

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.edge.kube.ask import Ask
-from slackwater.edge.kube.wire import PodWire
+from slackwater.adapters.kube.ask import Ask
+from slackwater.adapters.kube.wire import PodWire
 from slackwater_protocol.units import parse_nanos
 
 _NOT_READY: Final = "node.kubernetes.io/not-ready"

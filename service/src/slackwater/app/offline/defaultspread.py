@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.edge.kube.affinities import selector_of
-from slackwater.edge.kube.wire import MetaWire, SelectorWire, Wire
+from slackwater.adapters.kube.affinities import selector_of
+from slackwater.adapters.kube.wire import MetaWire, SelectorWire, Wire
 from slackwater.model.selectors import Requirement, Selector
 
 #: Kinds whose objects are read here, and the API group that an owner reference must name.

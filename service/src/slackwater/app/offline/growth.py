@@ -15,21 +15,21 @@ from slackwater.app.offline.placement import pending_pods, picture_of
 from slackwater.app.offline.slack import slack_inquiry
 from slackwater.app.policy import policy_of, scale_up_policy_of, taint_rules_of
 from slackwater.app.settings import Settings
-from slackwater.decide.scaleup.attaching import attaching
-from slackwater.decide.scaleup.existing import awaits_devices
-from slackwater.decide.scaleup.expanders.priority import NO_PRIORITIES
-from slackwater.decide.scaleup.groups import GrowableGroup, Template
-from slackwater.decide.scaleup.pending import which_count
-from slackwater.decide.scaleup.plan import plan_scale_up
-from slackwater.decide.scaleup.template import template_of
+from slackwater.controllers.scaleup.attaching import attaching
+from slackwater.controllers.scaleup.existing import awaits_devices
+from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
+from slackwater.controllers.scaleup.groups import GrowableGroup, Template
+from slackwater.controllers.scaleup.pending import which_count
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.template import template_of
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.nodetaints import TaintRules
 from slackwater.model.objects import Node, Pod
-from slackwater.run.loops.slack_planning import Planned, plan_with_slack
-from slackwater.run.loops.tenancy import PodsTenancy
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.tenants import Tenants
+from slackwater.runtime.autoscaler.slack_planning import Planned, plan_with_slack
+from slackwater.runtime.autoscaler.tenancy import PodsTenancy
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.running_pods import Tenants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from slackwater.app.clouds import template_node
 from slackwater.app.settings.autoscaling import NodeGroup as GroupSettings
-from slackwater.decide.scaleup.groups import Bar
+from slackwater.controllers.scaleup.groups import Bar
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node

@@ -11,11 +11,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from slackwater.adapters.kube.errors import UNREADABLE
+from slackwater.adapters.kube.wire import Wire
 from slackwater.app.offline.completing import completed_pod, completed_template
 from slackwater.app.offline.scales import SCALED
 from slackwater.app.offline.shape import check_shape, problem_of
-from slackwater.edge.kube.errors import UNREADABLE
-from slackwater.edge.kube.wire import Wire
 
 T = TypeVar("T")
 _DEEPEST: Final = 16

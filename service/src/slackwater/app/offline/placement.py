@@ -7,15 +7,15 @@ import numpy as np
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.skipped import skipped_rules
-from slackwater.ledger.ledger import Ledger, NodePolicy
+from slackwater.fit.feasible import Verdicts, feasible, words
+from slackwater.fit.packing import NOWHERE, place_pods
 from slackwater.model.columns import NodeColumns, Rows
 from slackwater.model.ids import Row
+from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.simulate.feasible import Verdicts, feasible, words
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.picture import Picture
-from slackwater.simulate.place import NOWHERE, place_pods
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
 
 
 def placement_lines(

@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
+from slackwater.adapters.kube.yamltext import YamlProblem, json_documents
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.shape import NESTED_TOO_DEEPLY
-from slackwater.edge.kube.yamltext import YamlProblem, json_documents
 
 #: 150,000 pods with everything that a real API server says of them are about 700 MB.
 LARGEST_FILE: Final = 1 << 31

@@ -15,19 +15,19 @@ from slackwater.app.offline.growth import Grown, planned_growth
 from slackwater.app.offline.skipped import skipped_rules
 from slackwater.app.scaledown import scale_down_policy_of
 from slackwater.app.settings import Settings
-from slackwater.decide.scaledown.outcome import Removable, ScaleDownPlan
-from slackwater.decide.scaledown.plan import plan_scale_down
-from slackwater.decide.scaledown.scene import Scene
-from slackwater.decide.scaledown.state import KeptNode, ScaleDownState
-from slackwater.model.hindrances import TEXTS, Hindrance
+from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
+from slackwater.controllers.scaledown.plan import plan_scale_down
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
+from slackwater.fit.disruption_counts import Counted, counted
+from slackwater.fit.drainability import DrainPolicy, Facts, Fate, judge
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
-from slackwater.run.loops.shrink_planning import settled, standing_there
-from slackwater.simulate.disruptioncounts import Counted, counted
-from slackwater.simulate.drainability import DrainPolicy, Facts, Fate, judge
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.picture import Picture
+from slackwater.model.unremovable_reasons import TEXTS, Hindrance
+from slackwater.runtime.autoscaler.scaledown_planning import settled, standing_there
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
 from slackwater_protocol.durations import seconds as seconds_of
 
 #: The group of all nodes, where neither the configuration nor any label names one.

@@ -5,12 +5,12 @@ from typing import Final
 
 import msgspec
 
-from slackwater.edge.kube.decode import read_meta
-from slackwater.edge.kube.surroundings import decode_replicas
-from slackwater.edge.kube.ties import controller_of
+from slackwater.adapters.kube.auxiliary import decode_replicas
+from slackwater.adapters.kube.decode import read_meta
+from slackwater.adapters.kube.eviction_facts import controller_of
+from slackwater.fit.disruption_counts import DEPLOYMENT, Scales
 from slackwater.model.controllers import ControllerKey
-from slackwater.model.ties import Owner
-from slackwater.simulate.disruptioncounts import DEPLOYMENT, Scales
+from slackwater.model.eviction_facts import Owner
 
 #: Kinds that have a scale, and their API group.
 SCALED: Final = {"ReplicationController": "", "ReplicaSet": "apps", "StatefulSet": "apps", "Deployment": "apps"}

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
+from slackwater.adapters.kube.priorities import CONFIG_MAP
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import planned_growth
 from slackwater.app.offline.skipped import skipped_rules
 from slackwater.app.settings import Settings
-from slackwater.decide.scaleup.groups import Bar, GrowableGroup
-from slackwater.decide.scaleup.outcome import Refused, Unhelpable
-from slackwater.edge.kube.priorities import CONFIG_MAP
+from slackwater.controllers.scaleup.groups import Bar, GrowableGroup
+from slackwater.controllers.scaleup.outcome import Refused, Unhelpable
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS
-from slackwater.run.loops.slack_planning import Planned
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.picture import Picture
+from slackwater.runtime.autoscaler.slack_planning import Planned
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
 
 #: Bars that time or demand elsewhere may lift.
 _PASSING: Final = frozenset({"limit", "time", "backoff", "not-ready"})

@@ -6,12 +6,12 @@ from typing import Any
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.placement import pending_pods, picture_of
+from slackwater.fit.feasible import feasible
+from slackwater.fit.scores import scores
 from slackwater.model.objects import Pod
-from slackwater.model.particulars import NO_PARTICULARS
+from slackwater.model.pod_constraints import NO_PARTICULARS
 from slackwater.model.selectors import Selector
-from slackwater.simulate.feasible import feasible
-from slackwater.simulate.kindtable import KindId
-from slackwater.simulate.scores import scores
+from slackwater.snapshot.equivalence_groups import KindId
 
 
 def score_lines(cluster: Mapping[str, Any] | Cluster) -> Iterator[dict[str, Any]]:

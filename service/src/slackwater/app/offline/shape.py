@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.edge.kube.wire import AffinityWire, Quantity, SpreadWire, TolerationWire, Wire
+from slackwater.adapters.kube.wire import AffinityWire, Quantity, SpreadWire, TolerationWire, Wire
 from slackwater_protocol.units import QuantityError, parse_nanos
 
 _Amounts = dict[str, Quantity | None]

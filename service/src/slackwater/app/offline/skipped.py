@@ -6,8 +6,8 @@ The answer says so for each pod that such a rule would concern; a rule that conc
 from collections.abc import Iterator, Set
 from typing import Final
 
-from slackwater.model.particulars import NO_PARTICULARS
-from slackwater.simulate.kindtable import Numbered, terms_of
+from slackwater.model.pod_constraints import NO_PARTICULARS
+from slackwater.snapshot.equivalence_groups import Numbered, terms_of
 
 #: Kinds of objects that rules about claims need, and which rules these are.
 _NEEDED_FOR_CLAIMS: Final = {

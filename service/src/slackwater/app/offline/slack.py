@@ -10,8 +10,8 @@ from slackwater.app.settings import Settings
 from slackwater.model.buffers import NO_ASKERS
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import Pod
-from slackwater.run.loops.asking import Asking, asked_by
-from slackwater.run.loops.slack_planning import SlackInquiry
+from slackwater.runtime.autoscaler.headroom import Asking, asked_by
+from slackwater.runtime.autoscaler.slack_planning import SlackInquiry
 
 
 def slack_inquiry(pods: Iterable[Pod], settings: Settings) -> SlackInquiry | None:

@@ -11,7 +11,7 @@ from slackwater.app.schedulerconfig.shape import API_VERSION, entries
 from slackwater.app.schedulerconfig.weights import in_tree_weights, is_disabled
 from slackwater.app.settings import Settings
 from slackwater.app.settings.problems import Steps, json_path, show
-from slackwater.simulate.scores import PREFERENCES
+from slackwater.fit.scores import PREFERENCES
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 _SHARED_LEASE: Final = "kube-scheduler"

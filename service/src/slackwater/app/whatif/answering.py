@@ -21,7 +21,7 @@ from slackwater.app.settings import Settings, SettingsError
 from slackwater.app.whatif.configuring import configured, regrouped
 from slackwater.app.whatif.live import Taken, cluster_of
 from slackwater.app.whatif.supposing import suppose
-from slackwater.run.ports import Question, Supposed, WhatIfRefused
+from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 
 #: For so long a question waits for those before it.
 _PATIENCE_SECONDS: Final = 30.0

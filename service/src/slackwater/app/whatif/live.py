@@ -10,19 +10,19 @@ from typing import Final
 
 from slackwater.app.offline.cluster import READ, Cluster
 from slackwater.app.offline.knowngroups import KnownGroup
-from slackwater.decide.scaleup.expanders.priority import Priorities
-from slackwater.decide.scaleup.groups import Bar
+from slackwater.cluster.nodegroups.status import Census
+from slackwater.cluster.reservations import Claim
+from slackwater.controllers.scaleup.expanders.priority import Priorities
+from slackwater.controllers.scaleup.groups import Bar
+from slackwater.fit.disruption_counts import Scales
+from slackwater.model.auxiliary import Surroundings
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.model.surroundings import Surroundings
-from slackwater.run.loops.growth import bar_of
-from slackwater.run.loops.slack_planning import SlackPlan
-from slackwater.simulate.disruptioncounts import Scales
-from slackwater.world.changes import as_counted
-from slackwater.world.claims import Claim
-from slackwater.world.fleet.census import Census
-from slackwater.world.world import World
+from slackwater.runtime.autoscaler.scaleup_planning import bar_of
+from slackwater.runtime.autoscaler.slack_planning import SlackPlan
+from slackwater.runtime.changes import as_counted
+from slackwater.runtime.state_machine import World
 
 #: Kinds that the service watches only where the autoscaler runs.
 _SURROUNDINGS: Final = frozenset({*READ, "DaemonSet"} - {"Node", "Pod"})

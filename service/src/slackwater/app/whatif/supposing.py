@@ -12,7 +12,7 @@ from slackwater.app.offline.cluster import READ, Cluster, read_cluster
 from slackwater.app.offline.objects import ClusterError
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.storage import Storage
-from slackwater.run.ports import WhatIfRefused
+from slackwater.ports.protocols import WhatIfRefused
 
 T = TypeVar("T")
 K = TypeVar("K")

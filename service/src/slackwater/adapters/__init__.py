@@ -1,0 +1,1 @@
+"""The outside world: adapters that implement the ports and never import one another."""

@@ -1,0 +1,70 @@
+"""The bounds of a provider's call: a deadline, a width, and nothing raised but `ProviderError`."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import anyio
+import msgspec
+
+from slackwater.adapters.cloud.apiserver import NotSent, Unanswered
+from slackwater.model.nodegroups import GroupName
+from slackwater.ports.protocols import ProviderError
+
+T = TypeVar("T")
+
+#: Pause before a second attempt; doubled each time.
+_FIRST_PAUSE_SECONDS: Final = 0.01
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+
+
+@contextmanager
+def told(group: GroupName | None) -> Iterator[None]:
+    """What goes wrong in the body, as the `ProviderError` that the port promises."""
+    try:
+        yield
+    except Unanswered as error:
+        raise ProviderError("unknown", group, str(error)) from error
+    except NotSent as error:
+        raise ProviderError("other", group, str(error)) from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ProviderError("other", group, f"the API server's answer cannot be read: {error}") from error
+
+
+@contextmanager
+def bounded(group: GroupName | None, timeout_seconds: float) -> Iterator[None]:
+    """The same, and a body that takes too long is an unknown outcome."""
+    try:
+        with anyio.fail_after(timeout_seconds), told(group):
+            yield
+    except TimeoutError as error:
+        raise ProviderError("unknown", group, f"no answer within {timeout_seconds:g} s") from error
+
+
+async def each(group: GroupName | None, items: Iterable[T], do: Callable[[T], Awaitable[None]], *, width: int) -> None:
+    """`do` of every item, at most `width` at the same time. When all have ended, raises the first `ProviderError` of any."""
+    limiter = anyio.CapacityLimiter(width)
+    problems: list[ProviderError] = []
+
+    async def one(item: T) -> None:
+        async with limiter:
+            try:
+                with told(group):
+                    await do(item)
+            except ProviderError as error:
+                problems.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for item in items:
+            tasks.start_soon(one, item)
+    if problems:
+        raise problems[0]
+
+
+async def repeated(attempt: Callable[[], Awaitable[T | None]]) -> T:
+    """What `attempt` answers as soon as that is not None: somebody else wrote at the same time, so it looks again."""
+    pause = _FIRST_PAUSE_SECONDS
+    while (answer := await attempt()) is None:
+        await anyio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+    return answer

@@ -1,0 +1,181 @@
+"""What a group's annotations say: its limits, its own options, and what a new node of it will be. Pure.
+
+What cannot be read raises `ValueError`, naming the annotation, what it says and what is wanted.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from slackwater.adapters.cloud.clusterapi.objects import GroupWire, TaintWire
+from slackwater.model.attachlimits import CSI_DRIVERS, read_attach_limits
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupOptions
+from slackwater.model.objects import Node, Taint
+from slackwater.model.requests import rounded_up
+from slackwater.model.resources import LARGEST_ON_NODE, on_node
+from slackwater_protocol.durations import SECOND, parse_duration
+from slackwater_protocol.names import CLUSTER_API_GROUP
+from slackwater_protocol.units import parse_nanos
+
+T = TypeVar("T")
+
+MIN_SIZE: Final = f"{CLUSTER_API_GROUP}/cluster-api-autoscaler-node-group-min-size"
+MAX_SIZE: Final = f"{CLUSTER_API_GROUP}/cluster-api-autoscaler-node-group-max-size"
+PAUSED: Final = f"{CLUSTER_API_GROUP}/paused"
+_OPTIONS: Final = f"{CLUSTER_API_GROUP}/autoscaling-options-"
+_CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
+
+#: Resources by the annotation that says how much of each.
+_RESOURCES: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "ephemeral-storage", "maxPods": "pods"}
+#: Kubernetes' own default of `maxPods`.
+_PODS: Final = "110"
+_NANO: Final = 10**9
+#: Of a count of nodes.
+_MOST_DIGITS: Final = 9
+#: Labels of a Machine that Cluster API copies to its Node.
+_COPIED: Final = ("node-role.kubernetes.io", "node-restriction.kubernetes.io", "node.cluster.x-k8s.io")
+_EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Nodes that a group may have."""
+
+    min_size: int
+    max_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infrastructure:
+    """What the infrastructure's template says of its machines; the group's annotations go before it."""
+
+    capacity: Mapping[str, str | int | float] = field(default_factory=dict)
+    architecture: str = ""
+    operating_system: str = ""
+
+
+NOTHING_SAID: Final = Infrastructure()
+
+
+def limits(annotations: Mapping[str, str]) -> Limits | None:
+    """None for an object that is not to be scaled: it says neither, or is paused. Raises ValueError."""
+    if PAUSED in annotations or not annotations.keys() & {MIN_SIZE, MAX_SIZE}:
+        return None
+    found = Limits(_count(annotations, MIN_SIZE), _count(annotations, MAX_SIZE))
+    if found.max_size < 1 or found.min_size > found.max_size:
+        raise ValueError(f"sizes {found.min_size} to {found.max_size}, want 0 <= min <= max and 1 <= max")
+    return found
+
+
+def options(annotations: Mapping[str, str]) -> GroupOptions:
+    """Raises ValueError."""
+
+    def said(name: str, read: Callable[[str], T]) -> T | None:
+        text = annotations.get(_OPTIONS + name)
+        return None if text is None else _read(_OPTIONS + name, text, read)
+
+    return GroupOptions(
+        utilization_threshold=said("scaledownutilizationthreshold", float),
+        gpu_utilization_threshold=said("scaledowngpuutilizationthreshold", float),
+        unneeded_seconds=said("scaledownunneededtime", _seconds),
+        unready_seconds=said("scaledownunreadytime", _seconds),
+        provision_seconds=said("maxnodeprovisiontime", _seconds),
+    )
+
+
+def template(group: GroupWire, infrastructure: Infrastructure = NOTHING_SAID) -> Node | None:
+    """A new node of the group; None where CPU or memory is said nowhere. Raises ValueError."""
+    annotations = group.metadata.annotations or {}
+    nanos: dict[str, int] = {name: parse_nanos(amount) for name, amount in infrastructure.capacity.items()}
+    nanos |= _resources(annotations)
+    if "cpu" not in nanos or "memory" not in nanos:
+        return None
+    nanos.setdefault("pods", parse_nanos(_PODS))
+    name = f"template-of-{group.metadata.namespace}-{group.metadata.name}"
+    return Node(
+        name=NodeName(name),
+        uid=name,
+        resource_version=0,
+        allocatable=on_node(rounded_up(cpu_nanos=nanos.pop("cpu"), memory_nanos=nanos.pop("memory"))),
+        labels=_labels(group, annotations, infrastructure),
+        taints=_taints(group.spec.template.spec.taints or (), annotations),
+        unschedulable=False,
+        ready=True,
+        scalars=tuple((resource, min(-(-amount // _NANO), LARGEST_ON_NODE)) for resource, amount in sorted(nanos.items())),
+        csi=_read(CSI_DRIVERS, annotations.get(CSI_DRIVERS, ""), read_attach_limits),
+    )
+
+
+def _resources(annotations: Mapping[str, str]) -> dict[str, int]:
+    found = {
+        resource: _read(_CAPACITY + key, annotations[_CAPACITY + key], parse_nanos)
+        for key, resource in _RESOURCES.items()
+        if _CAPACITY + key in annotations
+    }
+    gpu_type, gpu_count = annotations.get(_CAPACITY + "gpu-type"), annotations.get(_CAPACITY + "gpu-count")
+    if gpu_type and gpu_count:
+        found[gpu_type] = _read(_CAPACITY + "gpu-count", gpu_count, parse_nanos)
+    return {resource: int(amount) for resource, amount in found.items()}
+
+
+def _labels(group: GroupWire, annotations: Mapping[str, str], infrastructure: Infrastructure) -> dict[str, str]:
+    labels = {
+        "kubernetes.io/arch": infrastructure.architecture or "amd64",
+        "kubernetes.io/os": infrastructure.operating_system or "linux",
+    }
+    # The second is where Cluster Autoscaler looks.
+    for said in (group.spec.template.metadata.labels, group.spec.template.spec.metadata.labels):
+        labels |= {key: value for key, value in (said or {}).items() if _is_copied(key)}
+    key = _CAPACITY + "labels"
+    return labels | _read(key, annotations.get(key, ""), _pairs)
+
+
+def _is_copied(key: str) -> bool:
+    domain = key.partition("/")[0]
+    return any(domain == copied or domain.endswith(f".{copied}") for copied in _COPIED)
+
+
+def _taints(said: "list[TaintWire] | tuple[TaintWire, ...]", annotations: Mapping[str, str]) -> tuple[Taint, ...]:
+    """Of two of the same key and effect the annotation's counts."""
+    found = {(taint.key, taint.effect): Taint(taint.key, taint.value, taint.effect) for taint in said}
+    key = _CAPACITY + "taints"
+    for taint in _read(key, annotations.get(key, ""), _annotated_taints):
+        found[taint.key, taint.effect] = taint
+    return tuple(found.values())
+
+
+def _annotated_taints(text: str) -> list[Taint]:
+    taints = []
+    for entry in filter(None, text.split(",")):
+        pair, _, effect = entry.strip().rpartition(":")
+        key, _, value = pair.partition("=")
+        if not key or effect not in _EFFECTS:
+            raise ValueError(f"{entry!r}, want key=value:Effect")
+        taints.append(Taint(key, value, effect))
+    return taints
+
+
+def _pairs(text: str) -> dict[str, str]:
+    entries = [entry.strip().partition("=") for entry in filter(None, text.split(","))]
+    if any(not key or not equals for key, equals, _ in entries):
+        raise ValueError("want key=value,key=value")
+    return {key: value for key, _, value in entries}
+
+
+def _count(annotations: Mapping[str, str], key: str) -> int:
+    text = annotations.get(key, "nothing")
+    if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS:
+        raise ValueError(f"annotation {key}: got {text:.40}, want a whole number from 0 to {10**_MOST_DIGITS - 1}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    return parse_duration(text) / SECOND
+
+
+def _read(key: str, text: str, read: Callable[[str], T]) -> T:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ValueError(f"annotation {key}: got {text!r}: {error}") from error

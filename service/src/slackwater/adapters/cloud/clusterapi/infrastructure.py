@@ -1,0 +1,110 @@
+"""What infrastructure templates say of their machines (`status.capacity`, `status.nodeInfo`), for groups that have none.
+
+A template that says nothing is asked again at the next look; what one says is kept, since templates do not change.
+Deliberately absent: every field of any infrastructure provider's own.
+"""
+
+from collections.abc import Collection
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from slackwater.adapters.cloud.apiserver import OK, ApiServer, Wire
+from slackwater.adapters.cloud.clusterapi.annotations import NOTHING_SAID, Infrastructure
+from slackwater.adapters.cloud.clusterapi.objects import GroupWire, InfrastructureRefWire
+
+
+class _NodeInfoWire(Wire):
+    architecture: str = ""
+    operating_system: str = ""
+
+
+class _StatusWire(Wire):
+    capacity: dict[str, str | int | float] | None = None
+    node_info: _NodeInfoWire = msgspec.field(default_factory=_NodeInfoWire)
+
+
+class _TemplateWire(Wire):
+    status: _StatusWire = msgspec.field(default_factory=_StatusWire)
+
+
+class _ResourceWire(Wire):
+    name: str = ""
+    kind: str = ""
+
+
+class _ResourcesWire(Wire):
+    resources: list[_ResourceWire] | None = None
+
+
+class _VersionWire(Wire):
+    version: str = ""
+
+
+class _ApiGroupWire(Wire):
+    preferred_version: _VersionWire = msgspec.field(default_factory=_VersionWire)
+
+
+_TEMPLATE: Final = msgspec.json.Decoder(_TemplateWire)
+_RESOURCES: Final = msgspec.json.Decoder(_ResourcesWire)
+_API_GROUP: Final = msgspec.json.Decoder(_ApiGroupWire)
+
+
+class InfrastructureTemplates:
+    """Answers what is known. What cannot be read says nothing: the annotations may still say it all."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._known: dict[tuple[str, InfrastructureRefWire], Infrastructure] = {}
+
+    def keep(self, groups: Collection[GroupWire]) -> None:
+        """Forgets the templates that none of these uses."""
+        used = {_key(group) for group in groups}
+        self._known = {key: said for key, said in self._known.items() if key in used}
+
+    async def of(self, group: GroupWire) -> Infrastructure:
+        """Raises as the API server's port does."""
+        key = _key(group)
+        if not key[1].kind or not key[1].name:
+            return NOTHING_SAID
+        if key not in self._known:
+            said = await self._read(*key)
+            if not said.capacity:
+                return said
+            self._known[key] = said
+        return self._known[key]
+
+    async def _read(self, namespace: str, ref: InfrastructureRefWire) -> Infrastructure:
+        version = await self._group_version(ref)
+        plural = None if version is None else await self._plural(version, ref.kind)
+        if plural is None:
+            return NOTHING_SAID
+        path = f"/apis/{version}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(ref.name, safe='')}"
+        answer = await self._api.ask("GET", path)
+        if answer.status != OK:
+            return NOTHING_SAID
+        said = _TEMPLATE.decode(answer.body).status
+        return Infrastructure(
+            capacity=said.capacity or {},
+            architecture=said.node_info.architecture,
+            operating_system=said.node_info.operating_system,
+        )
+
+    async def _group_version(self, ref: InfrastructureRefWire) -> str | None:
+        if ref.api_version:
+            return ref.api_version
+        answer = await self._api.ask("GET", f"/apis/{ref.api_group}")
+        if answer.status != OK:
+            return None
+        return f"{ref.api_group}/{_API_GROUP.decode(answer.body).preferred_version.version}"
+
+    async def _plural(self, version: str, kind: str) -> str | None:
+        answer = await self._api.ask("GET", f"/apis/{version}")
+        found = _RESOURCES.decode(answer.body).resources if answer.status == OK else ()
+        return next((resource.name for resource in found or () if resource.kind == kind and "/" not in resource.name), None)
+
+
+def _key(group: GroupWire) -> tuple[str, InfrastructureRefWire]:
+    ref = group.spec.template.spec.infrastructure_ref
+    return ref.namespace or group.metadata.namespace, ref

@@ -1,0 +1,116 @@
+"""Whose each Machine is, and what it is as an instance. Pure: objects in, a group's machines out."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from slackwater.adapters.cloud.apiserver import MetaWire
+from slackwater.adapters.cloud.clusterapi.objects import GroupWire, MachineWire
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import Instance, InstanceError, InstanceErrorKind, InstanceId
+from slackwater_protocol.names import CLUSTER_API_GROUP
+
+#: Machines that carry it go first when their group shrinks.
+DELETE_MACHINE: Final = f"{CLUSTER_API_GROUP}/delete-machine"
+_OUT_OF_RESOURCES: Final = "InsufficientResources"
+_FAILED: Final = "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What one group has. `rolling`: machines of more than one MachineSet, so which go first is not ours to say."""
+
+    machines: Sequence[MachineWire]
+    rolling: bool = False
+
+    @property
+    def alive(self) -> list[MachineWire]:
+        """Those that are not being deleted."""
+        return [machine for machine in self.machines if machine.metadata.deletion_timestamp is None]
+
+
+def holdings(groups: Iterable[GroupWire], sets: Iterable[GroupWire], machines: Iterable[MachineWire]) -> dict[str, Holdings]:
+    """By the UID of the group: of a MachineDeployment through its MachineSets, of the others directly."""
+    owner_of_set = {item.metadata.uid: _owner(item.metadata, "MachineDeployment") for item in sets}
+    found: defaultdict[str, list[MachineWire]] = defaultdict(list)
+    used_sets: defaultdict[str, set[str]] = defaultdict(set)
+    for machine in machines:
+        owner = _owner(machine.metadata, "MachineSet") or _owner(machine.metadata, "MachinePool")
+        group = owner_of_set.get(owner) or owner
+        found[group].append(machine)
+        used_sets[group].add(owner)
+    uids = (group.metadata.uid for group in groups)
+    return {uid: Holdings(machines=found[uid], rolling=len(used_sets[uid]) > 1) for uid in uids}
+
+
+def is_owned(machine_set: GroupWire) -> bool:
+    """Does it belong to a MachineDeployment? Then that is the group."""
+    return bool(_owner(machine_set.metadata, "MachineDeployment"))
+
+
+def _owner(meta: MetaWire, kind: str) -> str:
+    return next((owner.uid for owner in meta.owner_references or () if owner.kind == kind), "")
+
+
+def instances(group: GroupWire, held: Holdings) -> tuple[Instance, ...]:
+    """Of a MachinePool without Machines: what its providerIDList says."""
+    if held.machines or group.spec.provider_id_list is None:
+        return tuple(instance(machine) for machine in held.machines)
+    return tuple(Instance(id=InstanceId(id_), state="running") for id_ in group.spec.provider_id_list)
+
+
+def instance(machine: MachineWire) -> Instance:
+    """A Machine on its way may have no provider's id yet; it then goes by its own name."""
+    node, leaving = node_of(machine), machine.metadata.deletion_timestamp is not None
+    if leaving:
+        return Instance(id=id_of(machine), state="deleting", node=node)
+    if node is not None:
+        return Instance(id=id_of(machine), state="running", node=node)
+    return Instance(id=id_of(machine), state="creating", error=_error(machine))
+
+
+def id_of(machine: MachineWire) -> InstanceId:
+    return InstanceId(machine.spec.provider_id) if machine.spec.provider_id else own_id(machine)
+
+
+def own_id(machine: MachineWire) -> InstanceId:
+    return InstanceId(f"machine://{machine.metadata.namespace}/{machine.metadata.name}")
+
+
+def node_of(machine: MachineWire) -> NodeName | None:
+    ref = machine.status.node_ref
+    return NodeName(ref.name) if ref is not None and ref.name else None
+
+
+def _error(machine: MachineWire) -> InstanceError | None:
+    status = machine.status
+    if not status.failure_reason and not status.failure_message and status.phase != _FAILED:
+        return None
+    kind: InstanceErrorKind = "out-of-resources" if status.failure_reason == _OUT_OF_RESOURCES else "other"
+    message = status.failure_message or f"machine {machine.metadata.name} is {status.phase or _FAILED}"
+    return InstanceError(kind=kind, code=status.failure_reason or _FAILED, message=message)
+
+
+def named(held: Holdings, ids: frozenset[InstanceId]) -> list[MachineWire]:
+    """The machines that these ids mean; one that got its provider's id meanwhile is still known by its own name."""
+    return [machine for machine in held.machines if {id_of(machine), own_id(machine)} & ids]
+
+
+def is_marked(machine: MachineWire) -> bool:
+    return DELETE_MACHINE in (machine.metadata.annotations or {})
+
+
+def still_to_lower(doomed: Sequence[MachineWire], held: Holdings, replicas: int) -> int:
+    """By how much the size has still to go down for these to go: where there are more machines than the size says, as many
+    that are marked already were counted by an earlier call whose answer was lost."""
+    excess = max(len(held.alive) - replicas, 0)
+    return len(doomed) - min(sum(map(is_marked, doomed)), excess)
+
+
+def given_up(held: Holdings, to: int) -> list[MachineWire]:
+    """The machines without a node that have to go so that `to` are left: those that failed first, then the youngest."""
+    pending = [machine for machine in held.alive if node_of(machine) is None]
+    pending.sort(key=lambda machine: (_error(machine) is not None, machine.metadata.creation_timestamp, machine.metadata.name))
+    count = max(len(held.alive) - to, 0)
+    return pending[len(pending) - count :] if count else []

@@ -1,0 +1,186 @@
+"""Cluster API's objects as JSON: the fields that are read, where they are found, and a group's name.
+
+Both versions of the contract that are in use (v1beta1, v1beta2) have these fields in the same places, save for references.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final, Literal
+from urllib.parse import quote
+
+import msgspec
+
+from slackwater.adapters.cloud.apiserver import NOT_FOUND, OK, ApiServer, MetaWire, Wire, listed, refusal
+from slackwater.model.nodegroups import GroupName
+from slackwater_protocol.names import CLUSTER_API_GROUP
+
+Kind = Literal["MachineDeployment", "MachineSet", "MachinePool"]
+PLURALS: Final[dict[Kind, str]] = {
+    "MachineDeployment": "machinedeployments",
+    "MachineSet": "machinesets",
+    "MachinePool": "machinepools",
+}
+MACHINES: Final = "machines"
+_GROUP_PATH: Final = f"/apis/{CLUSTER_API_GROUP}"
+
+
+class NodeRefWire(Wire):
+    name: str = ""
+
+
+class MachineSpecWire(Wire):
+    provider_id: str = msgspec.field(name="providerID", default="")
+
+
+class MachineStatusWire(Wire):
+    node_ref: NodeRefWire | None = None
+    failure_reason: str = ""
+    failure_message: str = ""
+    phase: str = ""
+
+
+class MachineWire(Wire):
+    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
+    spec: MachineSpecWire = msgspec.field(default_factory=MachineSpecWire)
+    status: MachineStatusWire = msgspec.field(default_factory=MachineStatusWire)
+
+
+class TaintWire(Wire):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class InfrastructureRefWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """`api_version` (v1beta1) is group and version, `api_group` (v1beta2) the group alone."""
+
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    api_version: str = ""
+    api_group: str = ""
+
+
+class LabelsWire(Wire):
+    labels: dict[str, str] | None = None
+
+
+class TemplateSpecWire(Wire):
+    metadata: LabelsWire = msgspec.field(default_factory=LabelsWire)
+    taints: list[TaintWire] | None = None
+    infrastructure_ref: InfrastructureRefWire = msgspec.field(default_factory=InfrastructureRefWire)
+
+
+class TemplateWire(Wire):
+    metadata: LabelsWire = msgspec.field(default_factory=LabelsWire)
+    spec: TemplateSpecWire = msgspec.field(default_factory=TemplateSpecWire)
+
+
+class GroupSpecWire(Wire):
+    replicas: int = 0
+    cluster_name: str = ""
+    provider_id_list: list[str] | None = msgspec.field(name="providerIDList", default=None)
+    template: TemplateWire = msgspec.field(default_factory=TemplateWire)
+
+
+class GroupStatusWire(Wire):
+    node_refs: list[NodeRefWire] | None = None
+
+
+class GroupWire(Wire):
+    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
+    spec: GroupSpecWire = msgspec.field(default_factory=GroupSpecWire)
+    status: GroupStatusWire = msgspec.field(default_factory=GroupStatusWire)
+
+
+class _VersionWire(Wire):
+    version: str = ""
+
+
+class _ApiGroupWire(Wire):
+    preferred_version: _VersionWire = msgspec.field(default_factory=_VersionWire)
+
+
+_API_GROUP: Final = msgspec.json.Decoder(_ApiGroupWire)
+_GROUP: Final = msgspec.json.Decoder(GroupWire)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GroupId:
+    """What a group is called: `MachineDeployment/default/md-0`."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+    @property
+    def group(self) -> GroupName:
+        return GroupName(str(self))
+
+
+def read_group_id(name: str) -> GroupId | None:
+    """None where the name cannot be one of ours."""
+    parts = name.split("/")
+    if len(parts) != 3 or not all(parts):
+        return None
+    for kind in PLURALS:
+        if kind == parts[0]:
+            return GroupId(kind, parts[1], parts[2])
+    return None
+
+
+class ClusterApiObjects:
+    """Reads them, of all namespaces or of one. Raises `ProviderError`; a type that is not installed has no objects."""
+
+    def __init__(self, api: ApiServer, *, namespace: str | None) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._version: str | None = None
+
+    async def groups(self, kind: Kind, namespace: str | None = None) -> AsyncIterator[GroupWire]:
+        path = await self._collection(PLURALS[kind], namespace or self._namespace)
+        async for item in listed(self._api, path, GroupWire):
+            yield item
+
+    async def machines(self, namespace: str | None = None) -> AsyncIterator[MachineWire]:
+        path = await self._collection(MACHINES, namespace or self._namespace)
+        async for item in listed(self._api, path, MachineWire):
+            yield item
+
+    async def group(self, group: GroupId) -> GroupWire | None:
+        """None where it is not there."""
+        path = await self.group_path(group)
+        answer = await self._api.ask("GET", path)
+        if answer.status == NOT_FOUND:
+            return None
+        if answer.status != OK:
+            raise refusal(group.group, f"read {path}", answer)
+        return _GROUP.decode(answer.body)
+
+    async def group_path(self, group: GroupId) -> str:
+        return await self._object(PLURALS[group.kind], group.namespace, group.name)
+
+    async def machine_path(self, machine: MetaWire) -> str:
+        return await self._object(MACHINES, machine.namespace, machine.name)
+
+    async def _object(self, plural: str, namespace: str, name: str) -> str:
+        return f"{await self._collection(plural, namespace)}/{quote(name, safe='')}"
+
+    async def _collection(self, plural: str, namespace: str | None) -> str:
+        within = "" if namespace is None else f"namespaces/{quote(namespace, safe='')}/"
+        return f"{_GROUP_PATH}/{await self._preferred_version()}/{within}{plural}"
+
+    async def _preferred_version(self) -> str:
+        """The one that the API server prefers, asked for until Cluster API is installed."""
+        if self._version is not None:
+            return self._version
+        answer = await self._api.ask("GET", _GROUP_PATH)
+        if answer.status == NOT_FOUND:
+            return "v1beta1"
+        if answer.status != OK:
+            raise refusal(None, f"read {_GROUP_PATH}", answer)
+        self._version = _API_GROUP.decode(answer.body).preferred_version.version
+        return self._version

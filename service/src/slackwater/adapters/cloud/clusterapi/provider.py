@@ -1,0 +1,267 @@
+"""`run.ports.NodeProvider` over Cluster API: sizes through the scale subresource, under the version that was read.
+
+To delete machines is to mark them and to lower the size by their number: their controller takes marked ones first. Where
+machines are still on their way it would take none, so there the marked ones are deleted as well. What a mark means after an
+answer was lost: `inventory.still_to_lower`.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeVar
+
+import structlog
+
+from slackwater.adapters.cloud.apiserver import ApiServer
+from slackwater.adapters.cloud.bounded import bounded, each, repeated
+from slackwater.adapters.cloud.clusterapi import annotations, inventory
+from slackwater.adapters.cloud.clusterapi.annotations import Limits
+from slackwater.adapters.cloud.clusterapi.infrastructure import InfrastructureTemplates
+from slackwater.adapters.cloud.clusterapi.inventory import Holdings
+from slackwater.adapters.cloud.clusterapi.objects import (
+    PLURALS,
+    ClusterApiObjects,
+    GroupId,
+    GroupWire,
+    Kind,
+    MachineWire,
+    read_group_id,
+)
+from slackwater.adapters.cloud.clusterapi.writing import ClusterApiWrites
+from slackwater.model.nodegroups import NO_OPTIONS, GroupName, Instance, InstanceId, NodeGroup
+from slackwater.model.objects import Node
+from slackwater.ports.protocols import ProviderError
+from slackwater_protocol.names import CLUSTER_API_GROUP
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+_CLUSTER_NAME: Final = f"{CLUSTER_API_GROUP}/cluster-name"
+#: Machines that are marked at the same time.
+_WIDTH: Final = 8
+#: Problems of groups that are told once; beyond so many they are told again.
+_REMEMBERED: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which of the annotated objects are groups of ours. Empty: all of them."""
+
+    namespace: str | None = None
+    cluster_name: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def takes(self, item: GroupWire) -> bool:
+        labels = item.metadata.labels or {}
+        cluster = item.spec.cluster_name or labels.get(_CLUSTER_NAME, "")
+        return self.cluster_name in ("", cluster) and self.labels.items() <= labels.items()
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A group as it was read. Its size is written under that version."""
+
+    id: GroupId
+    item: GroupWire
+    limits: Limits
+
+    @property
+    def group(self) -> GroupName:
+        return self.id.group
+
+    @property
+    def replicas(self) -> int:
+        return self.item.spec.replicas
+
+
+_Marks = list[MachineWire]
+
+
+class ClusterApiProvider:
+    """Implements `run.ports.NodeProvider` on the management cluster's API server. `stamp` answers the time as RFC 3339."""
+
+    name: Final = "clusterapi"
+
+    def __init__(self, api: ApiServer, wanted: Wanted, *, stamp: Callable[[], str]) -> None:
+        self._wanted = wanted
+        self._objects = ClusterApiObjects(api, namespace=wanted.namespace)
+        self._writes = ClusterApiWrites(api, self._objects, stamp=stamp)
+        self._infrastructure = InfrastructureTemplates(api)
+        self._told: set[tuple[GroupName, str]] = set()
+
+    async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
+        with bounded(None, timeout_seconds):
+            found = [standing async for standing in self._all()]
+            held = await self._holdings([standing.item for standing in found])
+            self._infrastructure.keep([standing.item for standing in found])
+            shown = [await self._shown(standing, held[standing.item.metadata.uid]) for standing in found]
+        return sorted(shown, key=lambda group: group.name)
+
+    async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        with bounded(group, timeout_seconds):
+            await repeated(lambda: self._grown(group, seen=seen, to=to))
+
+    async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        with bounded(group, timeout_seconds):
+            async with self._marks(group) as marks:
+                await repeated(lambda: self._lowered(group, marks, seen=seen, to=to))
+
+    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
+        ids = frozenset(instance.id for instance in instances)
+        with bounded(group, timeout_seconds):
+            async with self._marks(group) as marks:
+                await repeated(lambda: self._deleted(group, marks, ids))
+
+    # Each attempt answers None where the group has changed since it was read; its size is then as it was.
+
+    async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
+        standing = await self._read(group)
+        _check_seen(standing, seen)
+        if to > standing.limits.max_size:
+            raise ProviderError("limit", group, f"got {to} nodes, want at most {standing.limits.max_size}")
+        return await self._writes.scale(standing.id, standing.item, to=to)
+
+    async def _lowered(self, group: GroupName, marks: _Marks, *, seen: int, to: int) -> Literal[True] | None:
+        standing = await self._read(group)
+        _check_seen(standing, seen)
+        if to < standing.limits.min_size:
+            raise ProviderError("limit", standing.group, f"got {to} nodes, want at least {standing.limits.min_size}")
+        held = await self._held(standing)
+        running = sum(instance.state == "running" for instance in inventory.instances(standing.item, held))
+        if to < running:
+            raise ProviderError("conflict", standing.group, f"{running} machines have nodes, want at most {to}")
+        return await self._scaled_without(standing, inventory.given_up(held, to), marks, to=to)
+
+    async def _deleted(self, group: GroupName, marks: _Marks, ids: frozenset[InstanceId]) -> Literal[True] | None:
+        standing = await self._read(group)
+        held = await self._held(standing)
+        if standing.item.spec.provider_id_list is not None and not held.machines:
+            return await self._emptied(standing, ids)
+        known = inventory.named(held, ids)
+        if len(known) < len(ids):
+            await self._check_nobody_elses(standing, ids)
+        doomed = [machine for machine in known if machine.metadata.deletion_timestamp is None]
+        by = inventory.still_to_lower(doomed, held, standing.replicas)
+        to = standing.replicas - by
+        self._check_deletion(standing, held, doomed, by)
+        if by and not await self._scaled_without(standing, doomed, marks, to=to):
+            return None
+        if len(held.alive) - to < len(doomed):  # what their controller will take by itself
+            await each(standing.group, doomed, lambda machine: self._writes.delete(standing.group, machine), width=_WIDTH)
+        return True
+
+    def _check_deletion(self, standing: _Standing, held: Holdings, doomed: Sequence[MachineWire], by: int) -> None:
+        left = standing.replicas - by
+        if by and left < standing.limits.min_size:
+            wanted = f"want at least {standing.limits.min_size}"
+            raise ProviderError("limit", standing.group, f"{left} nodes would be left, {wanted}")
+        if doomed and held.rolling:
+            raise ProviderError("other", standing.group, "it rolls out: which machines go is not decided here")
+
+    async def _emptied(self, standing: _Standing, ids: frozenset[InstanceId]) -> Literal[True] | None:
+        """A pool without Machines takes no word about which of its instances goes, so all of them go or none."""
+        there = frozenset(InstanceId(id_) for id_ in standing.item.spec.provider_id_list or ())
+        if not there & ids:
+            await self._check_nobody_elses(standing, ids)
+            return True
+        if not there <= ids:
+            raise ProviderError("other", standing.group, "a MachinePool without Machines cannot be told which instances go")
+        if standing.limits.min_size > 0:
+            raise ProviderError("limit", standing.group, f"0 nodes would be left, want at least {standing.limits.min_size}")
+        return await self._writes.scale(standing.id, standing.item, to=0)
+
+    async def _scaled_without(
+        self, standing: _Standing, doomed: Sequence[MachineWire], marks: _Marks, *, to: int
+    ) -> Literal[True] | None:
+        fresh = [machine for machine in doomed if not inventory.is_marked(machine)]
+        marks += fresh
+        await each(standing.group, fresh, lambda machine: self._writes.mark(standing.group, machine), width=_WIDTH)
+        return await self._writes.scale(standing.id, standing.item, to=to)
+
+    @asynccontextmanager
+    async def _marks(self, group: GroupName) -> AsyncIterator[_Marks]:
+        """The machines that are marked within. Where the body certainly failed the marks are taken back: they would doom them
+        when somebody else lowers the size."""
+        marks: _Marks = []
+        try:
+            yield marks
+        except ProviderError as error:
+            if error.kind != "unknown":
+                await each(group, marks, lambda machine: self._writes.unmark(group, machine), width=_WIDTH)
+            raise
+
+    async def _check_nobody_elses(self, standing: _Standing, ids: frozenset[InstanceId]) -> None:
+        """A machine that the group does not have may be gone. It must not be in another group."""
+        others = [other.item async for other in self._all() if other.item.metadata.uid != standing.item.metadata.uid]
+        held = await self._holdings(others)
+        for other in others:
+            theirs = {instance.id for instance in inventory.instances(other, held[other.metadata.uid])}
+            if strangers := ids & theirs:
+                detail = f"{sorted(strangers)} are of {other.metadata.namespace}/{other.metadata.name}"
+                raise ProviderError("conflict", standing.group, detail)
+
+    # Reading.
+
+    async def _all(self) -> AsyncIterator[_Standing]:
+        for kind in PLURALS:
+            async for item in self._objects.groups(kind):
+                standing = self._ours(kind, item)
+                if standing is not None:
+                    yield standing
+
+    async def _read(self, group: GroupName) -> _Standing:
+        id_ = read_group_id(group)
+        item = None if id_ is None or self._wanted.namespace not in (None, id_.namespace) else await self._objects.group(id_)
+        standing = None if item is None or id_ is None else self._ours(id_.kind, item)
+        if standing is None:
+            raise ProviderError("gone", group, "no such object, or it is not annotated to be scaled")
+        return standing
+
+    def _ours(self, kind: Kind, item: GroupWire) -> _Standing | None:
+        """None for what is not to be scaled, or not by us; a mistake in its annotations is told once."""
+        if not self._wanted.takes(item) or (kind == "MachineSet" and inventory.is_owned(item)):
+            return None
+        id_ = GroupId(kind, item.metadata.namespace, item.metadata.name)
+        limits = self._said(id_.group, lambda: annotations.limits(item.metadata.annotations or {}), None)
+        return None if limits is None else _Standing(id_, item, limits)
+
+    def _said(self, group: GroupName, read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except ValueError as error:
+            if len(self._told) >= _REMEMBERED:
+                self._told.clear()
+            if (group, str(error)) not in self._told:
+                self._told.add((group, str(error)))
+                _log.warning("an annotation does not count", group=group, problem=str(error))
+            return otherwise
+
+    async def _held(self, standing: _Standing) -> Holdings:
+        held = await self._holdings([standing.item], standing.id.namespace)
+        return held[standing.item.metadata.uid]
+
+    async def _holdings(self, groups: Sequence[GroupWire], namespace: str | None = None) -> dict[str, Holdings]:
+        sets = [item async for item in self._objects.groups("MachineSet", namespace)]
+        machines = [machine async for machine in self._objects.machines(namespace)]
+        return inventory.holdings(groups, sets, machines)
+
+    async def _shown(self, standing: _Standing, held: Holdings) -> NodeGroup:
+        item, said = standing.item, standing.item.metadata.annotations or {}
+        infrastructure = await self._infrastructure.of(item)
+        none: Node | None = None
+        return NodeGroup(
+            name=standing.group,
+            provider=self.name,
+            min_size=standing.limits.min_size,
+            max_size=standing.limits.max_size,
+            target=standing.replicas,
+            instances=inventory.instances(item, held),
+            template=self._said(standing.group, lambda: annotations.template(item, infrastructure), none),
+            options=self._said(standing.group, lambda: annotations.options(said), NO_OPTIONS),
+        )
+
+
+def _check_seen(standing: _Standing, seen: int) -> None:
+    if standing.replicas != seen:
+        raise ProviderError("conflict", standing.group, f"the target is {standing.replicas}, not {seen}")

@@ -1,0 +1,88 @@
+"""A provider as the configuration wants it: groups under the names it gives them, within its sizes, with its template.
+
+What the configuration does not name passes as it is. Sizes can only become narrower: the provider's own hold as well.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from slackwater.model.nodegroups import GroupName, Instance, NodeGroup
+from slackwater.model.objects import Node
+from slackwater.ports.protocols import NodeProvider, ProviderError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What the configuration says of the group that the provider calls `id`; a `template` of None leaves the provider's."""
+
+    id: GroupName
+    name: GroupName
+    min_size: int
+    max_size: int
+    template: Node | None = None
+
+
+class ConfiguredProvider:
+    """Implements `run.ports.NodeProvider` over another."""
+
+    def __init__(self, provider: NodeProvider, entries: Iterable[Entry]) -> None:
+        self._provider = provider
+        known = tuple(entries)
+        self._by_id: Mapping[GroupName, Entry] = {entry.id: entry for entry in known}
+        self._by_name: Mapping[GroupName, Entry] = {entry.name: entry for entry in known}
+
+    @property
+    def name(self) -> str:
+        return self._provider.name
+
+    async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
+        try:
+            found = await self._provider.groups(timeout_seconds=timeout_seconds)
+        except ProviderError as error:
+            raise self._named(error) from error
+        return sorted((self._configured(group) for group in found), key=lambda group: group.name)
+
+    async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        entry = self._by_name.get(group)
+        if entry is not None and to > entry.max_size:
+            raise ProviderError("limit", group, f"got {to} nodes, want at most {entry.max_size} (configuration)")
+        try:
+            await self._provider.grow(self._id(group), seen=seen, to=to, timeout_seconds=timeout_seconds)
+        except ProviderError as error:
+            raise self._named(error) from error
+
+    async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        entry = self._by_name.get(group)
+        if entry is not None and to < entry.min_size:
+            raise ProviderError("limit", group, f"got {to} nodes, want at least {entry.min_size} (configuration)")
+        try:
+            await self._provider.lower(self._id(group), seen=seen, to=to, timeout_seconds=timeout_seconds)
+        except ProviderError as error:
+            raise self._named(error) from error
+
+    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
+        """The configuration's minimum is the caller's: whether an instance still counts, the provider alone knows."""
+        try:
+            await self._provider.delete(self._id(group), instances, timeout_seconds=timeout_seconds)
+        except ProviderError as error:
+            raise self._named(error) from error
+
+    def _id(self, name: GroupName) -> GroupName:
+        entry = self._by_name.get(name)
+        return name if entry is None else entry.id
+
+    def _configured(self, group: NodeGroup) -> NodeGroup:
+        entry = self._by_id.get(group.name)
+        if entry is None:
+            return group
+        return replace(
+            group,
+            name=entry.name,
+            min_size=max(group.min_size, entry.min_size),
+            max_size=min(group.max_size, entry.max_size),
+            template=group.template if entry.template is None else entry.template,
+        )
+
+    def _named(self, error: ProviderError) -> ProviderError:
+        entry = None if error.group is None else self._by_id.get(error.group)
+        return ProviderError(error.kind, error.group if entry is None else entry.name, error.detail)

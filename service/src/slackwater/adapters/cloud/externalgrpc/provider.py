@@ -1,0 +1,172 @@
+"""`run.ports.NodeProvider` over the protocol, whose growth is a difference: the size is looked at first, under a lock.
+
+Two calls of this process never grow a group twice. The protocol has no precondition, so two processes could: only a leader
+acts. Deliberately absent: prices, GPU types, and everything that the protocol has for the autoscaler's own dashboards.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import anyio
+import grpc
+import structlog
+
+from slackwater.adapters.cloud.bounded import bounded, each
+from slackwater.adapters.cloud.externalgrpc import client as rpc
+from slackwater.adapters.cloud.externalgrpc import reading
+from slackwater.adapters.cloud.externalgrpc.client import Client
+from slackwater.adapters.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
+from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, Instance, NodeGroup
+from slackwater.model.objects import Node
+from slackwater.ports.protocols import ProviderError
+
+_log = structlog.get_logger(__name__)
+
+#: Groups that are asked about at the same time.
+_WIDTH: Final = 8
+_UNIMPLEMENTED: Final = (grpc.StatusCode.UNIMPLEMENTED,)
+#: How servers say that they do not know a node.
+_NOT_KNOWN: Final = (
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.UNIMPLEMENTED,
+)
+
+
+class ExternalGrpcProvider:
+    """Implements `run.ports.NodeProvider`. `defaults` is what the configuration says for groups without options."""
+
+    name: Final = "externalgrpc"
+
+    def __init__(self, client: Client, *, defaults: GroupOptions = NO_OPTIONS) -> None:
+        self._client = client
+        self._defaults = reading.defaults(defaults)
+        self._locks: defaultdict[GroupName, anyio.Lock] = defaultdict(anyio.Lock)
+
+    async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
+        found: list[NodeGroup] = []
+
+        async def look(told: pb.NodeGroup) -> None:
+            found.append(await self._group(told))
+
+        with bounded(None, timeout_seconds):
+            await self._client.ask(rpc.REFRESH, pb.RefreshRequest())
+            listed = await self._listed()
+            await each(None, listed.values(), look, width=_WIDTH)
+        return sorted(found, key=lambda group: group.name)
+
+    async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        with bounded(group, timeout_seconds):
+            async with self._locks[group]:
+                limits = await self._limits(group)
+                await self._check_seen(group, seen)
+                if to > limits.maxSize:
+                    raise ProviderError("limit", group, f"got {to} nodes, want at most {limits.maxSize}")
+                request = pb.NodeGroupIncreaseSizeRequest(id=group, delta=to - seen)
+                await self._client.ask(rpc.INCREASE_SIZE, request, group=group)
+
+    async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        with bounded(group, timeout_seconds):
+            async with self._locks[group]:
+                limits = await self._limits(group)
+                await self._check_seen(group, seen)
+                if to < limits.minSize:
+                    raise ProviderError("limit", group, f"got {to} nodes, want at least {limits.minSize}")
+                # Servers ought to check this; one that does not would delete nodes.
+                exist = sum(instance.state == "running" for instance in await self._instances(group))
+                if to < exist:
+                    raise ProviderError("conflict", group, f"{exist} machines run, want at most {to}")
+                request = pb.NodeGroupDecreaseTargetSizeRequest(id=group, delta=to - seen)
+                await self._client.ask(rpc.DECREASE_SIZE, request, group=group)
+
+    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
+        with bounded(group, timeout_seconds):
+            async with self._locks[group]:
+                limits = await self._limits(group)
+                known = {instance.id: instance.state for instance in await self._instances(group)}
+                await self._check_ours(group, [instance for instance in instances if instance.id not in known])
+                doomed = [instance for instance in instances if known.get(instance.id, "deleting") != "deleting"]
+                if not doomed:
+                    return
+                left = await self._target(group) - len(doomed)
+                if left < limits.minSize:
+                    raise ProviderError("limit", group, f"{left} nodes would be left, want at least {limits.minSize}")
+                request = pb.NodeGroupDeleteNodesRequest(id=group, nodes=map(_node, doomed))
+                await self._client.ask(rpc.DELETE_NODES, request, group=group)
+
+    async def _group(self, told: pb.NodeGroup) -> NodeGroup:
+        group = GroupName(told.id)
+        return NodeGroup(
+            name=group,
+            provider=self.name,
+            min_size=told.minSize,
+            max_size=told.maxSize,
+            target=await self._target(group),
+            instances=await self._instances(group),
+            template=await self._template(group),
+            options=await self._options(group),
+        )
+
+    async def _listed(self) -> dict[GroupName, pb.NodeGroup]:
+        answer = await self._client.ask(rpc.NODE_GROUPS, pb.NodeGroupsRequest())
+        ids = [group.id for group in answer.nodeGroups]
+        if "" in ids or len(set(ids)) != len(ids):
+            raise ProviderError("other", None, f"NodeGroups: got ids {ids}, want each once and none empty")
+        return {GroupName(group.id): group for group in answer.nodeGroups}
+
+    async def _limits(self, group: GroupName) -> pb.NodeGroup:
+        found = (await self._listed()).get(group)
+        if found is None:
+            raise ProviderError("gone", group, "the server knows no such group")
+        return found
+
+    async def _target(self, group: GroupName) -> int:
+        answer = await self._client.ask(rpc.TARGET_SIZE, pb.NodeGroupTargetSizeRequest(id=group), group=group)
+        if answer.targetSize < 0:
+            raise ProviderError("other", group, f"NodeGroupTargetSize: got {answer.targetSize}, want >= 0")
+        return answer.targetSize
+
+    async def _check_seen(self, group: GroupName, seen: int) -> None:
+        target = await self._target(group)
+        if target != seen:
+            raise ProviderError("conflict", group, f"the target is {target}, not {seen}")
+
+    async def _instances(self, group: GroupName) -> tuple[Instance, ...]:
+        answer = await self._client.ask(rpc.NODES, pb.NodeGroupNodesRequest(id=group), group=group)
+        found = {told.id: reading.instance(told) for told in answer.instances if told.id}
+        if len(found) != len(answer.instances):
+            told = len(answer.instances)
+            _log.warning("instances left out: each needs an id of its own", group=group, told=told, known=len(found))
+        return tuple(found.values())
+
+    async def _template(self, group: GroupName) -> Node | None:
+        request = pb.NodeGroupTemplateNodeInfoRequest(id=group)
+        answer = await self._client.ask_unless(rpc.TEMPLATE, request, _UNIMPLEMENTED, group=group)
+        try:
+            return None if answer is None else reading.template(answer.nodeBytes, group)
+        except ValueError as error:
+            _log.warning("template left out", group=group, problem=str(error))
+            return None
+
+    async def _options(self, group: GroupName) -> GroupOptions:
+        request = pb.NodeGroupAutoscalingOptionsRequest(id=group, defaults=self._defaults)
+        answer = await self._client.ask_unless(rpc.OPTIONS, request, _UNIMPLEMENTED, group=group)
+        if answer is None or not answer.HasField("nodeGroupAutoscalingOptions"):
+            return NO_OPTIONS
+        return reading.options(answer.nodeGroupAutoscalingOptions)
+
+    async def _check_ours(self, group: GroupName, unknown: Iterable[Instance]) -> None:
+        """A machine that is not listed may be gone. It must not be in another group."""
+        for instance in unknown:
+            request = pb.NodeGroupForNodeRequest(node=_node(instance))
+            answer = await self._client.ask_unless(rpc.GROUP_FOR_NODE, request, _NOT_KNOWN, group=group)
+            found = "" if answer is None else answer.nodeGroup.id
+            if found not in ("", group):
+                raise ProviderError("conflict", group, f"{instance.id} is of group {found}")
+
+
+def _node(instance: Instance) -> pb.ExternalGrpcNode:
+    """A machine whose Node has not registered goes by its id, as Cluster Autoscaler has it."""
+    return pb.ExternalGrpcNode(providerID=instance.id, name=instance.node or instance.id)

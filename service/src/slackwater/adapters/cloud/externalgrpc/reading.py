@@ -1,0 +1,120 @@
+"""The server's messages as values of `model`, and the defaults of a group's options as a message.
+
+A template arrives as a serialised v1.Node. What cannot be read raises `ValueError` and names itself.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError
+
+from slackwater.adapters.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
+from slackwater.adapters.cloud.externalgrpc.wire import node_pb2
+from slackwater.model.attachlimits import CSI_DRIVERS, read_attach_limits
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceError, InstanceId
+from slackwater.model.objects import Node, Taint
+from slackwater.model.requests import rounded_up
+from slackwater.model.storage import CsiNode
+from slackwater_protocol.units import parse_nanos
+
+_State = Literal["creating", "running", "deleting"]
+_STATES: Final[dict[int, _State]] = {
+    pb.InstanceStatus.instanceCreating: "creating",
+    pb.InstanceStatus.instanceDeleting: "deleting",
+}
+_OUT_OF_RESOURCES: Final = 1
+_NANO: Final = 10**9
+
+
+def instance(told: pb.Instance) -> Instance:
+    """An instance of which no state is told runs."""
+    error = told.status.errorInfo
+    return Instance(
+        id=InstanceId(told.id),
+        state=_STATES.get(told.status.instanceState, "running"),
+        error=_error(error) if error.errorCode else None,
+    )
+
+
+def _error(told: pb.InstanceErrorInfo) -> InstanceError:
+    kind: Literal["out-of-resources", "other"] = "out-of-resources" if told.instanceErrorClass == _OUT_OF_RESOURCES else "other"
+    return InstanceError(kind=kind, code=told.errorCode, message=told.errorMessage)
+
+
+def template(raw: bytes, group: GroupName) -> Node | None:
+    """A node as a new one would be; None where there are no bytes. Raises ValueError."""
+    if not raw:
+        return None
+    try:
+        told = node_pb2.Node.FromString(raw)
+    except DecodeError as error:
+        raise ValueError(f"template of {group}: no v1.Node: {error}") from error
+    status = told.status
+    nanos = _nanos(status.allocatable or status.capacity)
+    return Node(
+        name=NodeName(told.metadata.name or f"template-of-{group}"),
+        uid=f"template-of-{group}",
+        resource_version=0,
+        allocatable=rounded_up(cpu_nanos=nanos.pop("cpu", 0), memory_nanos=nanos.pop("memory", 0)),
+        labels=dict(told.metadata.labels),
+        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in told.spec.taints),
+        unschedulable=told.spec.unschedulable,
+        ready=True,
+        scalars=tuple((name, -(-amount // _NANO)) for name, amount in sorted(nanos.items())),
+        provider_id=told.spec.providerID,
+        csi=_csi(told.metadata.annotations.get(CSI_DRIVERS, ""), group),
+    )
+
+
+def _csi(text: str, group: GroupName) -> CsiNode | None:
+    try:
+        return read_attach_limits(text)
+    except ValueError as error:
+        raise ValueError(f"template of {group}: annotation {CSI_DRIVERS}: {error}") from error
+
+
+def _nanos(amounts: Mapping[str, node_pb2.Quantity]) -> dict[str, int]:
+    return {name: parse_nanos(quantity.string) for name, quantity in amounts.items()}
+
+
+def defaults(options: GroupOptions) -> pb.NodeGroupAutoscalingOptions:
+    """What the configuration says, for a server that changes some of it only."""
+    return pb.NodeGroupAutoscalingOptions(
+        scaleDownUtilizationThreshold=options.utilization_threshold or 0.0,
+        scaleDownGpuUtilizationThreshold=options.gpu_utilization_threshold or 0.0,
+        zeroOrMaxNodeScaling=bool(options.all_or_nothing),
+        ignoreDaemonSetsUtilization=bool(options.ignore_daemon_sets),
+        scaleDownUnneededDuration=_duration(options.unneeded_seconds),
+        scaleDownUnreadyDuration=_duration(options.unready_seconds),
+        MaxNodeProvisionDuration=_duration(options.provision_seconds),
+    )
+
+
+def options(told: pb.NodeGroupAutoscalingOptions) -> GroupOptions:
+    """The protocol has no way to leave a field out: a server that was given the defaults gives back what holds. A duration
+    that is not there is not said."""
+    return GroupOptions(
+        utilization_threshold=told.scaleDownUtilizationThreshold,
+        gpu_utilization_threshold=told.scaleDownGpuUtilizationThreshold,
+        all_or_nothing=told.zeroOrMaxNodeScaling,
+        ignore_daemon_sets=told.ignoreDaemonSetsUtilization,
+        unneeded_seconds=_seconds(told, "scaleDownUnneededDuration", told.scaleDownUnneededDuration),
+        unready_seconds=_seconds(told, "scaleDownUnreadyDuration", told.scaleDownUnreadyDuration),
+        provision_seconds=_seconds(told, "MaxNodeProvisionDuration", told.MaxNodeProvisionDuration),
+    )
+
+
+_Field = Literal["scaleDownUnneededDuration", "scaleDownUnreadyDuration", "MaxNodeProvisionDuration"]
+
+
+def _seconds(told: pb.NodeGroupAutoscalingOptions, field: _Field, duration: Duration) -> float | None:
+    return duration.seconds + duration.nanos / _NANO if told.HasField(field) else None
+
+
+def _duration(seconds: float | None) -> Duration | None:
+    if seconds is None:
+        return None
+    nanos = round(seconds * _NANO)
+    return Duration(seconds=nanos // _NANO, nanos=nanos % _NANO)

@@ -1,0 +1,143 @@
+"""Machines on record arrive: their Nodes are created when their time has come, booted later, and then taken off the record.
+
+Every step may be repeated and may be taken by several processes: a Node that is there already is done.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import anyio
+import structlog
+
+from slackwater.adapters.cloud.apiserver import ApiServer
+from slackwater.adapters.cloud.bounded import bounded, each, repeated
+from slackwater.adapters.cloud.kwok import nodes
+from slackwater.adapters.cloud.kwok.fates import course
+from slackwater.adapters.cloud.kwok.nodes import KwokGroup, Members
+from slackwater.adapters.cloud.kwok.record import Machines, Record
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName
+from slackwater.ports.protocols import ProviderError
+
+_log = structlog.get_logger(__name__)
+
+#: How often the record is read where nothing is due: another process may have written to it.
+_LOOK_EVERY_SECONDS: Final = 5.0
+_RETRY_AFTER_SECONDS: Final = 1.0
+#: Between two passes: each looks at all Nodes, so machines that are due one soon after the other arrive together.
+_GATHER_SECONDS: Final = 0.25
+_PASS_SECONDS: Final = 60.0
+#: Nodes that are created, or booted, at the same time.
+_WIDTH: Final = 8
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What one pass over a group has found: numbers whose Nodes are up, and when the next step of any is due."""
+
+    up: set[int] = field(default_factory=set)
+    due_at: list[float] = field(default_factory=list)
+
+
+class Arrivals:
+    """`run` until cancelled. `lock` is held while machines arrive."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        groups: Mapping[GroupName, KwokGroup],
+        record: Record,
+        *,
+        lock: anyio.Lock,
+        now: Callable[[], float],
+        seed: int,
+    ) -> None:
+        self._api, self._groups, self._record = api, groups, record
+        self._lock, self._now, self._seed = lock, now, seed
+        self._woken = anyio.Event()
+
+    def wake(self) -> None:
+        """Something may be due."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        while True:
+            self._woken = anyio.Event()
+            try:
+                due_at = await self.settle()
+                due_in = _LOOK_EVERY_SECONDS if due_at is None else due_at - self._now()
+                wait = min(max(due_in, _GATHER_SECONDS), _LOOK_EVERY_SECONDS)
+            except ProviderError as error:
+                _log.warning("nodes of kwok groups wait", problem=str(error))
+                wait = _RETRY_AFTER_SECONDS
+            with anyio.move_on_after(wait):
+                await self._woken.wait()
+
+    async def settle(self) -> float | None:
+        """Does all that is due; when the next step is (Unix seconds), None where none will be. Raises `ProviderError`."""
+        due_at: list[float] = []
+        with bounded(None, _PASS_SECONDS):
+            async with self._lock:
+                page = await self._record.read()
+                busy = [group for name, group in self._groups.items() if page.of(name).asked_at]
+                found = await nodes.members(self._api) if busy else {}
+                for group in busy:
+                    members = found.get(group.name, Members())
+                    due_at += (await self._arrive(group, page.of(group.name), members)).due_at
+        return min(due_at, default=None)
+
+    async def _arrive(self, group: KwokGroup, machines: Machines, members: Members) -> _Pass:
+        done = _Pass()
+        numbers = self._in_stock(group, machines, members)
+        try:
+            await each(group.name, numbers, lambda number: self._step(group, number, machines, members, done), width=_WIDTH)
+        finally:
+            if done.up:
+                await self._strike(group.name, done.up)
+        return done
+
+    def _in_stock(self, group: KwokGroup, machines: Machines, members: Members) -> list[int]:
+        numbers = sorted(machines.asked_at)
+        if group.weather.stock is None:
+            return numbers
+        coming = [number for number in numbers if group.node_name(number) not in members.there]
+        lucky = frozenset(coming[: max(group.weather.stock - len(members.there), 0)])
+        return [number for number in numbers if number in lucky or group.node_name(number) in members.there]
+
+    async def _step(self, group: KwokGroup, number: int, machines: Machines, members: Members, done: _Pass) -> None:
+        name, asked_at = group.node_name(number), machines.asked_at[number]
+        life = course(group.weather, self._seed, name)
+        age = self._now() - asked_at
+        boots = life.fate == "fine" and age >= life.boots_after
+        if name in members.leaving:
+            done.up.add(number)  # somebody else deletes it: it is not made again
+            return
+        if life.fate not in ("fine", "unready"):
+            return
+        if age < life.appears_after:
+            done.due_at.append(asked_at + life.appears_after)
+            return
+        await self._make(group, name, members, boots=boots)
+        if boots:
+            done.up.add(number)
+        elif life.fate == "fine":
+            done.due_at.append(asked_at + life.boots_after)
+
+    async def _make(self, group: KwokGroup, name: NodeName, members: Members, *, boots: bool) -> None:
+        member = members.there.get(name)
+        if member is None:
+            await nodes.create(self._api, group, name, booted=boots)
+        elif boots and not member.booted:
+            await nodes.boot(self._api, group.name, member)
+
+    async def _strike(self, group: GroupName, up: set[int]) -> None:
+        """Off the record, however often others write meanwhile."""
+
+        async def attempt() -> Literal[True] | None:
+            page = await self._record.read()
+            machines = page.of(group)
+            struck = machines.asked_at.keys() & up
+            return await self._record.write(page, group, machines.without(struck)) if struck else True
+
+        await repeated(attempt)

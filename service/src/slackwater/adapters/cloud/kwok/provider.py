@@ -1,0 +1,236 @@
+"""`run.ports.NodeProvider` over Node objects: who is a member, how large a group is, and every change of it.
+
+A group's target is the number of its machines: those on record that are not up yet, and its Nodes. Growing and giving up change
+the record alone, deleting changes the record first. Deliberately absent: how machines on record arrive (see `arrivals`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import anyio
+
+from slackwater.adapters.cloud.apiserver import ApiServer
+from slackwater.adapters.cloud.bounded import bounded, each, repeated
+from slackwater.adapters.cloud.kwok import nodes
+from slackwater.adapters.cloud.kwok.arrivals import Arrivals
+from slackwater.adapters.cloud.kwok.fates import course
+from slackwater.adapters.cloud.kwok.nodes import ID_PREFIX, KwokGroup, Member, Members
+from slackwater.adapters.cloud.kwok.record import Machines, Page, Record
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName, Instance, InstanceError, InstanceId, NodeGroup
+from slackwater.ports.protocols import ProviderError
+
+_OUT_OF_STOCK: Final = InstanceError(kind="out-of-resources", code="OUT_OF_STOCK", message="no more machines are to be had")
+_BOOT_FAILED: Final = InstanceError(kind="other", code="BOOT_FAILED", message="the machine did not start")
+#: Holds the record (see `record`).
+CONFIG_MAP: Final = "slackwater-kwok"
+#: Nodes that one call deletes at the same time.
+_WIDTH: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """A group as it was read: its page of the record, and its Nodes."""
+
+    group: KwokGroup
+    page: Page
+    members: Members
+
+    @property
+    def machines(self) -> Machines:
+        return self.page.of(self.group.name)
+
+    @property
+    def coming(self) -> dict[NodeName, int]:
+        """The numbers of machines on record that have no Node."""
+        named = {self.group.node_name(number): number for number in self.machines.asked_at}
+        known = self.members.there.keys() | self.members.leaving.keys()
+        return {name: number for name, number in named.items() if name not in known}
+
+    @property
+    def target(self) -> int:
+        return len(self.members.there) + len(self.coming)
+
+
+class KwokProvider:
+    """Implements `run.ports.NodeProvider`. `now` answers Unix seconds: what is on record outlives the process.
+
+    `arrivals` has to run beside it; with several processes each may.
+    """
+
+    name: Final = "kwok"
+
+    def __init__(
+        self,
+        api: ApiServer,
+        groups: Iterable[KwokGroup],
+        *,
+        now: Callable[[], float],
+        seed: int,
+        namespace: str,
+    ) -> None:
+        self._api = api
+        self._groups: Mapping[GroupName, KwokGroup] = {group.name: group for group in groups}
+        self._record = Record(api, namespace=namespace, name=CONFIG_MAP)
+        self._now = now
+        self._seed = seed
+        # While machines arrive none is given up: whether one has come would change between the look and the write.
+        self._lock = anyio.Lock()
+        self.arrivals: Final = Arrivals(api, self._groups, self._record, lock=self._lock, now=now, seed=seed)
+
+    async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
+        with bounded(None, timeout_seconds):
+            page = await self._record.read()
+            found = await nodes.members(self._api)
+        return [
+            self._shown(_Standing(group=self._groups[name], page=page, members=found.get(name, Members())))
+            for name in sorted(self._groups)
+        ]
+
+    async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        with bounded(group, timeout_seconds):
+            await repeated(lambda: self._grown(group, seen=seen, to=to))
+            self.arrivals.wake()
+
+    async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        with bounded(group, timeout_seconds):
+            async with self._lock:
+                await repeated(lambda: self._lowered(group, seen=seen, to=to))
+
+    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
+        with bounded(group, timeout_seconds):
+            async with self._lock:
+                ids = frozenset(instance.id for instance in instances)
+                doomed = await repeated(lambda: self._struck(group, ids))
+                await each(group, doomed, lambda member: nodes.delete(self._api, group, member), width=_WIDTH)
+
+    # Each attempt answers None where somebody else wrote to the record; nothing has happened then.
+
+    async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
+        standing = await self._standing(group)
+        _check_seen(standing, seen)
+        _check_growth(standing.group, to)
+        machines = _after_all(standing).with_more(to - seen, self._now())
+        return await self._record.write(standing.page, group, machines)
+
+    async def _lowered(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
+        standing = await self._standing(group)
+        _check_seen(standing, seen)
+        if to < standing.group.min_size:
+            raise ProviderError("limit", group, f"got {to} nodes, want at least {standing.group.min_size}")
+        machines = standing.machines.without(self._given_up(standing, seen - to))
+        return await self._record.write(standing.page, group, machines)
+
+    async def _struck(self, group: GroupName, ids: frozenset[InstanceId]) -> Sequence[Member] | None:
+        """Takes the machines off the record; answers their Nodes, which are still there."""
+        standing = await self._standing(group)
+        await self._check_ours(standing, ids)
+        there = [member for member in standing.members.there.values() if member.id in ids]
+        coming = [name for name in standing.coming if ID_PREFIX + name in ids]
+        left = standing.target - len(there) - len(coming)
+        if (there or coming) and left < standing.group.min_size:
+            wanted = f"want at least {standing.group.min_size}"
+            raise ProviderError("limit", group, f"{left} nodes would be left, {wanted}")
+        numbers = {standing.group.number_of(name) for name in (*coming, *(member.name for member in there))}
+        on_record = standing.machines.asked_at.keys() & numbers
+        if not on_record or await self._record.write(standing.page, group, standing.machines.without(on_record)):
+            return there
+        return None
+
+    async def _check_ours(self, standing: _Standing, ids: frozenset[InstanceId]) -> None:
+        """A machine that is not in the group may be gone. It must not be in another one."""
+        mine = {member.id for member in (*standing.members.there.values(), *standing.members.leaving.values())}
+        unknown = ids - mine - {InstanceId(ID_PREFIX + name) for name in standing.coming}
+        if not unknown:
+            return
+        found = await nodes.members(self._api)
+        others = {member.id for group, members in found.items() if group != standing.group.name for member in _all(members)}
+        if strangers := unknown & others:
+            raise ProviderError("conflict", standing.group.name, f"{sorted(strangers)} are of another group")
+
+    async def _standing(self, name: GroupName) -> _Standing:
+        if name not in self._groups:
+            raise ProviderError("gone", name, "no such group is configured")
+        # The record first: what arrives meanwhile is then seen twice, and counts once.
+        page = await self._record.read()
+        members = (await nodes.members(self._api, name)).get(name, Members())
+        return _Standing(group=self._groups[name], page=page, members=members)
+
+    def _given_up(self, standing: _Standing, count: int) -> Iterable[int]:
+        """Machines that do not run yet: those that will not come first, then the youngest."""
+        waiting = {instance.id: instance for instance in self._instances(standing) if instance.state == "creating"}
+        if count > len(waiting):
+            detail = f"{standing.target - len(waiting)} machines run, want at most {standing.target - count}"
+            raise ProviderError("conflict", standing.group.name, detail)
+
+        def order(entry: tuple[NodeName, int]) -> tuple[bool, int]:
+            name, number = entry
+            return waiting[InstanceId(ID_PREFIX + name)].error is not None, number
+
+        coming = (entry for entry in standing.coming.items() if ID_PREFIX + entry[0] in waiting)
+        return [number for _, number in sorted(coming, key=order)[-count:]]
+
+    def _errors(self, standing: _Standing) -> dict[NodeName, InstanceError | None]:
+        """Why each machine that has no Node will not have one, in the order they were asked for; None for one that will."""
+        weather, left = standing.group.weather, None
+        if weather.stock is not None:
+            left = weather.stock - len(standing.members.there)
+        errors: dict[NodeName, InstanceError | None] = {}
+        for place, (name, number) in enumerate(sorted(standing.coming.items(), key=lambda entry: entry[1])):
+            life = course(weather, self._seed, name)
+            age = self._now() - standing.machines.asked_at[number]
+            failed = life.fate == "failed" and age >= life.appears_after
+            if left is not None and place >= left:
+                errors[name] = _OUT_OF_STOCK
+            else:
+                errors[name] = _BOOT_FAILED if failed else None
+        return errors
+
+    def _shown(self, standing: _Standing) -> NodeGroup:
+        group = standing.group
+        return NodeGroup(
+            name=group.name,
+            provider=self.name,
+            min_size=group.min_size,
+            max_size=group.max_size,
+            target=standing.target,
+            instances=tuple(sorted(self._instances(standing), key=lambda instance: instance.id)),
+            template=group.template,
+        )
+
+    def _instances(self, standing: _Standing) -> Iterator[Instance]:
+        for member in standing.members.there.values():
+            yield Instance(id=member.id, state="running", node=member.name)
+        for member in standing.members.leaving.values():
+            yield Instance(id=member.id, state="deleting", node=member.name)
+        for name, error in self._errors(standing).items():
+            life = course(standing.group.weather, self._seed, name)
+            age = self._now() - standing.machines.asked_at[standing.coming[name]]
+            runs = error is None and life.fate == "silent" and age >= life.appears_after
+            yield Instance(id=InstanceId(ID_PREFIX + name), state="running" if runs else "creating", error=error)
+
+
+def _after_all(standing: _Standing) -> Machines:
+    """The record, its next number beyond every Node's: where the ConfigMap was deleted it began at 0 again."""
+    machines, group = standing.machines, standing.group
+    numbers = (group.number_of(member.name) for member in _all(standing.members))
+    beyond = 1 + max((number for number in numbers if number is not None), default=-1)
+    return Machines(next_number=max(machines.next_number, beyond), asked_at=machines.asked_at)
+
+
+def _all(members: Members) -> Iterator[Member]:
+    yield from members.there.values()
+    yield from members.leaving.values()
+
+
+def _check_seen(standing: _Standing, seen: int) -> None:
+    if standing.target != seen:
+        raise ProviderError("conflict", standing.group.name, f"the target is {standing.target}, not {seen}")
+
+
+def _check_growth(group: KwokGroup, to: int) -> None:
+    if to > group.max_size:
+        raise ProviderError("limit", group.name, f"got {to} nodes, want at most {group.max_size}")
+    if group.weather.quota is not None and to > group.weather.quota:
+        raise ProviderError("quota", group.name, f"got {to} nodes, the quota is {group.weather.quota}")

@@ -1,0 +1,99 @@
+"""Metrics of the agents' listener, next to it. Every series of the known versions exists from the start."""
+
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from slackwater.adapters.http.histograms import histogram
+from slackwater.model.spread import Spread
+from slackwater_protocol.agent_versions import ProtocolVersion, is_answered, version_name
+
+K = TypeVar("K", bound=Hashable)
+
+_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+#: Of a request that could not be read, or that speaks a version we do not: one series, whatever the number.
+OTHER: Final = "other"
+#: The node of a pod that is not known.
+NO_NODE: Final = "<none>"
+#: Fewer series are not looked through for nodes that are gone.
+_FEW: Final = 64
+
+
+class AgentMetrics(Collector):
+    """Requests by status and version, their time, and what agents do that they should not. Plain numbers, told at scrape.
+
+    `nodes` gives the names of the nodes that are there. The series of a node end with it.
+    """
+
+    def __init__(self, registry: CollectorRegistry, nodes: Callable[[], Container[str]]) -> None:
+        self._nodes = nodes
+        self._requests = {("200", version_name(v)): 0 for v in ProtocolVersion}
+        self._by_status: dict[str, int] = {}
+        self._results: dict[tuple[str, str, str], int] = {}
+        self._look_at = _FEW
+        self._seconds = Spread(_SECONDS)
+        self.migrating = 0  #: answers that told an agent of its pod's migration
+        self.pending = 0  #: answers that granted less than there was room for, since the ceiling was not written yet
+        registry.register(self)
+
+    def observe(self, status: int, version: int, seconds: float) -> None:
+        """`version` as on the wire; 0 where it could not be read."""
+        code = str(status)
+        _count(self._requests, (code, version_name(version) if is_answered(version) else OTHER))
+        _count(self._by_status, code)
+        self._seconds.note(seconds)
+
+    def result(self, status: int, node: str, *, has_metrics: bool) -> None:
+        """`node` is empty where the pod is on none that is known."""
+        _count(self._results, (str(status), node or NO_NODE, "true" if has_metrics else "false"))
+        if len(self._results) > self._look_at:
+            self._drop_gone()
+
+    def _drop_gone(self) -> None:
+        """Looks next when there are twice as many series: what that costs, each new one has paid for."""
+        nodes = self._nodes()
+        self._results = {key: count for key, count in self._results.items() if key[1] == NO_NODE or key[1] in nodes}
+        self._look_at = max(2 * len(self._results), _FEW)
+
+    def collect(self) -> Iterator[Metric]:
+        yield _counter(
+            "slackwater_agent_requests",
+            "Agent requests answered, by HTTP status and protocol version.",
+            ("code", "version"),
+            self._requests.items(),
+        )
+        yield histogram(
+            "slackwater_agent_request_duration_seconds",
+            "Time from the whole request to its answer; waiting that was asked for is part of it.",
+            [((), self._seconds)],
+        )
+        told = "Answers that told an agent of its pod's migration."
+        yield CounterMetricFamily("slackwater_agent_migrations_told", told, value=self.migrating)
+        yield CounterMetricFamily(
+            "slackwater_agent_ceilings_awaited",
+            "Answers that granted less than there was room for, since the higher ceiling was not written yet.",
+            value=self.pending,
+        )
+        by_status = (((code,), count) for code, count in self._by_status.items())
+        yield _counter("slackwater_resource_requests", "All agent requests, by HTTP status.", ("code",), by_status)
+        self._drop_gone()
+        yield _counter(
+            "slackwater_resource_requests_results",
+            "Agent requests that could be read, by HTTP status, the pod's node, and whether they told a load.",
+            ("code", "node", "has_metrics"),
+            self._results.items(),
+        )
+
+
+def _count(counts: dict[K, int], key: K) -> None:
+    counts[key] = counts.get(key, 0) + 1
+
+
+def _counter(name: str, meaning: str, labels: Sequence[str], counts: Iterable[tuple[Sequence[str], int]]) -> Metric:
+    family = CounterMetricFamily(name, meaning, labels=labels)
+    for values, count in counts:
+        family.add_metric(values, count)
+    return family

@@ -1,0 +1,224 @@
+"""The agents' listener: what autoscaler agents ask for their pods, answered by the desk.
+
+Requests come whole from `direct`, and most are answered at once; only what has to be waited for (a token's review, a ceiling
+that is being written, room) takes a task and a deadline. Statuses, texts and their order are those that agents know from
+Neon's scheduler, 0.36: POST on any path, the first JSON value of the first 1,024 bytes. Ours on top: 401 and 403 where
+authentication is configured, 408, 503, and `Prefer: wait=N`. Deliberately absent: every decision on resources.
+"""
+
+import time
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+import anyio
+import structlog
+
+from slackwater.adapters.http import agentwire
+from slackwater.adapters.http.agent_metrics import AgentMetrics
+from slackwater.adapters.http.http_server import Answer, Headers, Request, Terms
+from slackwater.adapters.http.prefer import wait_seconds
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.ports.protocols import PermitDesk
+from slackwater_protocol.agent import MAX_BODY_BYTES
+
+_log = structlog.get_logger(__name__)
+
+_TEXT: Final = b"text/plain"
+#: What Go's server guesses where its handler names no type.
+_GUESSED: Final = b"text/plain; charset=utf-8"
+NOT_POST: Final = Answer(400, b"must be POST", _GUESSED)
+#: Of an answer that nobody is there to read: only metrics see it.
+_GONE: Final = 499
+#: Of a body beyond the part that is read; with more, the connection is closed instead.
+_SKIPPED_BYTES: Final = 65_536
+_BEARER: Final[Headers] = ((b"www-authenticate", b"Bearer"),)
+_SOON: Final[Headers] = ((b"retry-after", b"1"),)
+
+
+class Readiness(Protocol):
+    """Has everything been listed once?"""
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def unlisted(self) -> Sequence[str]: ...
+
+
+class Gatekeeper(Protocol):
+    """Tells who calls, or why the caller is turned away."""
+
+    def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal | None:
+        """None where somebody else has to be asked first."""
+
+    async def caller(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
+        """The same, whoever has to be asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimits:
+    """Bounds of one listener; seconds."""
+
+    max_requests: int = 16_384  #: in flight, waiting ones included
+    max_wait_seconds: float = 30.0  #: granted to `Prefer: wait`
+    body_seconds: float = 5.0  #: from a request's first byte to its last
+    answer_seconds: float = 5.0  #: for an answer, on top of what is waited for
+
+
+class _Told(NamedTuple):
+    """An answer, and what metrics tell of it."""
+
+    answer: Answer
+    version: int = 0
+    has_metrics: bool | None = None  #: None: the request could not be read
+    node: str = ""  #: the pod's, where it is known
+
+
+class _Asked(NamedTuple):
+    """A question, and how long its agent is ready to wait. `wanted` is what it said, `wait` what it is granted; seconds."""
+
+    ask: PermitAsk
+    wanted: int
+    wait: float
+
+    def told(self, answer: Answer, node: str = "") -> _Told:
+        return _Told(answer, self.ask.version, self.ask.load is not None, node)
+
+
+class Agents:
+    """The application of the agents' listener."""
+
+    def __init__(
+        self,
+        *,
+        desk: PermitDesk,
+        readiness: Readiness,
+        metrics: AgentMetrics,
+        gatekeeper: Gatekeeper | None = None,
+        limits: AgentLimits = AgentLimits(),
+    ) -> None:
+        self._desk = desk
+        self._readiness = readiness
+        self._metrics = metrics
+        self._gatekeeper = gatekeeper
+        self._limits = limits
+        self._in_flight = 0
+        self.terms = Terms(
+            max_body_bytes=_SKIPPED_BYTES,
+            read_body_bytes=MAX_BODY_BYTES,
+            arrive_seconds=limits.body_seconds,
+            headers=frozenset({b"prefer", b"authorization"}),
+            ends_with_caller=True,
+        )
+
+    def answer(self, request: Request) -> Answer | Awaitable[Answer]:
+        """The answer; awaited where it takes a review, a write, or room."""
+        started = time.perf_counter()
+        try:
+            told = self._told(request, started)
+        except Exception:
+            told = _panicked()
+        if isinstance(told, _Told):
+            return self._noted(told, started)
+        self._in_flight += 1
+        return self._answer_later(told, started)
+
+    async def _answer_later(self, pending: Awaitable[_Told], started: float) -> Answer:
+        try:
+            told = await pending
+        except Exception:
+            told = _panicked()
+        finally:
+            self._in_flight -= 1
+        return self._noted(told, started)
+
+    def refusal(self, status: int, _path: str, message: str) -> Answer:
+        """Of a request that was not read to its end."""
+        return self._noted(_Told(Answer(status, message.encode(), _TEXT)), time.perf_counter())
+
+    def _noted(self, told: _Told, started: float) -> Answer:
+        status = told.answer.status
+        self._metrics.observe(status, told.version, time.perf_counter() - started)
+        if told.has_metrics is not None:
+            self._metrics.result(status, told.node, has_metrics=told.has_metrics)
+        return told.answer
+
+    @contextmanager
+    def _noting_hang_up(self, told: _Told, started: float) -> Iterator[None]:
+        """`direct` cancels what an agent waits for that has hung up."""
+        try:
+            yield
+        except anyio.get_cancelled_exc_class():
+            self._noted(told, started)
+            raise
+
+    # --- the checks -------------------------------------------------------------------------------------------------------
+
+    def _told(self, request: Request, started: float) -> _Told | Awaitable[_Told]:
+        if request.method != "POST":
+            return _Told(NOT_POST)
+        if self._in_flight >= self._limits.max_requests:
+            text = b"%d requests in flight, want at most %d" % (self._in_flight + 1, self._limits.max_requests)
+            return _Told(Answer(503, text, _TEXT, _SOON))
+        if self._gatekeeper is None:
+            return self._asked(request, None, started)
+        caller = self._gatekeeper.at_once(request.headers, request.peer)
+        if caller is None:
+            return self._reviewed(request, self._gatekeeper, started)
+        return self._let_in(request, caller, started)
+
+    async def _reviewed(self, request: Request, gatekeeper: Gatekeeper, started: float) -> _Told:
+        with self._noting_hang_up(_Told(Answer(_GONE, b"")), started):
+            caller = await gatekeeper.caller(request.headers, request.peer)
+        told = self._let_in(request, caller, started)
+        return told if isinstance(told, _Told) else await told
+
+    def _let_in(self, request: Request, caller: Caller | PermitRefusal, started: float) -> _Told | Awaitable[_Told]:
+        if isinstance(caller, PermitRefusal):
+            return _Told(_refusal(caller), node=caller.node or "")
+        return self._asked(request, caller, started)
+
+    def _asked(self, request: Request, caller: Caller | None, started: float) -> _Told | Awaitable[_Told]:
+        try:
+            ask = agentwire.read_ask(request.body)
+        except agentwire.Refused as refused:
+            return _Told(Answer(400, refused.text.encode(), _TEXT), refused.version, refused.has_metrics)
+        wanted = wait_seconds(request.headers)
+        asked = _Asked(ask, wanted, min(wanted, self._limits.max_wait_seconds))
+        if not self._readiness.ready:
+            text = f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}"
+            return asked.told(Answer(503, text.encode(), _TEXT))
+        decided = self._desk.ask(ask, wait_seconds=asked.wait, caller=caller)
+        if isinstance(decided, PermitAnswer | PermitRefusal):
+            return self._decided(decided, asked)
+        return self._decided_later(decided, asked, started)
+
+    # --- the desk's answer ------------------------------------------------------------------------------------------------
+
+    async def _decided_later(self, pending: Awaitable[PermitAnswer | PermitRefusal], asked: _Asked, started: float) -> _Told:
+        seconds = asked.wait + self._limits.answer_seconds
+        with self._noting_hang_up(asked.told(Answer(_GONE, b"")), started), anyio.move_on_after(seconds):
+            return self._decided(await pending, asked)
+        text = f"pod {asked.ask.key}: no decision within {seconds:g} s"
+        return asked.told(Answer(503, text.encode(), _TEXT))
+
+    def _decided(self, decided: PermitAnswer | PermitRefusal, asked: _Asked) -> _Told:
+        if isinstance(decided, PermitRefusal):
+            return asked.told(_refusal(decided), decided.node or "")
+        self._metrics.migrating += decided.migrate
+        self._metrics.pending += decided.ceiling_pending
+        body = agentwire.written(decided, asked.ask.version)
+        if not asked.wanted:
+            return asked.told(Answer(200, body), decided.node or "")
+        return asked.told(Answer(200, body, headers=((b"preference-applied", b"wait=%d" % asked.wait),)), decided.node or "")
+
+
+def _refusal(refusal: PermitRefusal) -> Answer:
+    return Answer(refusal.status, refusal.message.encode(), _TEXT, _BEARER if refusal.status == 401 else ())
+
+
+def _panicked() -> _Told:
+    _log.exception("agent request failed")
+    return _Told(Answer(500, b"request handler panicked", _GUESSED))

@@ -1,0 +1,33 @@
+"""Metrics of the audit: what it found, by cause, and what it costs."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from slackwater.controllers.audit.loop import AuditCounts
+
+
+def audit_families(counts: AuditCounts, quarantined: int) -> Iterator[Metric]:
+    """Read from the counts when they are scraped."""
+    ended = CounterMetricFamily("slackwater_audits", "Audits of the picture, by how they ended.", labels=["result"])
+    ended.add_metric(["done"], counts.audits)
+    ended.add_metric(["given_up"], counts.failed)
+    yield ended
+    drifts = CounterMetricFamily("slackwater_audit_differences", "Differences that audits found, by cause.", labels=["cause"])
+    for cause, count in counts.drifts.items():
+        drifts.add_metric([cause.value], count)
+    yield drifts
+    yield GaugeMetricFamily("slackwater_audit_differences_left", "Of the last audit, not put right.", value=counts.last_left)
+    yield GaugeMetricFamily("slackwater_audit_seconds", "How long the last audit took.", value=counts.last_seconds)
+    yield GaugeMetricFamily(
+        "slackwater_audit_serving_loop_seconds",
+        "What comparing took of the loop that answers kube-scheduler, in the last audit.",
+        value=counts.last_serving_seconds,
+    )
+    yield GaugeMetricFamily(
+        "slackwater_audit_longest_slice_seconds",
+        "The longest that an audit has kept that loop at once.",
+        value=counts.longest_slice_seconds,
+    )
+    yield CounterMetricFamily("slackwater_quarantines", "Nodes that were put into quarantine.", value=counts.quarantines)
+    yield GaugeMetricFamily("slackwater_nodes_quarantined", "Nodes in quarantine now.", value=quarantined)

@@ -1,0 +1,147 @@
+"""uvicorn's own HTTP/1.1 for an ASGI application, with what it lacks: bounds, and who is at the other end of TLS.
+
+Bounded: connections, the head of a request, the time from a request's first byte to its last, and for how long answers stay
+unread. Bodies are bounded by those who read them; what nobody reads is held back at the socket. The name of the caller's
+certificate goes into the request's state, as `peer`: nothing that a caller writes can put it there.
+"""
+
+import asyncio
+from typing import Any, Final, cast
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from slackwater.adapters.http.connection_limiter import Enter, Place
+from slackwater.adapters.http.http_server import UNREAD_SECONDS
+from slackwater.adapters.http.peer import host_of, peer_name
+from slackwater.adapters.http.requestparser import RequestParser, origin_form
+
+MAX_CONNECTIONS: Final = 512
+#: Path and headers of one request.
+MAX_HEAD_BYTES: Final = 64 * 1024
+ARRIVE_SECONDS: Final = 30.0
+#: For a caller that is sending what nobody reads, to find its answer.
+LINGER_SECONDS: Final = 2.0
+_HEAD_TOO_LARGE: Final = 431, f"path and headers: more than {MAX_HEAD_BYTES} bytes"
+
+
+class _Refused(Exception):
+    """Raised within the parser, which then stops."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    _head_bytes = 0
+    _unseen_bytes = 0  #: given to the parser since it last told us of something: it keeps a header until it is whole
+    _refusal: tuple[int, str] | None = None
+    _ended = False
+    _late: asyncio.TimerHandle | None = None
+    _peer: str | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, enter: Enter, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._enter = enter
+        self._place: Place | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
+        # In place of uvicorn's, which allows the same.
+        self.parser = cast("httptools.HttpRequestParser", RequestParser(self, lenient_data_after_close=True))
+        entered = self._enter(host_of(transport))
+        if isinstance(entered, str):
+            self._end(503, entered)
+            return
+        self._place = entered
+        self._peer = peer_name(transport)
+        self._late = self.loop.call_later(ARRIVE_SECONDS, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_late()
+        self._forget_unread()
+        if self._place is not None:
+            self._place.leave()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget_unread()
+
+    def _forget_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended:
+            return
+        self._unseen_bytes += len(data)
+        super().data_received(data)
+        if self._unseen_bytes > MAX_HEAD_BYTES:
+            self._end(*_HEAD_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self.scope["state"]["peer"] = self._peer
+        self._forget_late()
+        self._late = self.loop.call_later(ARRIVE_SECONDS, self._end, 408, f"request: not complete in {ARRIVE_SECONDS:g} s")
+
+    def on_url(self, url: bytes) -> None:
+        self._bound_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._bound_head(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._unseen_bytes = 0
+        self.url = origin_form(self.url)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unseen_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unseen_bytes = 0
+        self._forget_late()
+        super().on_message_complete()
+
+    def _bound_head(self, more: int) -> None:
+        self._unseen_bytes = 0
+        self._head_bytes += more
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refusal = _HEAD_TOO_LARGE
+            raise _Refused
+
+    def _forget_late(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def send_400_response(self, msg: str) -> None:
+        """uvicorn's way out of what its parser does not take."""
+        self._end(*(self._refusal or (400, msg)))
+
+    def _end(self, status: int, text: str) -> None:
+        """The last words on this connection; none where an answer has begun, which they would corrupt."""
+        if self._ended:
+            return
+        self._ended = True
+        self._forget_late()
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's annotation leaves out that there may be none yet
+        if cycle is not None and not cycle.response_complete:
+            self.transport.close()
+            return
+        body = text.encode("ascii", "replace")
+        head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINE[status] + head + body)
+        # Were it cut off while it still sends, the caller might lose the answer.
+        self._late = self.loop.call_later(LINGER_SECONDS, self.transport.close)

@@ -1,0 +1,12 @@
+"""The dashboard on the ops listener: a page without a build step, and a stream of what it draws.
+
+pages.py    the files of `static/`, with headers that forbid the page to load anything from elsewhere
+frames.py   what is told: the whole board, then what changed since
+stream.py   how it is told: server-sent events, bounded in number and time
+"""
+
+from slackwater.adapters.http.dashboard.frames import Frames
+from slackwater.adapters.http.dashboard.pages import add_pages
+from slackwater.adapters.http.dashboard.stream import Listeners, add_stream
+
+__all__ = ["Frames", "Listeners", "add_pages", "add_stream"]

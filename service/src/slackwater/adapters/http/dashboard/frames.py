@@ -1,0 +1,148 @@
+"""What the dashboard is told, made once for all who look: a board, and then what changed of it.
+
+    frames = Frames(world, about=..., clock=..., timeline=...)
+    for seq, event, data in await frames.after(seen): ...      # nothing: nothing new yet
+
+A frame is made when somebody asks and the last one is old enough; while nobody looks nothing is done. Nodes are columns of
+integers, of which later frames tell only the changed ones; every other section is told again where it differs. Pods are looked
+through in slices, so that nobody waits long for the loop. Deliberately absent: connections (`stream`).
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+import anyio.lowlevel
+import msgspec
+import numpy as np
+
+from slackwater.model.columns import Rows
+from slackwater.model.ids import Instant
+from slackwater.model.objects import Pod
+from slackwater.runtime import dashboard_view
+from slackwater.runtime.dashboard_nodes import LINES, NodeBoard, changed, take_nodes
+from slackwater.runtime.decision_log import Timeline
+from slackwater.runtime.state_machine import World
+
+#: Seconds between two frames.
+PERIOD_SECONDS: Final = 1.0
+#: Decisions of the time line that are told.
+MOST_DECISIONS: Final = 300
+#: Pods looked at before other tasks get a turn: about half a millisecond.
+_SLICE: Final = 8192
+#: Frames that are kept for those who look a little later; who is further behind gets everything.
+_KEPT: Final = 4
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """`seq` grows by one from frame to frame. `change` is what differs from the frame before, empty where everything may."""
+
+    seq: int
+    change: bytes
+
+
+@dataclass(slots=True)
+class _Last:
+    """What the last frame told."""
+
+    nodes: NodeBoard | None = None
+    sections: dict[str, bytes] = field(default_factory=dict)
+    at: Instant = Instant(float("-inf"))
+    seq: int = 0
+
+
+class Frames:
+    """See the module. `about` gives the short sections that the world does not know, as JSON values: the service's own state,
+    and the last loop of the autoscaler."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        about: Callable[[], dict[str, Any]],
+        clock: Callable[[], Instant],
+        timeline: Timeline,
+        period_seconds: float = PERIOD_SECONDS,
+    ) -> None:
+        self._world = world
+        self._about = about
+        self._clock = clock
+        self._timeline = timeline
+        self._period = period_seconds
+        self._last = _Last()
+        self._kept: deque[Frame] = deque(maxlen=_KEPT)
+        self._whole: tuple[int, bytes] | None = None
+        self._one = anyio.Lock()
+
+    async def after(self, seen: int) -> list[tuple[int, str, bytes]]:
+        """(seq, event, data) of what one who has seen the frame `seen`, or none (0), has not, in order. Makes a new frame where
+        the last one is old."""
+        async with self._one:
+            if self._clock() - self._last.at >= self._period:
+                await self._make()
+            if seen == self._last.seq:
+                return []
+            missed = [frame for frame in self._kept if frame.seq > seen]
+            if seen and missed and missed[0].seq == seen + 1 and all(frame.change for frame in missed):
+                return [(frame.seq, "change", frame.change) for frame in missed]
+            return [(self._last.seq, "board", self._everything())]
+
+    async def _make(self) -> None:
+        world, last = self._world, self._last
+        nodes = take_nodes(world, last.nodes)
+        await anyio.lowlevel.checkpoint()
+        told = await self._sections()
+        rows = None if last.nodes is None else changed(last.nodes, nodes)
+        seq = last.seq + 1
+        differ = {name: msgspec.Raw(body) for name, body in told.items() if last.sections.get(name) != body}
+        change = b"" if rows is None else _encode({"seq": seq, "nodes": _changed_nodes(nodes, rows), **differ})
+        self._last = _Last(nodes=nodes, sections=told, at=self._clock(), seq=seq)
+        self._kept.append(Frame(seq=seq, change=change))
+
+    async def _sections(self) -> dict[str, bytes]:
+        """Each section as JSON."""
+        waiting = await self._waiting()
+        told = dashboard_view.sections(self._world, self._clock())
+        told |= {"pending": dashboard_view.pending(waiting), **self._about()}
+        await anyio.lowlevel.checkpoint()
+        told["timeline"] = {
+            "total": self._timeline.number,
+            "entries": self._timeline.newest(MOST_DECISIONS),
+        }
+        return {name: _encode(section) for name, section in told.items()}
+
+    async def _waiting(self) -> list[Pod]:
+        every = list(self._world.pods)
+        found: list[Pod] = []
+        for start in range(0, len(every), _SLICE):
+            found += filter(dashboard_view.waits, every[start : start + _SLICE])
+            await anyio.lowlevel.checkpoint()
+        return found
+
+    def _everything(self) -> bytes:
+        last = self._last
+        if self._whole is None or self._whole[0] != last.seq:
+            assert last.nodes is not None
+            raw = {name: msgspec.Raw(body) for name, body in last.sections.items()}
+            self._whole = last.seq, _encode({"seq": last.seq, "nodes": _all_nodes(last.nodes), **raw})
+        return self._whole[1]
+
+
+def _all_nodes(nodes: NodeBoard) -> dict[str, Any]:
+    return {
+        "lines": LINES,
+        "names": nodes.names,
+        "groups": nodes.groups,
+        "group": nodes.group,
+        "numbers": nodes.numbers.tolist(),
+    }
+
+
+def _changed_nodes(nodes: NodeBoard, rows: Rows) -> dict[str, Any]:
+    numbers: Sequence[Sequence[int]] = np.ascontiguousarray(nodes.numbers[:, rows]).tolist()
+    return {"rows": rows.tolist(), "numbers": numbers}

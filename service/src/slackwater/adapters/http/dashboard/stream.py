@@ -1,0 +1,138 @@
+"""`GET /dashboard/events`: frames as server-sent events, to a bounded number of listeners, each for a bounded time.
+
+A listener gets the whole board, then changes. It ends when the browser goes, when it takes nothing for a while, after
+`LONGEST_SECONDS` (the browser asks again by itself), and when the service stops. One more than `MOST_LISTENERS` gets 503.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import anyio
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from slackwater.adapters.http.dashboard.frames import PERIOD_SECONDS, Frames
+
+MOST_LISTENERS: Final = 16
+#: A silent connection may be gone without a word: something is sent at least so often.
+HEARTBEAT_SECONDS: Final = 15.0
+#: Who does not take what it is sent within this time is let go.
+_SEND_SECONDS: Final = 20.0
+LONGEST_SECONDS: Final = 1800.0
+_HEADERS: Final = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "x-accel-buffering": "no",  # proxies of that kind would keep the frames back
+}
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "Events `board` (everything), then `change` (what differs from the frame before); the data is JSON.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    },
+    503: {
+        "description": f"Not everything was listed once, {MOST_LISTENERS} listeners are there already, or the service stops.",
+        "content": {
+            "application/json": {
+                "schema": {"type": "object", "required": ["detail"], "properties": {"detail": {"type": "string"}}}
+            }
+        },
+    },
+}
+
+
+class Listeners:
+    """Who listens now. `close` ends them all, and lets nobody in any more."""
+
+    def __init__(self, most: int = MOST_LISTENERS) -> None:
+        self._most = most
+        self._scopes: set[anyio.CancelScope] = set()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._scopes)
+
+    @property
+    def full(self) -> bool:
+        return self._closed or len(self._scopes) >= self._most
+
+    def enter(self, scope: anyio.CancelScope) -> None:
+        self._scopes.add(scope)
+
+    def leave(self, scope: anyio.CancelScope) -> None:
+        self._scopes.discard(scope)
+
+    def close(self) -> None:
+        self._closed = True
+        for scope in self._scopes:
+            scope.cancel()
+
+
+class _Stream(Response):
+    """Sends until one of the ends that the module names."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, frames: Frames, listeners: Listeners) -> None:
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._frames = frames
+        self._listeners = listeners
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._listeners.full:  # others came in since the request was looked at
+            await _refused(f"{len(self._listeners)} listeners are there already, or the service stops")(scope, receive, send)
+            return
+        await self._serve(receive, send)
+
+    async def _serve(self, receive: Receive, send: Send) -> None:
+        with anyio.move_on_after(LONGEST_SECONDS) as scope:
+            self._listeners.enter(scope)
+            try:
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_until_gone, receive, group.cancel_scope)
+                    await self._tell(send)
+                    group.cancel_scope.cancel()
+            finally:
+                self._listeners.leave(scope)
+        # Where the browser has gone nobody hears this.
+        with anyio.move_on_after(1, shield=True), suppress(OSError):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _tell(self, send: Send) -> None:
+        seen, silent_since = 0, anyio.current_time()
+        while True:
+            events = await self._frames.after(seen)
+            body = b"".join(b"event: %s\ndata: %s\n\n" % (event.encode(), data) for _, event, data in events)
+            if not body and anyio.current_time() - silent_since >= HEARTBEAT_SECONDS:
+                body = b": still here\n\n"
+            if body:
+                with anyio.move_on_after(_SEND_SECONDS) as sending:
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+                if sending.cancelled_caught:
+                    return
+                silent_since = anyio.current_time()
+            seen = events[-1][0] if events else seen
+            await anyio.sleep(PERIOD_SECONDS)
+
+
+def _refused(why: str) -> Response:
+    return JSONResponse({"detail": why}, status_code=503, headers={"retry-after": "5"})
+
+
+async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+def add_stream(app: FastAPI, frames: Frames, listeners: Listeners, *, ready: Callable[[], bool]) -> None:
+    """The stream; not before the picture is complete."""
+
+    @app.get("/dashboard/events", summary="What the dashboard draws", response_class=Response, responses=_ANSWERS)
+    async def events() -> Response:
+        if not ready():
+            return _refused("the picture is not complete yet, see /readyz")
+        return _Stream(frames, listeners)

@@ -1,0 +1,134 @@
+"""`GET /explain/...` on the ops listener: why is this so, and what would help?
+
+What flows through: names in a path -> `run.ports.Explain` -> JSON (DESIGN section 3). Deliberately absent: how it is found out.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import FastAPI, HTTPException, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from slackwater.ports.protocols import Explain, Explained, NothingThere, WhatIfRefused
+
+_NOT_FOUND: Final = 404
+_NOT_NOW: Final = 503
+
+
+class Finding(BaseModel):
+    """One reason, from a closed list."""
+
+    model_config = ConfigDict(frozen=True)
+
+    code: Annotated[str, Field(description="From docs/reasons.md, docs/evacuation.md or docs/explain.md.")]
+    plugin: Annotated[str, Field(description="Whose word it is: a plug-in of kube-scheduler, or Slackwater.")]
+    text: str
+    detail: Annotated[str, Field(description="Figures. Left out where there are none.")] = ""
+    nodes: Annotated[int, Field(description="On how many nodes it holds.")]
+    resource: Annotated[str | None, Field(description="What is short.")]
+    short: Annotated[
+        dict[str, int], Field(description="How much is lacking on the closest of these nodes: milliCPU, bytes or count.")
+    ]
+    objects: Annotated[list[str], Field(description="What is in the way, as `kind name`.")]
+    closest: Annotated[str, Field(description="The node where least is lacking. Left out where none is meant.")] = ""
+
+
+class Remedy(BaseModel):
+    """A change that helps; it was applied in the simulator, and did."""
+
+    change: str
+    checked: Annotated[bool, Field(description="Always true: what was not seen to help is not told.")]
+    changes: Annotated[list[str], Field(description="Its parts; all are needed.")]
+
+
+class MinimalSet(BaseModel):
+    """All blockers have to go; less than all of them does not help."""
+
+    where: str
+    blockers: list[Finding]
+    remedy: Remedy
+
+
+class GroupWord(BaseModel):
+    """Why a node group does not help a pod."""
+
+    group: str
+    helps: bool
+    reasons: list[Finding]
+
+
+class Explanation(BaseModel):
+    """Why an object is as it is."""
+
+    object: str
+    state: str
+    reasons: list[Finding]
+    remedies: list[Remedy]
+    minimal: list[MinimalSet]
+    facts: Annotated[dict[str, Any], Field(description="Figures about the object.")]
+    groups: Annotated[list[GroupWord], Field(description="Of a pending pod. Left out where there are no groups.")] = []
+    notes: Annotated[list[str], Field(description="What could not be judged. Left out where everything was.")] = []
+
+
+class Unexplained(BaseModel):
+    """Why there is no explanation."""
+
+    detail: str
+
+
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    _NOT_FOUND: {"model": Unexplained, "description": "There is no such object; `detail` names it."},
+    _NOT_NOW: {"model": Unexplained, "description": "Not everything was listed once, or other questions are being answered."},
+}
+
+#: What can be asked about: the part of the path, what it is, whether it has a namespace, and the summary.
+_ASKED: Final[tuple[tuple[str, Explained, bool, str], ...]] = (
+    ("pods", "pod", True, "Why is the pod pending, and what would help?"),
+    ("nodes", "node", False, "Why is the node still there, and what would let it go?"),
+    ("groups", "group", False, "Why does the node group not grow, and what would let it?"),
+    ("permits", "permit", True, "Why does the pod's agent not get more?"),
+    ("migrations", "migration", True, "Why does the pod migrate, or not?"),
+    ("gates", "gate", True, "What does the pod's preemption wait for?"),
+)
+
+
+async def nobody(_what: Explained, _namespace: str, _name: str) -> bytes:
+    """Stands in where nobody answers."""
+    raise WhatIfRefused("nobody explains anything here", busy=True)
+
+
+def add_explain(app: FastAPI, explain: Explain, *, ready: Callable[[], bool]) -> None:
+    """A path for each kind of object."""
+
+    async def answer(what: Explained, namespace: str, name: str) -> Response:
+        if not ready():
+            raise HTTPException(_NOT_NOW, "the picture is not complete yet, see /readyz")
+        try:
+            return Response(await explain(what, namespace, name), media_type="application/json")
+        except NothingThere as missing:
+            raise HTTPException(_NOT_FOUND, str(missing)) from missing
+        except WhatIfRefused as refused:
+            raise HTTPException(_NOT_NOW, str(refused)) from refused
+
+    for part, what, namespaced, summary in _ASKED:
+        _add(app, part, what, namespaced=namespaced, summary=summary, answer=answer)
+
+
+def _add(app: FastAPI, part: str, what: Explained, *, namespaced: bool, summary: str, answer: Any) -> None:
+    async def of_namespace(namespace: str, name: str) -> Response:
+        found: Response = await answer(what, namespace, name)
+        return found
+
+    async def of_cluster(name: str) -> Response:
+        found: Response = await answer(what, "", name)
+        return found
+
+    app.add_api_route(
+        f"/explain/{part}/{{namespace}}/{{name}}" if namespaced else f"/explain/{part}/{{name}}",
+        of_namespace if namespaced else of_cluster,
+        methods=["GET"],
+        name=f"explain_{what}",
+        summary=summary,
+        response_model=Explanation,
+        responses=_ANSWERS,
+    )

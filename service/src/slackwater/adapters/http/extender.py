@@ -1,0 +1,309 @@
+"""The extender listener: kube-scheduler's filter, prioritize, bind and preempt, answered from the world.
+
+Bodies come whole from `direct`, and answers go back whole. A well-formed question is always answered with 200; what we
+refuse stands in `Error`, since kube-scheduler shows nothing of any other answer (trap T3). Malformed ones get 400, 404,
+405 or 413 and the same `Error`, and change nothing.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+import numpy as np
+import structlog
+
+from slackwater.adapters.http import wire
+from slackwater.adapters.http.asked import AskedNodes
+from slackwater.adapters.http.authenticated import gated_answer
+from slackwater.adapters.http.connection_limiter import Bodies
+from slackwater.adapters.http.extender_metrics import ExtenderMetrics
+from slackwater.adapters.http.http_server import Answer, Headers, Request, Terms
+from slackwater.adapters.http.request_queue import Overloaded, Turnstile
+from slackwater.model.columns import Rows
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.dispatcher import Ticket
+from slackwater.runtime.state_machine import World
+
+_log = structlog.get_logger(__name__)
+
+_TEXT: Final = [MEANINGS[reason].text for reason in Reason]
+_PREFIX: Final = "/scheduler/"
+_NO_ROWS: Final[Rows] = np.empty(0, np.intp)
+#: In metrics, whatever is asked that is no verb.
+_OTHER: Final = "other"
+#: Of a resource version: an unsigned 64-bit number has twenty.
+_MOST_DIGITS: Final = 20
+#: The verb that does not queue: a pod whose place is decided must not wait for those that are not.
+_FIRST: Final = "bind"
+#: All bodies together take so many times what one may.
+_BODIES: Final = 4
+
+_Found = bytes | Awaitable[bytes]
+
+
+class Submitter(Protocol):
+    """Takes the effect of a granted bind; the ticket tells its end."""
+
+    def submit(self, effect: Any) -> Ticket: ...
+
+
+class Victims(Protocol):
+    """Holds an answer back until the victims that it chose have been deleted, where that is wanted."""
+
+    def due(self, preemptor: PodUid) -> bool: ...
+
+    async def wait(self, preemptor: PodUid) -> None: ...
+
+
+class Backpressure(Protocol):
+    """Holds filter's answers back for a moment; see `run.backpressure`."""
+
+    def due(self) -> bool: ...
+
+    async def wait(self) -> None: ...
+
+
+class Choice(Protocol):
+    """Of the nodes that filter is asked about, the one that kube-scheduler is told; see `run.loops.choosing`."""
+
+    def of(self, pod: Pod, rows: Rows) -> int | None: ...
+
+
+class Readiness(Protocol):
+    """Has everything been listed once?"""
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def unlisted(self) -> Sequence[str]: ...
+
+
+class BindDesk(Protocol):
+    """Says when a granted bind may be sent; see `run.desk`."""
+
+    async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool: ...
+
+
+class Extender:
+    """The application of the extender listener."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        submitter: Submitter,
+        binds: BindDesk,
+        victims: Victims,
+        readiness: Readiness,
+        decode_pod: Callable[[bytes], Pod],
+        clock: Callable[[], Instant],
+        metrics: ExtenderMetrics,
+        max_body_bytes: int,
+        backpressure: Backpressure | None = None,
+        choice: Choice | None = None,
+        wait_seconds: float = 4.0,
+        stopwatch: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`wait_seconds`: how long a question may queue; kube-scheduler has given it up soon after. `stopwatch` measures what
+        questions cost."""
+        self._world = world
+        self._submitter = submitter
+        self._binds = binds
+        self._victims = victims
+        self._readiness = readiness
+        self._backpressure = backpressure
+        self._choice = choice
+        self._decode_pod = decode_pod
+        self._clock = clock
+        self._metrics = metrics
+        self.terms = Terms(max_body_bytes=max_body_bytes, bodies=Bodies(_BODIES * max_body_bytes))
+        self._turnstile = Turnstile[_Found](wait_seconds=wait_seconds, clock=stopwatch)
+        self._asked = AskedNodes(world.nodes)
+        self._verbs: Final[Mapping[str, tuple[str, Callable[[bytes], bytes | Awaitable[bytes]]]]] = {
+            f"{_PREFIX}filter": ("filter", self._filter),
+            f"{_PREFIX}prioritize": ("prioritize", self._prioritize),
+            f"{_PREFIX}bind": ("bind", self._bind),
+            f"{_PREFIX}preempt": ("preempt", self._preempt),
+        }
+
+    def answer(self, request: Request) -> Answer | Awaitable[Answer]:
+        """The answer; a bind's is awaited, since it comes from the API server."""
+        started = time.perf_counter()
+        path, body = request.path, request.body
+        verb, ask = self._verbs.get(path, (_OTHER, None))
+        if ask is None:
+            answer = _error(404, f"{path}: want one of {', '.join(self._verbs)}")
+        elif request.method != "POST":
+            answer = _error(405, f"{request.method} {path}: want POST", headers=((b"allow", b"POST"),))
+        elif not self._readiness.ready:
+            answer = _error(503, f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}")
+        else:
+            try:
+                found = ask(body) if verb == _FIRST else self._in_turn(partial(ask, body))
+            except Exception as error:
+                answer = _failed(verb, error)
+            else:
+                if not isinstance(found, bytes):
+                    return self._answer_later(verb, found, len(body), started)
+                answer = Answer(200, found)
+        self._metrics.observe(verb, answer.status, len(body), time.perf_counter() - started)
+        return answer
+
+    def _in_turn(self, question: "Callable[[], _Found]") -> "_Found":
+        if self._turnstile.free:
+            return self._turnstile.now(question)
+        return _unfolded(self._turnstile.queued(question))
+
+    async def _answer_later(self, verb: str, pending: Awaitable[bytes], size: int, started: float) -> Answer:
+        try:
+            answer = Answer(200, await pending)
+        except Exception as error:
+            answer = _failed(verb, error)
+        self._metrics.observe(verb, answer.status, size, time.perf_counter() - started)
+        return answer
+
+    def refusal(self, status: int, path: str, message: str) -> Answer:
+        """Of a request that was not read to its end."""
+        verb, _ = self._verbs.get(path, (_OTHER, None))
+        self._metrics.observe(verb, status, 0, 0.0)
+        return _error(status, f"{message} (extender.maxBodyBytes)" if status == 413 else message)
+
+    # --- the pod of a question --------------------------------------------------------------------------------------------
+
+    def _pod(self, raw: bytes) -> Pod:
+        """The watch's pod where it is not older than the question's: that one is the scheduler's cached copy (trap T16)."""
+        meta = wire.head(raw, "Pod")
+        known = self._world.pods.get(PodUid(meta.uid))
+        if known is not None and known.resource_version >= _version(meta.resourceVersion):
+            return known
+        try:
+            pod = self._decode_pod(raw)
+        except (ValueError, RecursionError) as error:
+            raise wire.BadRequest(f"Pod: {error}") from error
+        if not pod.uid or not pod.key.namespace:
+            raise wire.BadRequest("Pod.metadata: uid and namespace wanted")
+        return pod
+
+    # --- verbs ------------------------------------------------------------------------------------------------------------
+
+    def _filter(self, body: bytes) -> bytes | Awaitable[bytes]:
+        args = wire.placing_args(body)
+        pod = self._pod(args.Pod)
+        if self._backpressure is not None and self._backpressure.due():
+            return self._filtered_later(args, pod, self._backpressure)
+        return self._filtered(args, pod)
+
+    async def _filtered_later(self, args: wire.PlacingArgs, pod: Pod, backpressure: Backpressure) -> bytes:
+        await backpressure.wait()
+        answer = self._in_turn(lambda: self._filtered(args, self._pod(args.Pod)))
+        return answer if isinstance(answer, bytes) else await answer
+
+    def _filtered(self, args: wire.PlacingArgs, pod: Pod) -> bytes | Awaitable[bytes]:
+        if self._world.preemptions.gated(pod.uid) and (answer := gated_answer(args.NodeNames)) is not None:
+            self._world.filter(pod, _NO_ROWS, self._clock())
+            return answer
+        asked = self._asked.of(args)
+        chosen = None if self._choice is None else self._choice.of(pod, asked.rows)
+        if chosen is not None:
+            return asked.only(chosen)
+        codes = self._world.filter(pod, asked.rows, self._clock())
+        if (codes == Reason.NODE_NOT_CHOSEN).any():
+            return asked.only(int(codes.argmin()))  # `Reason.OK` is the least
+        gated = gated_answer(args.NodeNames) if self._world.preemptions.gated(pod.uid) else None
+        answer = asked.filtered(codes, _texts_about(pod)) if gated is None else gated
+        return self._answer_when_deleted(pod.uid, answer) if self._victims.due(pod.uid) else answer
+
+    async def _answer_when_deleted(self, preemptor: PodUid, answer: bytes) -> bytes:
+        await self._victims.wait(preemptor)
+        return answer
+
+    def _prioritize(self, body: bytes) -> bytes:
+        args = wire.placing_args(body)
+        asked = self._asked.of(args)
+        return asked.prioritized(self._world.prioritize(self._pod(args.Pod), asked.rows))
+
+    async def _bind(self, body: bytes) -> bytes:
+        args = wire.binding_args(body)
+        key = PodKey(args.PodNamespace, args.PodName)
+        answer = self._world.bind(PodUid(args.PodUID), key, NodeName(args.Node), self._clock())
+        if answer.reason is not Reason.OK:
+            return _bind_answer(f"{MEANINGS[answer.reason].text} (pod {key}, node {args.Node})")
+        if answer.effect is None:
+            return _bind_answer("")
+        if not await self._binds.may_bind(answer.effect.uid, answer.effect.node, first=not answer.already):
+            return _bind_answer(f"{MEANINGS[Reason.ROOM_NOT_ON_RECORD].text} (pod {key}, node {args.Node})")
+        outcome = await self._submitter.submit(answer.effect).ended()
+        return _bind_answer("" if outcome.verdict == "done" else _why_not_bound(outcome, key, args.Node))
+
+    def _preempt(self, body: bytes) -> bytes:
+        args = wire.preemption_args(body)
+        proposed, violations = _proposed(args)
+        kept = self._world.preempt(self._pod(args.Pod), proposed, self._clock())
+        return wire.encode(
+            wire.PreemptionResult(
+                {
+                    name: wire.MetaVictims([wire.MetaPod(uid) for uid in uids], violations[name] + more)
+                    for name, (uids, more) in kept.items()
+                }
+            )
+        )
+
+
+def _texts_about(pod: Pod) -> Sequence[str]:
+    """Reason texts; a missing request is named (one pod, so one text for all its nodes)."""
+    if pod.kind.missing_request is None:
+        return _TEXT
+    texts = list(_TEXT)
+    texts[Reason.MISSING_REQUEST] = f"Slackwater: container {pod.kind.missing_request} has no request"
+    return texts
+
+
+def _proposed(args: wire.PreemptionArgs) -> tuple[dict[NodeName, list[PodUid]], dict[NodeName, int]]:
+    """Victims and PDB violations by node, whichever of the two maps came."""
+    proposed: dict[NodeName, list[PodUid]] = {}
+    violations: dict[NodeName, int] = {}
+    if args.NodeNameToMetaVictims is not None:
+        for name, meta in args.NodeNameToMetaVictims.items():
+            proposed[NodeName(name)] = [PodUid(pod.UID) for pod in (meta.Pods if meta else None) or ()]
+            violations[NodeName(name)] = meta.NumPDBViolations if meta else 0
+        return proposed, violations
+    for name, victims in (args.NodeNameToVictims or {}).items():
+        proposed[NodeName(name)] = [PodUid(pod.metadata.uid) for pod in (victims.Pods if victims else None) or ()]
+        violations[NodeName(name)] = victims.NumPDBViolations if victims else 0
+    return proposed, violations
+
+
+def _why_not_bound(outcome: Outcome, key: PodKey, node: str) -> str:
+    reason = Reason.API_REFUSED if outcome.verdict == "refused" else Reason.API_UNREACHABLE
+    return f"{MEANINGS[reason].text}: {outcome.detail} (pod {key}, node {node})"
+
+
+def _bind_answer(error: str) -> bytes:
+    return wire.encode(wire.ErrorAnswer(error))
+
+
+def _version(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else 0
+
+
+def _error(status: int, message: str, *, headers: Headers = ()) -> Answer:
+    return Answer(status, wire.encode(wire.ErrorAnswer(message)), headers=headers)
+
+
+async def _unfolded(pending: "Awaitable[_Found]") -> bytes:
+    found = await pending
+    return found if isinstance(found, bytes) else await found
+
+
+def _failed(verb: str, error: Exception) -> Answer:
+    if isinstance(error, Overloaded):
+        return _error(503, f"overloaded: {error}", headers=((b"retry-after", b"1"),))
+    if isinstance(error, wire.BadRequest):
+        return _error(400, str(error))
+    _log.error("extender call failed", verb=verb, exc_info=error)
+    return _error(500, f"{type(error).__name__} while answering {verb}; the service's log has the details")

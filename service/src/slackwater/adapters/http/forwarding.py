@@ -1,0 +1,175 @@
+"""From a standby to the leader: an agent's question, over one more connection.
+
+Only the body and two headers of a POST go along. No caller has a say in where they go: the leader answers agents at every path
+alike, so it is always asked at `/`, and the path that an agent wrote is never part of an address.
+The agent's identity stays its own: its bearer token goes along, and the leader judges it. An agent that showed a client
+certificate cannot be spoken for, so it is told to go to the leader itself. Over TLS the leader has to show the very certificate
+that this replica has: replicas share it. A request is forwarded once: whoever gets it, and does not lead, refuses it. Bounded:
+requests under way, and the time of each. Deliberately absent: retries; agents ask again by themselves.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+import aiohttp
+import anyio
+import anyio.to_thread
+from yarl import URL
+
+from slackwater.adapters.http.agents import NOT_POST
+from slackwater.adapters.http.certificates import Tls
+from slackwater.adapters.http.http_server import Answer, Headers, Request
+from slackwater.adapters.http.prefer import wait_seconds
+
+#: Which replica forwarded a request.
+FORWARDED_BY: Final = "x-slackwater-forwarded-by"
+_PASSED_ON: Final = frozenset({b"authorization", b"prefer"})
+_PASSED_BACK: Final = ("retry-after", "preference-applied", "www-authenticate")
+_TEXT: Final = b"text/plain"
+_SOON: Final[Headers] = ((b"retry-after", b"1"),)
+_CONNECT_SECONDS: Final = 2.0
+_BEGIN: Final = "-----BEGIN CERTIFICATE-----"
+_END: Final = "-----END CERTIFICATE-----"
+
+Outcome = Literal["answered", "unanswered", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardLimits:
+    """`answer_seconds` come on top of what the agent is ready to wait, which counts up to `max_wait_seconds`."""
+
+    max_requests: int = 1024
+    answer_seconds: float = 5.0
+    max_wait_seconds: float = 30.0
+
+
+@dataclass(slots=True)
+class ForwardCounts:
+    """They only grow."""
+
+    by_outcome: dict[Outcome, int] = field(default_factory=lambda: {"answered": 0, "unanswered": 0, "refused": 0})
+
+
+#: The host of whoever leads, and how it is called; None where nobody does, or its address is not known.
+WhereLeader = Callable[[], Awaitable[tuple[str, str] | None]]
+
+
+class AgentForwarder:
+    """Made by `open_forwarder`. `replica` names this one; `port` is that of the agents' listener, the same on all."""
+
+    headers = frozenset({FORWARDED_BY.encode()})
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        where: WhereLeader,
+        *,
+        replica: str,
+        port: int,
+        tls: Tls | None,
+        limits: ForwardLimits,
+    ) -> None:
+        """:raises OSError: the certificate of `tls` cannot be read."""
+        self._http = http
+        self._tls = tls
+        self._context = None if tls is None else _same_certificate(tls)
+        self._where = where
+        self._replica = replica
+        self.port = port
+        self._scheme = "http" if tls is None else "https"
+        self._limits = limits
+        self._under_way = 0
+        self.counts = ForwardCounts()
+
+    async def forward(self, request: Request) -> Answer:
+        if request.method != "POST":
+            return self._told("refused", NOT_POST)
+        if (problem := self._problem(request)) is not None:
+            return self._told("refused", Answer(503, problem.encode(), _TEXT, _SOON))
+        self._under_way += 1
+        try:
+            return await self._forwarded(request)
+        finally:
+            self._under_way -= 1
+
+    def _problem(self, request: Request) -> str | None:
+        """Why it is not forwarded."""
+        by = next((value for name, value in request.headers if name == FORWARDED_BY.encode()), None)
+        if by is not None:
+            return f"this replica does not lead, and {by.decode('latin-1')} has forwarded the request already"
+        if request.peer is not None:
+            return (
+                f"this replica does not lead, and cannot show the certificate of {request.peer!r} to the leader: ask that one"
+            )
+        if self._under_way >= self._limits.max_requests:
+            return f"this replica does not lead, and forwards {self._under_way} requests already"
+        return None
+
+    async def _forwarded(self, request: Request) -> Answer:
+        wait = min(wait_seconds(request.headers), self._limits.max_wait_seconds)
+        name = "the leader"
+        try:
+            with anyio.fail_after(wait + self._limits.answer_seconds):
+                leader = await self._where()
+                if leader is None:
+                    return self._told("refused", _unled("this replica does not lead, and nobody is known to"))
+                name, host = leader
+                return self._told("answered", await self._ask(request, host))
+        except aiohttp.ClientSSLError as error:
+            await self._read_again()
+            return self._told("unanswered", _unled(f"this replica does not lead; {name}, which does: {error}"))
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            problem = str(error) or "no answer in time"
+            return self._told("unanswered", _unled(f"this replica does not lead; {name}, which does: {problem}"))
+
+    async def _read_again(self) -> None:
+        """The leader shows another certificate than ours was when we read it: both may have been renewed."""
+        if self._tls is not None:
+            self._context = await anyio.to_thread.run_sync(_same_certificate, self._tls)
+
+    async def _ask(self, request: Request, host: str) -> Answer:
+        headers = {name.decode(): value.decode("latin-1") for name, value in request.headers if name in _PASSED_ON}
+        headers[FORWARDED_BY] = self._replica
+        url = URL.build(scheme=self._scheme, host=host, port=self.port, path="/")
+        async with self._http.post(
+            url, data=request.body, headers=headers, allow_redirects=False, ssl=self._context or True
+        ) as answer:
+            back = tuple((name.encode(), answer.headers[name].encode()) for name in _PASSED_BACK if name in answer.headers)
+            media_type = answer.headers.get("content-type", "application/json").encode()
+            return Answer(answer.status, await answer.read(), media_type, back)
+
+    def _told(self, outcome: Outcome, answer: Answer) -> Answer:
+        self.counts.by_outcome[outcome] += 1
+        return answer
+
+
+def _unled(text: str) -> Answer:
+    return Answer(503, text.encode(), _TEXT, _SOON)
+
+
+@asynccontextmanager
+async def open_forwarder(
+    where: WhereLeader, *, replica: str, port: int, tls: Tls | None, limits: ForwardLimits
+) -> AsyncIterator[AgentForwarder]:
+    """`tls` is that of the agents' listener."""
+    connector = aiohttp.TCPConnector(limit=limits.max_requests)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(), skip_auto_headers=["User-Agent"]
+    ) as http:
+        yield AgentForwarder(http, where, replica=replica, port=port, tls=tls, limits=limits)
+
+
+def _same_certificate(tls: Tls) -> ssl.SSLContext:
+    """Trusts the listener's own certificate alone, whoever signed it; names say nothing, as Pods are called by address."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    text = Path(tls.cert_file).read_text(encoding="ascii", errors="ignore")
+    first, end, _ = text.partition(_END)  # of a chain, the listener's own
+    context.load_verify_locations(cadata=first[first.find(_BEGIN) :] + end)
+    return context

@@ -1,0 +1,64 @@
+"""Metrics of steering: what became of nominations, and how long pods waited."""
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from slackwater.controllers.nomination.counts import BUCKETS, Seconds
+from slackwater.runtime.state_machine import World
+
+
+def steering_families(world: World) -> Iterator[Metric]:
+    """Read from the world, as all of them."""
+    steering = world.steering
+    counts = steering.counts
+    yield CounterMetricFamily("slackwater_steering_nominations", "Pods told where to go before any search.", value=counts.made)
+    yield CounterMetricFamily(
+        "slackwater_steering_nominations_met", "Pods told where to go that were bound there.", value=counts.met
+    )
+    missed = CounterMetricFamily(
+        "slackwater_steering_nominations_missed", "Nominations that came to nothing, by reason.", labels=["reason"]
+    )
+    for why, count in counts.missed.items():
+        missed.add_metric([why], count)
+    yield missed
+    yield CounterMetricFamily(
+        "slackwater_steering_nominations_dropped",
+        "Nodes chosen for pods that were not told after all: somebody else had a say by then.",
+        value=counts.dropped,
+    )
+    yield _histogram(
+        "slackwater_steering_seconds_until_nominated",
+        "From the moment the watch showed a pod until a node was chosen for it.",
+        counts.until_told,
+    )
+    yield _histogram(
+        "slackwater_steering_seconds_until_bound",
+        "From the moment the watch showed a pod until it showed it bound, told where to go or not.",
+        counts.until_bound,
+    )
+    yield CounterMetricFamily(
+        "slackwater_steering_choices", "Pods for which kube-scheduler was told one node when it asked.", value=counts.chosen
+    )
+    yield CounterMetricFamily(
+        "slackwater_steering_choices_met", "Of those, pods that were bound there.", value=counts.chosen_met
+    )
+    yield GaugeMetricFamily("slackwater_steering_nominations_open", "Nominations that have not ended yet.", value=len(steering))
+    yield GaugeMetricFamily(
+        "slackwater_steering_width",
+        "Nominations that may be on their way to the API server at once.",
+        value=steering.pace.width,
+    )
+    yield GaugeMetricFamily(
+        "slackwater_steering_write_seconds",
+        "How long a nomination takes to be written of late, its wait in our queue included.",
+        value=steering.pace.write_seconds,
+    )
+
+
+def _histogram(name: str, meaning: str, seconds: Seconds) -> HistogramMetricFamily:
+    bounds = [*(str(bound) for bound in BUCKETS), "+Inf"]
+    return HistogramMetricFamily(
+        name, meaning, buckets=list(zip(bounds, accumulate(seconds.counts), strict=True)), sum_value=seconds.sum
+    )

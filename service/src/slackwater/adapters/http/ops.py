@@ -1,0 +1,125 @@
+"""The ops listener: health, metrics, state, explanations and the dashboard, all read-only; what a person may stop (`drains`),
+and what-if."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+from fastapi import FastAPI, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from slackwater import __version__
+from slackwater.adapters.http.callers import FORBIDDEN_ANSWER, OwnNames
+from slackwater.adapters.http.certificates import Certificates
+from slackwater.adapters.http.dashboard import Frames, Listeners, add_pages, add_stream
+from slackwater.adapters.http.drains import Answer, add_drains
+from slackwater.adapters.http.explain import add_explain
+from slackwater.adapters.http.explain import nobody as nobody_explains
+from slackwater.adapters.http.extender import Readiness
+from slackwater.adapters.http.leading import LeaderStatus, alone
+from slackwater.adapters.http.node_metrics import node_metrics
+from slackwater.adapters.http.ops_throttle import OpsGate
+from slackwater.adapters.http.status import FeedStatus, SettingsView, StatusOf, Told, add_status
+from slackwater.adapters.http.whatif import add_what_if, nobody
+from slackwater.model.ids import Instant, NodeName
+from slackwater.ports.clock import unix_time
+from slackwater.ports.protocols import Explain, WhatIf
+from slackwater.runtime import dump
+from slackwater.runtime.decision_log import Timeline
+from slackwater.runtime.state_machine import World
+
+_encode = msgspec.json.Encoder().encode
+
+
+def ops_app(
+    *,
+    world: World,
+    readiness: Readiness,
+    registry: CollectorRegistry,
+    settings: SettingsView,
+    clock: Callable[[], Instant],
+    autoscaler: Callable[[], dict[str, Any] | None] = lambda: None,
+    feeds: Callable[[], Mapping[str, FeedStatus]] = dict,
+    leader: Callable[[], LeaderStatus] = alone,
+    timeline: Timeline | None = None,
+    listeners: Listeners | None = None,
+    cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
+    what_if: WhatIf = nobody,
+    explain: Explain = nobody_explains,
+    certificates: Mapping[str, Certificates] = MappingProxyType({}),
+) -> FastAPI:
+    """The ASGI application. `autoscaler` gives its last loop as JSON values, None where it does not run. `listeners` are the
+    dashboards that are open, for whoever ends them. `certificates` are the listeners', by name."""
+    app = FastAPI(
+        title="Slackwater ops",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        responses=FORBIDDEN_ANSWER,
+    )
+    app.add_middleware(OwnNames)
+    _add_health(app, readiness)
+    told = Told(settings=settings, autoscaler=autoscaler, feeds=feeds, leader=leader, certificates=certificates)
+    status = StatusOf(world, readiness, told, clock)
+    _add_dump(app, world, told, clock)
+    add_status(app, status)
+    add_pages(app)
+    decided = Timeline(unix_time) if timeline is None else timeline
+    frames = Frames(world, about=partial(_about, status, told), clock=clock, timeline=decided)
+    add_stream(app, frames, Listeners() if listeners is None else listeners, ready=lambda: readiness.ready)
+    add_drains(app, cancel_drain)
+    add_explain(app, explain, ready=lambda: readiness.ready)
+    add_what_if(app, what_if, ready=lambda: readiness.ready)
+
+    @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
+    async def metrics() -> Response:
+        # On the loop: the collectors read the world, which changes nowhere else.
+        body = generate_latest(registry) + await node_metrics(world)
+        return Response(body, media_type=CONTENT_TYPE_LATEST)
+
+    app.add_middleware(OpsGate)
+    return app
+
+
+def _add_health(app: FastAPI, readiness: Readiness) -> None:
+    @app.get("/livez", response_class=PlainTextResponse, summary="200 while the event loop answers")
+    async def livez() -> str:
+        return "ok\n"
+
+    @app.get("/readyz", response_class=PlainTextResponse, summary="200 once everything was listed, 503 before")
+    @app.get("/healthz", response_class=PlainTextResponse, summary="As /readyz")
+    async def readyz(response: Response) -> str:
+        if readiness.ready:
+            return "ok\n"
+        response.status_code = 503
+        return f"waiting for the first list of: {', '.join(readiness.unlisted)}\n"
+
+
+def _add_dump(app: FastAPI, world: World, told: Told, clock: Callable[[], Instant]) -> None:
+    # One at a time: a dump of a large cluster takes a second of one thread, and as much memory again as the state.
+    one_dump = anyio.CapacityLimiter(1)
+
+    @app.get("/dumpstate", summary="The whole state, sorted, integers only (milliCPU, bytes)")
+    async def dumpstate() -> Response:
+        async with one_dump:
+            taken = dump.take(world, clock())
+            more = {"autoscaler": told.autoscaler(), "configuration": told.settings.in_force}
+
+            def encoded() -> bytes:
+                return _encode({**dump.document(taken), **more})
+
+            return Response(await anyio.to_thread.run_sync(encoded), media_type="application/json")
+
+
+def _about(status: StatusOf, told: Told) -> dict[str, Any]:
+    """What the dashboard shows beside the world. Not the settings: the page does not show them."""
+    return {
+        "status": status().model_dump(mode="json", exclude={"settings", "generation", "uptimeSeconds"}),
+        "autoscaler": told.autoscaler(),
+    }

@@ -1,0 +1,40 @@
+"""Metrics of preemption, under kube-scheduler's names (KEP-4832) after our prefix.
+
+The objective, errors / all < 0.01, is readable from `goroutines_execution_total{operation="preemption"}`.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from slackwater.adapters.http.histograms import histogram
+from slackwater.controllers.preemption.counts import RESULTS
+from slackwater.runtime.state_machine import World
+
+_OPERATION: Final = "preemption"
+
+
+def preemption_families(world: World) -> Iterator[Metric]:
+    """Read from the world's state, so that they can never differ from it."""
+    counts = world.preemptions.counts
+    yield CounterMetricFamily("slackwater_preemption_attempts", "Preemptions begun.", value=counts.attempts)
+    yield histogram("slackwater_preemption_victims", "Victims of a preemption.", [((), counts.victims)])
+    yield histogram(
+        "slackwater_goroutines_duration_seconds",
+        "From the decision until the victims are gone, or it has failed.",
+        [((_OPERATION,), counts.seconds)],
+        labels=["operation"],
+    )
+    ends = CounterMetricFamily(
+        "slackwater_goroutines_execution", "Preemptions that have ended, by result.", labels=["operation", "result"]
+    )
+    for result in RESULTS:
+        ends.add_metric([_OPERATION, result], counts.ends[result])
+    yield ends
+    yield CounterMetricFamily(
+        "slackwater_preemptors_touched_again",
+        "Preemptors woken once more, as kube-scheduler had not come back to them.",
+        value=counts.touched_again,
+    )
+    yield GaugeMetricFamily("slackwater_gates_shut", "Pods whose gate is shut now.", value=world.preemptions.shut_gates())

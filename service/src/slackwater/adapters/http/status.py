@@ -1,0 +1,160 @@
+"""`GET /statusz`: a short state of the service, for people and for the dashboard. `/metrics` has more numbers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict, Field
+
+from slackwater import __version__
+from slackwater.adapters.http.certificates import Certificates
+from slackwater.adapters.http.extender import Readiness
+from slackwater.adapters.http.leading import LeaderStatus, alone
+from slackwater.model.ids import Instant
+from slackwater.runtime.state_machine import World
+
+
+class FeedStatus(BaseModel):
+    """One resource type, as the API server tells of it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    alive: Annotated[bool, Field(description="From an answer of the API server until a break.")]
+    events: int
+    lists: int
+    watches: int
+    brokenObjects: Annotated[int, Field(description="Objects skipped as unreadable.")]
+
+
+class CertificateStatus(BaseModel):
+    """The TLS files of one listener."""
+
+    model_config = ConfigDict(frozen=True)
+
+    notAfter: Annotated[str, Field(description="When the certificate in use ends, RFC 3339.")]
+    renewals: Annotated[int, Field(description="Contents of the files that were taken into use since the start.")]
+    refusals: Annotated[int, Field(description="Contents that could not be used.")]
+    problem: Annotated[str | None, Field(description="Why the present content of the files is not in use.")]
+
+
+class LoopStatus(BaseModel):
+    """The autoscaler's last loop."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    at: Annotated[str, Field(description="When it began, RFC 3339.")]
+    healthy: Annotated[bool, Field(description="False while so many nodes are unready that none is removed. Growth goes on.")]
+    seconds: Annotated[float, Field(description="How long it took.")]
+    problems: list[str]
+
+
+class Status(BaseModel):
+    """What `/statusz` answers."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Annotated[str, Field(description="Version of the service.")]
+    uptimeSeconds: int
+    ready: Annotated[bool, Field(description="Everything was listed once.")]
+    waitingFor: Annotated[list[str], Field(description="Resource types not listed yet.")]
+    leader: Annotated[LeaderStatus, Field(description="Who decides, where replicas stand beside one another.")]
+    generation: Annotated[int, Field(description="Counts the changes of the picture.")]
+    nodes: int
+    pods: int
+    claims: Annotated[int, Field(description="Pods that count on a node.")]
+    unconfirmed: Annotated[int, Field(description="Reservations that the watch has not shown yet.")]
+    holds: int
+    denials: int
+    schedulingAttempts: int
+    schedulingFailures: int
+    adopted: Annotated[int, Field(description="Pods found bound that this service did not bind.")]
+    feeds: Annotated[dict[str, FeedStatus], Field(description="What is watched, by resource type.")]
+    certificates: Annotated[dict[str, CertificateStatus], Field(description="By listener; those that speak TLS.")]
+    loop: Annotated[LoopStatus | None, Field(description="Null where the autoscaler does not run, or before its first loop.")]
+    settings: Annotated[dict[str, Any], Field(description="The configuration in force.")]
+    settingsProblem: Annotated[str | None, Field(description="Why a changed configuration file was refused.")]
+
+
+class SettingsView:
+    """The configuration as the ops listener shows it; the wiring keeps it true."""
+
+    def __init__(self, in_force: dict[str, Any]) -> None:
+        self.in_force = in_force
+        self.problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is told beside the world. `autoscaler` gives its last loop as JSON values, None where it does not run."""
+
+    settings: SettingsView
+    autoscaler: Callable[[], dict[str, Any] | None] = lambda: None
+    feeds: Callable[[], Mapping[str, FeedStatus]] = field(default=dict)
+    leader: Callable[[], LeaderStatus] = alone
+    certificates: Mapping[str, Certificates] = field(default_factory=dict)
+
+
+class StatusOf:
+    """Tells the status at each call; the uptime counts from when this was made."""
+
+    def __init__(self, world: World, readiness: Readiness, told: Told, clock: Callable[[], Instant]) -> None:
+        self._world = world
+        self._readiness = readiness
+        self._told = told
+        self._clock = clock
+        self._began = clock()
+
+    def __call__(self) -> Status:
+        world, told = self._world, self._told
+        return Status(
+            version=__version__,
+            uptimeSeconds=int(self._clock() - self._began),
+            ready=self._readiness.ready,
+            waitingFor=list(self._readiness.unlisted),
+            leader=told.leader(),
+            generation=world.generation,
+            nodes=len(world.nodes),
+            pods=len(world.pods),
+            claims=len(world.claims),
+            unconfirmed=world.claims.unconfirmed(),
+            holds=len(world.holds),
+            denials=len(world.denials),
+            schedulingAttempts=world.tally.attempts,
+            schedulingFailures=world.tally.failures,
+            adopted=world.tally.adopted,
+            feeds=dict(told.feeds()),
+            certificates={name: _certificate(held) for name, held in told.certificates.items()},
+            loop=_loop(told.autoscaler()),
+            settings=told.settings.in_force,
+            settingsProblem=told.settings.problem,
+        )
+
+
+def _certificate(held: Certificates) -> CertificateStatus:
+    return CertificateStatus(
+        notAfter=datetime.fromtimestamp(held.not_after, UTC).isoformat(),
+        renewals=held.renewals,
+        refusals=held.refusals,
+        problem=held.problem,
+    )
+
+
+def _loop(record: Mapping[str, Any] | None) -> LoopStatus | None:
+    if record is None:
+        return None
+    return LoopStatus(
+        number=record["loop"],
+        at=record["at"],
+        healthy=record["healthy"],
+        seconds=record["seconds"]["whole"],
+        problems=record["problems"],
+    )
+
+
+def add_status(app: FastAPI, status: StatusOf) -> None:
+    @app.get("/statusz", summary="A short state of the service")
+    async def statusz() -> Status:
+        return status()

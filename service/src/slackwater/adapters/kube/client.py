@@ -1,0 +1,216 @@
+"""HTTP to the API server: single requests, and watches as raw lines. JSON in both directions, no objects built here.
+
+Connections come from two pools, so that lists and long watches never take one away from a write. Compression is not
+asked for: most API servers are near, and compressing costs the server and us more time than the bytes do (one that
+a proxy compresses all the same is decoded). Deliberately absent: retries; only a 401 is sent again, once, with renewed
+credentials, for it has changed nothing.
+"""
+
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import KW_ONLY, dataclass, field
+from http import HTTPStatus
+from types import SimpleNamespace
+from typing import Final, Literal, Protocol
+from urllib.parse import urlencode
+
+import aiohttp
+import anyio
+from yarl import URL
+
+from slackwater import __version__
+from slackwater.adapters.kube.access import Access, load_access
+from slackwater.adapters.kube.errors import NoAnswer, Unreachable, refused
+from slackwater.adapters.kube.lines import LineSplitter
+
+Pool = Literal["calls", "feeds"]
+Params = Mapping[str, str]
+
+_HEADERS: Final = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": f"slackwater/{__version__}",
+}
+_CONNECT_SECONDS: Final = 10.0
+#: A dead peer shows after 15 + 3 x 15 seconds, also on a watch where nothing happens.
+_KEEPALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3))
+#: One read may bring this much of a watch; what is beyond waits in the kernel.
+_READ_BYTES: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer, whatever its status."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request. `timeout_seconds` is None where a scope of the caller bounds it."""
+
+    method: str
+    path: str
+    _: KW_ONLY
+    timeout_seconds: float | None
+    params: Params = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+    pool: Pool = "calls"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """`sent`: a byte of it may have left; before that, a failure means that nothing happened."""
+
+    call: Call
+    timeout: aiohttp.ClientTimeout | None = None
+    sent: bool = False
+
+
+class ApiPort(Protocol):
+    """An API server as this package needs it: `KubeClient`, or whatever stands in for one. See there for what is raised."""
+
+    async def send(self, call: Call) -> Response: ...
+
+    def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]: ...
+
+
+class KubeClient:
+    """One API server, over connections. Made by `open_client`, which also closes it."""
+
+    def __init__(self, access: Access, *, calls: aiohttp.ClientSession, feeds: aiohttp.ClientSession) -> None:
+        self._access = access
+        self._sessions: Final[dict[Pool, aiohttp.ClientSession]] = {"calls": calls, "feeds": feeds}
+
+    @property
+    def url(self) -> str:
+        return self._access.endpoint.url
+
+    async def send(self, call: Call) -> Response:
+        """One request and its whole answer. Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, never for a status."""
+        attempt = _Attempt(call)
+        try:
+            with nullcontext() if call.timeout_seconds is None else anyio.fail_after(call.timeout_seconds):
+                async with await self._answer(attempt) as answer:
+                    return Response(answer.status, await answer.read(), answer.headers)
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            raise self._failure(attempt, error) from error
+
+    async def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
+        """The lines of a watch, all that one read completed together; first an empty list, once the server has said yes.
+
+        Ends when the server ends it. A server that sends nothing for `silence_seconds` counts as lost. Iterate it within
+        `contextlib.aclosing`. Raises `Refused`, `Unreachable`, `NoAnswer`, `Garbled`, `KubeConfigError`.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence_seconds)
+        attempt = _Attempt(Call("GET", path, timeout_seconds=None, params=params, pool="feeds"), timeout)
+        splitter = LineSplitter()
+        try:
+            async with await self._answer(attempt) as answer:
+                if answer.status != HTTPStatus.OK:
+                    raise refused(f"watch {path}", answer.status, await answer.read(), answer.headers)
+                yield []
+                async for chunk in answer.content.iter_any():
+                    if lines := splitter.feed(chunk):
+                        yield lines
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._failure(attempt, error) from error
+
+    async def _answer(self, attempt: _Attempt) -> aiohttp.ClientResponse:
+        """The answer's head. After a 401 once more with other credentials, where there are any."""
+        endpoint, call = self._access.endpoint, attempt.call
+        url = URL(f"{endpoint.url}{call.path}{'?' if call.params else ''}{urlencode(call.params)}", encoded=True)
+        while True:
+            token = await self._access.authorization()
+            answer = await self._sessions[call.pool].request(
+                call.method,
+                url,
+                data=call.body,
+                headers=_headers(call, token),
+                allow_redirects=False,
+                proxy=endpoint.proxy,
+                server_hostname=endpoint.server_name,
+                timeout=attempt.timeout,
+                trace_request_ctx=attempt,
+            )
+            if answer.status != HTTPStatus.UNAUTHORIZED or not await self._renewed(answer, token):
+                return answer
+
+    async def _renewed(self, answer: aiohttp.ClientResponse, token: str | None) -> bool:
+        try:
+            renewed = await self._access.renew(token)
+        except BaseException:
+            answer.close()
+            raise
+        if renewed:
+            answer.release()
+        return renewed
+
+    def _failure(self, attempt: _Attempt, error: Exception) -> Unreachable | NoAnswer:
+        timed_out = isinstance(error, TimeoutError)
+        seen = "no answer in time" if timed_out else str(error) or type(error).__name__
+        if attempt.sent:
+            return NoAnswer(f"{attempt.call}: {self.url}: {seen}", timed_out=timed_out)
+        return Unreachable(f"{attempt.call}: {self.url} cannot be reached: {seen}")
+
+
+def _headers(call: Call, token: str | None) -> dict[str, str]:
+    headers = {} if token is None else {"Authorization": token}
+    if call.body is not None:
+        headers["Content-Type"] = call.content_type
+    return headers
+
+
+@asynccontextmanager
+async def open_client(
+    *, kubeconfig: str | None, context: str | None = None, max_calls: int = 32, max_feeds: int = 48
+) -> AsyncIterator[KubeClient]:
+    """A client for the kubeconfig's cluster, or for the one we run in where `kubeconfig` is None.
+
+    `max_calls` and `max_feeds` bound the connections of each pool. Raises `KubeConfigError`; does not connect yet.
+    """
+    access = await load_access(kubeconfig=kubeconfig, context=context)
+    async with AsyncExitStack() as stack:
+        calls = await stack.enter_async_context(_session(access, max_calls))
+        feeds = await stack.enter_async_context(_session(access, max_feeds))
+        yield KubeClient(access, calls=calls, feeds=feeds)
+
+
+def _session(access: Access, connections: int) -> aiohttp.ClientSession:
+    traces = aiohttp.TraceConfig()
+    traces.on_request_headers_sent.append(_note_sent)
+    ssl_context = access.endpoint.ssl_context
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=connections, ssl=True if ssl_context is None else ssl_context, socket_factory=_keepalive_socket
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers=_HEADERS,
+        read_bufsize=_READ_BYTES,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+        trace_configs=[traces],
+    )
+
+
+async def _note_sent(
+    _session: aiohttp.ClientSession, context: SimpleNamespace, _params: aiohttp.TraceRequestHeadersSentParams
+) -> None:
+    """aiohttp calls this just before it writes the first byte."""
+    context.trace_request_ctx.sent = True
+
+
+def _keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if hasattr(socket, name):  # not on every system
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made

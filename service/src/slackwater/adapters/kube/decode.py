@@ -1,0 +1,288 @@
+"""The API's JSON into `model.objects`: nodes, disruption budgets, and pods with their kind interned.
+
+One decoder instance serves one feed: it keeps what equal objects share (kinds, labels, texts), and nothing of the JSON.
+All raise `ValueError` for an object they cannot read (msgspec's errors and `QuantityError` are such); the caller skips
+and reports it.
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, TypeVar
+
+import msgspec
+
+from slackwater.adapters.kube.affinities import read_affinity, selector_of
+from slackwater.adapters.kube.amounts import read_amounts, whole
+from slackwater.adapters.kube.ask import Ask, missing_request, resize_pending
+from slackwater.adapters.kube.eviction_facts import DEFAULT_GRACE_SECONDS, TiesReader, instant_of, overdue_at, time_text
+from slackwater.adapters.kube.nodewire import NodeMetaWire, NodeStatusWire, NodeWire
+from slackwater.adapters.kube.plain import plain_likeness
+from slackwater.adapters.kube.pod_constraints import images, particulars
+from slackwater.adapters.kube.vertical import read_vertical
+from slackwater.adapters.kube.wire import (
+    BudgetSpecWire,
+    BudgetStatusWire,
+    BudgetWire,
+    ConditionWire,
+    IdentityWire,
+    MetaWire,
+    PodWire,
+    TolerationWire,
+)
+from slackwater.model.equivalence import Kind, KindInterner, Toleration
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.objects import BudgetRule, DisruptionBudget, Image, Labels, Node, Pod, Taint
+from slackwater.model.preempting import read_preempting
+from slackwater.model.requests import rounded_up
+from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, Amounts, on_node
+from slackwater.model.shared import Shared
+from slackwater.model.vertical import Vertical
+from slackwater_protocol.durations import DurationError, parse_duration, seconds
+from slackwater_protocol.names import CORDONED, DELAY_DELETION_GROUP, SCALE_DOWN_DISABLED
+
+NamedMeta = TypeVar("NamedMeta", MetaWire, NodeMetaWire)
+
+_NODE: Final = msgspec.json.Decoder(NodeWire)
+_BUDGET: Final = msgspec.json.Decoder(BudgetWire)
+_POD: Final = msgspec.json.Decoder(PodWire)
+_TOLERATIONS: Final = msgspec.json.Decoder(list[TolerationWire] | None)
+_IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
+
+_CREATED: Final = "metadata.creationTimestamp"
+#: Phases of pods that count nowhere any more.
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+#: Texts of schedulers: many pods share the latest few, none needs the old ones.
+_PHRASES: Final = 4_096
+#: Kinds of plain pods that are kept at hand, needed or not.
+_PLAIN_KINDS: Final = 4_096
+#: The `unhealthyPodEvictionPolicy` of a budget that lets every pod go which is not ready.
+_ALWAYS_ALLOW: Final = "AlwaysAllow"
+#: Distinct tolerations that are kept read.
+_CACHED_SPECS: Final = 8_192
+
+
+def read_meta(raw: bytes | msgspec.Raw) -> MetaWire:
+    """Name, namespace, UID and version alone: of a deleted object, of a bookmark, of one that cannot be read whole.
+
+    Raises ValueError.
+    """
+    return _IDENTITY.decode(raw).metadata
+
+
+#: Of a resource version: an unsigned 64-bit number has twenty.
+_MOST_DIGITS: Final = 20
+_LARGEST_VERSION: Final = 2**63 - 1
+#: Of a count of pods.
+_COUNT_DIGITS: Final = 9
+
+
+def version_number(text: str) -> int:
+    """A resource version as a number; 0 where it is none, which is then older than every other."""
+    return min(int(text), _LARGEST_VERSION) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else 0
+
+
+@dataclass(slots=True)
+class NodeDecoder:
+    """JSON of a Node into `Node`."""
+
+    _texts: Shared[str] = field(default_factory=Shared)
+
+    def decode(self, raw: bytes | msgspec.Raw) -> Node:
+        """Raises ValueError."""
+        wire = _NODE.decode(raw)
+        meta, status = _named(wire.metadata), wire.status
+        share, annotations = self._texts.share, meta.annotations or {}
+        return Node(
+            name=NodeName(share(meta.name)),
+            uid=meta.uid,
+            resource_version=version_number(meta.resource_version),
+            allocatable=_allocatable(status)[0],
+            labels={share(key): share(value) for key, value in (meta.labels or {}).items()},
+            taints=tuple(Taint(share(t.key), share(t.value), share(t.effect)) for t in wire.spec.taints or ()),
+            unschedulable=wire.spec.unschedulable,
+            ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
+            scalars=_allocatable(status)[1],
+            images=self._images(status),
+            features=tuple(map(share, status.declared_features or ())),
+            provider_id=wire.spec.provider_id,
+            created_at=None if meta.creation_timestamp is None else instant_of(_CREATED, meta.creation_timestamp),
+            keep=annotations.get(SCALE_DOWN_DISABLED) == "true",
+            deletion_delayed=any(name.startswith(f"{DELAY_DELETION_GROUP}/") for name in annotations),
+            cordoned_by_us=CORDONED in annotations,
+        )
+
+    def _images(self, status: NodeStatusWire) -> tuple[Image, ...]:
+        share = self._texts.share
+        return tuple(
+            Image(tuple(map(share, image.names or ())), min(image.size_bytes, LARGEST_AMOUNT)) for image in status.images or ()
+        )
+
+
+@dataclass(slots=True)
+class PodDecoder:
+    """JSON of a Pod into `Pod`; pods of one kind share it."""
+
+    kinds: KindInterner
+    #: Kinds of plain pods by what they were read from: most pods are like one before them.
+    _plain: dict[tuple[str, tuple[object, ...]], Kind] = field(default_factory=dict)
+    _names: Shared[str] = field(default_factory=Shared)
+    _labels: Shared[Labels] = field(default_factory=Shared)
+    _phrases: Shared[str] = field(default_factory=lambda: Shared(_PHRASES))
+    _ties: TiesReader = field(default_factory=TiesReader)
+
+    def decode(self, raw: bytes | msgspec.Raw) -> Pod:
+        """Raises ValueError."""
+        wire = _POD.decode(raw)
+        meta, spec, status = _named(wire.metadata), wire.spec, wire.status
+        namespace = self._names.share(meta.namespace)
+        labels = self._labels.share(tuple(sorted(meta.labels.items()))) if meta.labels else ()
+        unschedulable, ready = _said(status.conditions)
+        vertical, vertical_problem = _vertical(wire)
+        kind = self._kind(namespace, labels, wire)
+        return Pod(
+            uid=PodUid(meta.uid),
+            key=PodKey(namespace, meta.name),
+            resource_version=version_number(meta.resource_version),
+            labels=labels,
+            kind=kind,
+            successor=self._successor(kind, labels, wire),
+            node=self._node_name(spec.node_name),
+            ended=status.phase in ENDED,
+            starting=status.phase == "Pending",
+            deleting=meta.deletion_timestamp is not None,
+            priority=spec.priority or 0,
+            created_at=time_text(_CREATED, meta.creation_timestamp),
+            started_at=time_text("status.startTime", status.start_time),
+            nominated_node=self._node_name(status.nominated_node_name),
+            unschedulable_message=None if unschedulable is None else self._phrases.share(unschedulable),
+            vertical=vertical,
+            vertical_problem=vertical_problem,
+            ties=self._ties.read(wire),
+            ready=ready,
+            overdue_at=overdue_at(wire),
+            grace_seconds=_grace_seconds(spec.termination_grace_period_seconds),
+            preempting=read_preempting(meta.annotations.preempting) if meta.annotations is not None else None,
+            gates=tuple(gate.name for gate in spec.scheduling_gates) if spec.scheduling_gates else (),
+            scale_up_delay_seconds=_delay(meta.annotations.scale_up_delay) if meta.annotations is not None else None,
+        )
+
+    def _kind(self, namespace: str, labels: Labels, wire: PodWire) -> Kind:
+        likeness = plain_likeness(wire)
+        if likeness is None:
+            return self.kinds.intern(_kind(namespace, labels, wire))
+        key = (namespace, likeness)
+        kind = self._plain.get(key)
+        if kind is None:
+            if len(self._plain) >= _PLAIN_KINDS:
+                self._plain.clear()
+            kind = self._plain[key] = self.kinds.intern(_kind(namespace, labels, wire))
+        return kind
+
+    def _successor(self, kind: Kind, labels: Labels, wire: PodWire) -> Kind | None:
+        if not wire.spec.node_name or resize_pending(wire.status) != "Infeasible":
+            return None
+        anew = self.kinds.intern(_kind(kind.namespace, labels, wire, granted=True))
+        return None if anew == kind else anew
+
+    def _node_name(self, name: str) -> NodeName | None:
+        return NodeName(self._names.share(name)) if name else None
+
+
+def _grace_seconds(said: int | None) -> int:
+    return DEFAULT_GRACE_SECONDS if said is None else said
+
+
+def _delay(text: str | None) -> float | None:
+    """Seconds; None also for what is no duration, since nobody may keep a pod from a node by a slip of the pen."""
+    try:
+        return None if text is None else seconds(parse_duration(text))
+    except DurationError:
+        return None
+
+
+def _vertical(wire: PodWire) -> tuple[Vertical | None, str | None]:
+    """A pod whose annotations cannot be read still counts: it must not vanish from its node."""
+    try:
+        return read_vertical(wire), None
+    except ValueError as error:
+        return None, str(error)
+
+
+def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
+    """JSON of a PodDisruptionBudget. Raises ValueError."""
+    wire = _BUDGET.decode(raw)
+    meta, status = _named(wire.metadata), wire.status or BudgetStatusWire()
+    healthy = status.current_healthy >= status.desired_healthy > 0
+    return DisruptionBudget(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=version_number(meta.resource_version),
+        selector=selector_of(wire.spec.selector),
+        disruptions_allowed=status.disruptions_allowed or 0,
+        unready_may_go=healthy or wire.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW,
+        uncounted=_budget_rule(wire.spec) if status.disruptions_allowed is None else None,
+        disrupted=tuple(sorted(status.disrupted_pods or ())),
+    )
+
+
+def _budget_rule(spec: BudgetSpecWire) -> BudgetRule | None:
+    """The disruption controller looks at `maxUnavailable` first. None where neither is there: then it allows none."""
+    unavailable = spec.max_unavailable is not None
+    said = spec.max_unavailable if unavailable else spec.min_available
+    if said is None:
+        return None
+    percent = isinstance(said, str)
+    digits = str(said).removesuffix("%")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _COUNT_DIGITS) or percent != str(said).endswith("%"):
+        key = "maxUnavailable" if unavailable else "minAvailable"
+        raise ValueError(f"spec.{key}: got {said!r:.40}, want a number of pods or a percentage")
+    return BudgetRule(amount=int(digits), percent=percent, unavailable=unavailable)
+
+
+def _named(meta: NamedMeta) -> NamedMeta:
+    if not meta.name or not meta.uid:
+        raise ValueError(f"metadata has name {meta.name!r} and uid {meta.uid!r}, want both")
+    return meta
+
+
+def _allocatable(status: NodeStatusWire) -> tuple[Amounts, tuple[tuple[str, int], ...]]:
+    """CPU and memory, and the rest by name."""
+    reported = status.capacity if bytes(status.allocatable) == b"null" else status.allocatable
+    found = read_amounts(reported)
+    amounts = on_node(rounded_up(cpu_nanos=found.cpu or 0, memory_nanos=found.memory or 0))
+    return amounts, tuple((name, min(whole(nanos), LARGEST_ON_NODE)) for name, nanos in found.rest)
+
+
+def _kind(namespace: str, labels: Labels, wire: PodWire, *, granted: bool = False) -> Kind:
+    spec = wire.spec
+    ask = Ask(wire, placed=bool(spec.node_name), granted=granted)
+    affinities = read_affinity(bytes(spec.affinity))
+    return Kind(
+        namespace=namespace,
+        requests=ask.requests(),
+        node_selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
+        node_affinity=affinities.nodes,
+        tolerations=_tolerations(bytes(spec.tolerations)),
+        scheduler_name=spec.scheduler_name,
+        preempts=spec.preemption_policy != "Never",
+        missing_request=missing_request(spec),
+        images=images(wire),
+        particulars=particulars(wire, namespace, labels, affinities, ask),
+    )
+
+
+@lru_cache(maxsize=_CACHED_SPECS)
+def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
+    return tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in _TOLERATIONS.decode(raw) or ())
+
+
+def _said(conditions: list[ConditionWire] | None) -> tuple[str | None, bool]:
+    """Why the pod could not be scheduled, where its conditions say so, and whether it is ready: yes, unless they say no."""
+    message, ready = None, True
+    for condition in conditions or ():
+        if condition.type == "Ready":
+            ready = condition.status == "True"
+        elif condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            message = condition.message
+    return message, ready

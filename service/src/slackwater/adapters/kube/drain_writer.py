@@ -1,0 +1,160 @@
+"""The writes of a node's removal, one attempt each: its taint, on and off, and the evictions of its pods.
+
+A node's taints are one list, which a patch replaces as a whole: so the node is read first, and the patch names the version that
+was read. Evictions go through the Eviction API, which asks the pod's budgets; they, and deletions by force, name the UID. All
+may be repeated: a taint that is there already, or gone, is success, and so is a pod that is gone or has a successor.
+"""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from slackwater.adapters.kube.answers import outcome_of
+from slackwater.adapters.kube.client import Response
+from slackwater.adapters.kube.objectpath import object_path
+from slackwater.adapters.kube.resource_type import PODS_PATH
+from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, Send
+from slackwater.model.effects import Evict, MarkNode, UnmarkNode
+from slackwater.model.events import EvictionEnded, PodGone
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.ports.protocols import Outcome
+from slackwater_protocol.names import CORDONED
+
+#: GETs a pod; its outcome's event tells what was found.
+Read = Callable[[PodUid, PodKey, float], Awaitable[Outcome]]
+#: What the Eviction API gives as the cause where a budget allows no disruption, and not the server's own load.
+_BUDGET_CAUSE: Final = "DisruptionBudget"
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct):
+    taints: list[dict[str, Any]] | None = None
+    unschedulable: bool = False
+
+
+class _NodeNow(msgspec.Struct):
+    """A node as it is at this moment; taints with all that others wrote into them."""
+
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class _Cause(msgspec.Struct):
+    reason: str = ""
+
+
+class _Details(msgspec.Struct):
+    causes: list[_Cause] | None = None
+
+
+class _Status(msgspec.Struct):
+    details: _Details | None = None
+
+
+_NODE: Final = msgspec.json.Decoder(_NodeNow)
+_STATUS: Final = msgspec.json.Decoder(_Status)
+
+
+class DrainWriter:
+    """See the module."""
+
+    def __init__(self, send: Send, read: Read) -> None:
+        self._send = send
+        self._read = read
+
+    async def perform(self, effect: MarkNode | UnmarkNode | Evict, deadline: float) -> Outcome:
+        """Raises `KubeError`."""
+        if isinstance(effect, Evict):
+            return await self._evict(effect, deadline)
+        path = _node_path(effect.name)
+        answer = await self._send("GET", path, None, deadline)
+        outcome = outcome_of(answer)
+        if outcome.verdict != "done":
+            gone = answer.status == HTTPStatus.NOT_FOUND and isinstance(effect, UnmarkNode)
+            return Outcome("done", answer.status) if gone else outcome
+        node = _NODE.decode(answer.body)
+        if node.metadata.uid != effect.uid:
+            detail = f"node {effect.name}: uid {node.metadata.uid}, want {effect.uid}"
+            return Outcome("done" if isinstance(effect, UnmarkNode) else "refused", detail=detail)
+        patch = _marked(node, effect) if isinstance(effect, MarkNode) else _unmarked(node, effect)
+        if patch is None:
+            return Outcome("done", answer.status)
+        patch["metadata"] = {
+            **patch.get("metadata", {}),
+            "uid": effect.uid,
+            "resourceVersion": node.metadata.resource_version,
+        }
+        answer = await self._send("PATCH", path, patch, deadline, content_type=MERGE_PATCH)
+        outcome = outcome_of(answer)
+        conflict = answer.status == HTTPStatus.CONFLICT
+        return Outcome("again", answer.status, outcome.detail) if conflict else outcome
+
+    async def _evict(self, effect: Evict, deadline: float) -> Outcome:
+        path = object_path(PODS_PATH, effect.key)
+        options: dict[str, Any] = {"preconditions": {"uid": effect.uid}}
+        if effect.grace_seconds is not None:
+            options["gracePeriodSeconds"] = effect.grace_seconds
+        if effect.force:
+            body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+            answer = await self._send("DELETE", path, body, deadline)
+        else:
+            meta = {"name": effect.key.name, "namespace": effect.key.namespace}
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options}
+            answer = await self._send("POST", f"{path}/eviction", body, deadline)
+        outcome = outcome_of(answer)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return Outcome("done", answer.status, event=PodGone(effect.uid, effect.key, read=True))
+        if answer.status == HTTPStatus.TOO_MANY_REQUESTS and _by_budget(answer):
+            blocked = EvictionEnded(effect.uid, effect.node, "blocked", outcome.detail)
+            return Outcome("refused", answer.status, outcome.detail, event=blocked)
+        if answer.status == HTTPStatus.CONFLICT:
+            found = await self._read(effect.uid, effect.key, deadline)
+            if isinstance(found.event, PodGone):
+                return Outcome("done", answer.status, event=found.event)
+            return Outcome("again", answer.status, outcome.detail)
+        return outcome
+
+
+def _marked(node: _NodeNow, effect: MarkNode) -> dict[str, Any] | None:
+    """The patch; None where the node is so already."""
+    taint = {"key": effect.taint.key, "value": effect.taint.value, "effect": effect.taint.effect}
+    taints = node.spec.taints or []
+    there = any(taint.items() <= known.items() for known in taints)
+    if there and (node.spec.unschedulable or not effect.cordon):
+        return None
+    spec: dict[str, Any] = {"taints": [*(known for known in taints if known.get("key") != effect.taint.key), taint]}
+    if not effect.cordon or node.spec.unschedulable:
+        return {"spec": spec}
+    return {"metadata": {"annotations": {CORDONED: "true"}}, "spec": {**spec, "unschedulable": True}}
+
+
+def _unmarked(node: _NodeNow, effect: UnmarkNode) -> dict[str, Any] | None:
+    taints = node.spec.taints or []
+    left = [known for known in taints if known.get("key") != effect.taint_key]
+    cordoned = effect.uncordon and CORDONED in (node.metadata.annotations or {})
+    if len(left) == len(taints) and not cordoned:
+        return None
+    patch: dict[str, Any] = {"spec": {"taints": left or None}}
+    if cordoned:
+        patch = {"metadata": {"annotations": {CORDONED: None}}, "spec": {**patch["spec"], "unschedulable": None}}
+    return patch
+
+
+def _by_budget(answer: Response) -> bool:
+    try:
+        details = _STATUS.decode(answer.body).details
+    except msgspec.DecodeError:
+        return False
+    return details is not None and any(cause.reason == _BUDGET_CAUSE for cause in details.causes or ())
+
+
+def _node_path(name: NodeName) -> str:
+    return f"/api/v1/nodes/{quote(name, safe='')}"

@@ -1,0 +1,134 @@
+"""What ties a pod to its node, from the wire form: controller, annotations, local volumes.
+
+One reader serves one feed: replicas have the same ties, so each set of texts is read once and its value shared.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+from slackwater.adapters.kube.wire import AnnotationsWire, MetaWire, PodWire
+from slackwater.model.eviction_facts import NO_TIES, Owner, SafeToEvict, Ties
+from slackwater.model.ids import UnixTime
+from slackwater.model.selectors import whole_number
+
+#: Sets of ties that are kept at hand.
+_KEPT: Final = 16_384
+#: Texts of times that are kept at hand: many pods share the latest few, none needs the old ones.
+_TIMES: Final = 4_096
+#: What the API assumes where a pod does not say how long it may take to end.
+DEFAULT_GRACE_SECONDS: Final = 30
+_SAFE_TO_EVICT: Final[dict[str, SafeToEvict]] = {"true": "true", "false": "false", "on-completion": "on-completion"}
+#: Of a pod that the API server itself was given; every other source is a kubelet's.
+_FROM_API: Final = "api"
+
+
+@dataclass(slots=True)
+class TiesReader:
+    """See the module."""
+
+    _kept: dict[tuple[object, ...], Ties] = field(default_factory=dict)
+
+    def read(self, wire: PodWire) -> Ties:
+        meta, local = wire.metadata, _local_volumes(wire)
+        if meta.annotations is None and not meta.owner_references and not local:
+            return NO_TIES
+        key = (_owner_texts(meta), _texts(meta.annotations), local)
+        found = self._kept.get(key)
+        if found is None:
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            found = self._kept[key] = _ties(meta, local)
+        return found
+
+
+def overdue_at(wire: PodWire) -> UnixTime | None:
+    """When a pod that is being deleted should have ended. Raises ValueError for a time that is none."""
+    deletion = wire.metadata.deletion_timestamp
+    if deletion is None:
+        return None
+    grace = wire.spec.termination_grace_period_seconds
+    return UnixTime(instant_of("metadata.deletionTimestamp", deletion) + (DEFAULT_GRACE_SECONDS if grace is None else grace))
+
+
+def instant_of(field: str, text: str) -> UnixTime:
+    """A time as the API writes it. Raises ValueError, which names the field, for a text that is none."""
+    return UnixTime(_time(field, text).timestamp())
+
+
+@lru_cache(maxsize=_TIMES)
+def time_text(field: str, text: str | None) -> str:
+    """The text of a time in UTC; pods with the same time share one instance. Empty where there is none.
+
+    Raises ValueError, which names the field, for a text that is none. So nobody who reads the text later has to expect that.
+    """
+    if not text:
+        return ""
+    at = _time(field, text)
+    return text if text.endswith("Z") else at.isoformat().replace("+00:00", "Z")
+
+
+def _time(field: str, text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)  # only people's files lack the zone
+    except (ValueError, OverflowError) as err:
+        raise ValueError(f"{field}: got {text!r:.60}, want a time like 2026-01-31T00:00:00Z") from err
+
+
+def controller_of(meta: MetaWire) -> Owner | None:
+    """The controller that an object names as its own."""
+    texts = _owner_texts(meta)
+    return None if texts is None else Owner(_group(texts[0]), texts[1], texts[2])
+
+
+def _owner_texts(meta: MetaWire) -> tuple[str, str, str] | None:
+    for owner in meta.owner_references or ():
+        if owner.controller:
+            return owner.api_version, owner.kind, owner.name
+    return None
+
+
+def _texts(annotations: AnnotationsWire | None) -> tuple[str | None, ...]:
+    if annotations is None:
+        return ()
+    return (
+        annotations.safe_to_evict,
+        annotations.safe_local_volumes,
+        annotations.daemon_set_pod,
+        annotations.mirror_pod,
+        annotations.config_source,
+        annotations.deletion_cost,
+        annotations.slack,
+    )
+
+
+def _local_volumes(wire: PodWire) -> tuple[str, ...]:
+    return tuple(volume.name for volume in wire.spec.volumes or () if volume.is_local())
+
+
+def _ties(meta: MetaWire, local: tuple[str, ...]) -> Ties:
+    annotations = meta.annotations or AnnotationsWire()
+    given_free = {name.strip() for name in (annotations.safe_local_volumes or "").split(",")}
+    return Ties(
+        owner=controller_of(meta),
+        mirror=annotations.mirror_pod is not None or annotations.config_source not in (None, _FROM_API),
+        daemon=annotations.daemon_set_pod == "true",
+        safe_to_evict=_SAFE_TO_EVICT.get(annotations.safe_to_evict or ""),
+        local_volumes=tuple(name for name in local if name not in given_free),
+        deletion_cost=_whole(annotations.deletion_cost),
+        slack=(annotations.slack or "").strip(),
+    )
+
+
+def _whole(text: str | None) -> int:
+    """The API server takes an int32 only; of another text it says nothing, and neither do controllers."""
+    number = whole_number(text)
+    return number if number is not None and -(2**31) <= number < 2**31 else 0
+
+
+def _group(api_version: str) -> str:
+    """The group of `group/version`; empty for the core API's `v1`."""
+    group, slash, _ = api_version.partition("/")
+    return group if slash else ""

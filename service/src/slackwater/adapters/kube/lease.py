@@ -1,0 +1,121 @@
+"""A Lease of the API server: `run.leading.lease.LeaseStore`.
+
+Reads name no version, so they are answered from what is stored and not from a cache. Writes name the version that was read, or
+create. Deliberately absent: who may take it, and when.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from slackwater.adapters.kube.client import ApiPort, Call, Response
+from slackwater.adapters.kube.errors import KubeError, refused
+from slackwater.controllers.leadership.lease import Lease, LeaseUnreachable
+
+_GROUP: Final = "coordination.k8s.io/v1"
+_WRITTEN: Final = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
+#: The server ends a watch after this, and is silent for less: whoever holds the Lease renews it.
+_WATCH_SECONDS: Final = 300
+_SILENCE_SECONDS: Final = 330.0
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+
+
+class ApiLease:
+    """The Lease `namespace`/`name`."""
+
+    def __init__(self, client: ApiPort, *, namespace: str, name: str) -> None:
+        self._client = client
+        self._namespace, self._name = namespace, name
+        self._collection = f"/apis/{_GROUP}/namespaces/{quote(namespace, safe='')}/leases"
+        self._path = f"{self._collection}/{quote(name, safe='')}"
+
+    async def read(self, *, timeout_seconds: float) -> Lease | None:
+        answer = await self._ask("GET", self._path, None, timeout_seconds)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return None
+        return self._read(answer) if answer.status == HTTPStatus.OK else self._refused("GET", answer)
+
+    async def write(self, lease: Lease, *, timeout_seconds: float) -> Lease | None:
+        method, path = ("PUT", self._path) if lease.version else ("POST", self._collection)
+        answer = await self._ask(method, path, self._body(lease), timeout_seconds)
+        if answer.status == HTTPStatus.CONFLICT or (answer.status == HTTPStatus.NOT_FOUND and lease.version):
+            return None
+        return self._read(answer) if answer.status in _WRITTEN else self._refused(method, answer)
+
+    async def changes(self) -> AsyncGenerator[None, None]:
+        params = {"watch": "1", "fieldSelector": f"metadata.name={self._name}", "timeoutSeconds": str(_WATCH_SECONDS)}
+        try:
+            async with aclosing(
+                self._client.stream(self._collection, params=params, silence_seconds=_SILENCE_SECONDS)
+            ) as arriving:
+                async for _ in arriving:
+                    yield
+        except KubeError as error:
+            raise LeaseUnreachable(f"lease {self}: {error}") from error
+
+    def __str__(self) -> str:
+        return f"{self._namespace}/{self._name}"
+
+    async def _ask(self, method: str, path: str, body: object, seconds: float) -> Response:
+        raw = None if body is None else msgspec.json.encode(body)
+        try:
+            # Beside the writes: where all their connections are taken, the Lease is renewed all the same.
+            return await self._client.send(Call(method, path, body=raw, timeout_seconds=seconds, pool="feeds"))
+        except KubeError as error:
+            raise LeaseUnreachable(f"lease {self}: {error}") from error
+
+    def _refused(self, method: str, answer: Response) -> Lease:
+        problem = refused(f"{method} lease {self}", answer.status, answer.body, answer.headers)
+        raise LeaseUnreachable(str(problem)) from problem
+
+    def _read(self, answer: Response) -> Lease:
+        try:
+            found = _OBJECT.decode(answer.body)
+        except msgspec.MsgspecError as error:
+            raise LeaseUnreachable(f"lease {self}: cannot be read: {error}") from error
+        spec = found.spec
+        return Lease(
+            holder=spec.holder_identity or "",
+            seconds=spec.lease_duration_seconds or 0,
+            renewed=spec.renew_time or "",
+            acquired=spec.acquire_time or "",
+            transitions=spec.lease_transitions or 0,
+            version=found.metadata.resource_version,
+        )
+
+    def _body(self, lease: Lease) -> dict[str, Any]:
+        spec: dict[str, Any] = {
+            "holderIdentity": lease.holder,
+            "leaseDurationSeconds": lease.seconds,
+            "renewTime": lease.renewed,
+            "leaseTransitions": lease.transitions,
+        }
+        if lease.acquired:
+            spec["acquireTime"] = lease.acquired
+        metadata = {"name": self._name, "namespace": self._namespace}
+        if lease.version:
+            metadata["resourceVersion"] = lease.version
+        return {"apiVersion": _GROUP, "kind": "Lease", "metadata": metadata, "spec": spec}

@@ -1,0 +1,90 @@
+"""What a plain pod's kind is read from, as one hashable value: pods that are alike have the same kind.
+
+A pod is plain where no rare part of it has a say: then its kind follows from a few texts, and need not be worked out again
+for each of its replicas. Deliberately absent: pods whose kind depends on their labels, on claims, on ports of the node, on
+requests of the pod as a whole, or on the status of a resize; these are read in full. Whatever part of a pod a kind comes to
+depend on has to be in the likeness, or has to make the pod one that is not plain.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from slackwater.adapters.kube.wire import ContainerStatusWire, ContainerWire, PodStatusWire, PodWire, VolumeWire
+
+_NOTHING: Final = b"null"
+
+
+def plain_likeness(wire: PodWire) -> tuple[object, ...] | None:
+    """Equal for pods of one namespace only where their kind is; None for pods that are not plain."""
+    spec = wire.spec
+    affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
+    if (
+        spec.resources is not None
+        or spec.resource_claims
+        or (spec.host_network and spec.host_users is False)
+        or not _volumes_are_plain(spec.volumes)
+        or _reads_labels(affinity)
+        or _reads_labels(spread)
+    ):
+        return None
+    apps, inits = _containers(spec.containers or ()), _containers(spec.init_containers or ())
+    if apps is None or inits is None or (spec.node_name and not _at_rest(wire)):
+        return None
+    selector = spec.node_selector
+    return (
+        apps,
+        inits,
+        affinity,
+        spread,
+        bytes(spec.tolerations),
+        bytes(spec.overhead),
+        None if not selector else tuple(sorted(selector.items())),
+        spec.scheduler_name,
+        spec.preemption_policy,
+    )
+
+
+def _reads_labels(rules: bytes) -> bool:
+    """May the rules speak of the pod's own labels? matchLabelKeys and mismatchLabelKeys do, however they are written."""
+    return rules != _NOTHING and (b"abelKeys" in rules or b"\\" in rules)
+
+
+def _containers(containers: Iterable[ContainerWire]) -> tuple[object, ...] | None:
+    """Name, image, requests and restart policy of each; None where one has a host port or a rule of restarts."""
+    found: list[object] = []
+    for container in containers:
+        if container.restart_policy_rules:
+            return None
+        for port in container.ports or ():
+            if port.host_port > 0:
+                return None
+        resources = container.resources
+        requests = _NOTHING if resources is None else bytes(resources.requests)
+        found += (container.name, container.image, requests, container.restart_policy)
+    return tuple(found)
+
+
+def _volumes_are_plain(volumes: Iterable[VolumeWire] | None) -> bool:
+    """Secrets, projections, scratch space: nothing that binds the pod to a place."""
+    return volumes is None or all(volume.is_plain() for volume in volumes)
+
+
+def _at_rest(wire: PodWire) -> bool:
+    """Do all containers have just what they ask, as far as the status says? Then the status changes nothing."""
+    found = _reported(wire.status)
+    if not found:
+        return True
+    spec = wire.spec
+    asked = {c.name: c.resources for c in (*(spec.containers or ()), *(spec.init_containers or ()))}
+    for status in found:
+        if status.resources is None:
+            continue
+        wanted = asked.get(status.name)
+        want = _NOTHING if wanted is None else bytes(wanted.requests)
+        if bytes(status.resources.requests) != want or bytes(status.allocated_resources) != want:
+            return False
+    return True
+
+
+def _reported(status: PodStatusWire) -> list[ContainerStatusWire]:
+    return [*(status.container_statuses or ()), *(status.init_container_statuses or ())]

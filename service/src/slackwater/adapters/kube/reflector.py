@@ -1,0 +1,250 @@
+"""One resource type as a feed: list, then watch; after a break go on where it broke off, or list anew where that is over.
+
+What flows through: pages and watch lines come in as bytes, events go out as batches, for each object in the order of its
+history, none doubled and none left out (a list gives out the difference to what was given out before). What is kept is
+small: key, UID and version of each object. Deliberately absent: the objects themselves, and any end but cancellation.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import islice
+from random import Random
+from typing import Final, Generic, TypeVar
+
+import anyio
+import anyio.lowlevel
+import msgspec
+import structlog
+
+from slackwater.adapters.kube.backoff import Backoff
+from slackwater.adapters.kube.client import ApiPort, Call
+from slackwater.adapters.kube.errors import UNREADABLE, Garbled, KubeError, Refused, refused
+from slackwater.adapters.kube.feedstats import Cause, Counts, ReflectorStats, cause_of
+from slackwater.adapters.kube.known_objects import Given
+from slackwater.adapters.kube.resource_type import ResourceType
+from slackwater.adapters.kube.watchlines import LineReader
+from slackwater.adapters.kube.wire import ListWire
+from slackwater.ports.protocols import Batch
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+_PAGE: Final = msgspec.json.Decoder(ListWire)
+
+#: After these the version is worth nothing.
+_LIST_AGAIN: Final[frozenset[Cause]] = frozenset({"expired", "absent", "garbled", "went_back"})
+#: A server that answers, but will not go on from our version so often in a row, is asked for a list instead.
+_REFUSALS: Final[frozenset[Cause]] = frozenset({"refused", "ahead"})
+_MOST_REFUSALS: Final = 5
+#: Objects decoded before other tasks get a turn: about 3 ms of work. A page of 500 takes about as long to be cut into objects.
+_SLICE: Final = 64
+#: Lines of a watch after which others need not be given a turn: the next read gives them one.
+_FEW: Final = 8
+#: A watch that lasted so long was a success even if nothing happened.
+_GOOD_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflectorConfig:
+    """`watch_seconds`: each watch lasts a random time within. A server that is silent for `grace_seconds` longer is lost.
+
+    `absent_seconds`: how often a type that may be absent, and is, is looked for again.
+    """
+
+    page_size: int = 500
+    page_seconds: float = 60.0
+    watch_seconds: tuple[float, float] = (60.0, 120.0)
+    grace_seconds: float = 10.0
+    absent_seconds: float = 10.0
+    first_backoff_seconds: float = 0.1
+    longest_backoff_seconds: float = 5.0
+
+
+class Reflector(Generic[K]):
+    """Implements `run.ports.Feed` for one reader: what it has given out is kept from one list or watch to the next."""
+
+    def __init__(
+        self,
+        client: ApiPort,
+        resource: ResourceType[K],
+        *,
+        rng: Random,
+        config: ReflectorConfig | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._rng = rng
+        self._config = config = config or ReflectorConfig()
+        self._clock = clock
+        self._backoff = Backoff(
+            rng=rng, first_seconds=config.first_backoff_seconds, longest_seconds=config.longest_backoff_seconds
+        )
+        self._given = Given(resource.gone)
+        self._reader = LineReader(resource, self._given)
+        self._version = ""  # where a watch goes on from; empty: list first
+        self._refusals = 0  # of the watch, since its last success
+        self._pause_seconds = 0.0  # before the next list or watch
+        self._last_cause: Cause | None = None  # of a break, since the last success
+        self._counts = Counts(clock)
+
+    def stats(self) -> ReflectorStats:
+        counts = self._counts
+        return ReflectorStats(
+            resource=self._resource.name,
+            objects=len(self._given),
+            version=self._version,
+            lists=counts.lists,
+            watches=counts.watches,
+            events=counts.events,
+            broken_objects=self._reader.broken,
+            breaks=dict(counts.breaks),
+            last_event_age_seconds=counts.last_event_age_seconds(),
+            alive=counts.alive,
+        )
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        """Until cancelled. Iterate it within `contextlib.aclosing`, so that its connection is closed when you stop."""
+        while True:
+            self._pause_seconds = 0.0
+            turn = self._watch() if self._version else self._list()
+            try:
+                async with aclosing(turn):
+                    async for batch in turn:
+                        self._counts.note_events(len(batch.events))
+                        yield batch
+            except KubeError as error:
+                self._pause_seconds = self._broke(error)
+            await anyio.sleep(self._pause_seconds)
+
+    async def _list(self) -> AsyncGenerator[Batch, None]:
+        """Lists page by page. Ends with the version to watch from, or, where there is no such path, without one."""
+        self._counts.lists += 1
+        self._given.begin_list()
+        version = token = ""
+        while True:
+            try:
+                page = await self._page(token)
+            except KubeError as error:
+                if token and _is_void(error):
+                    raise
+                pause = self._broke(error)
+                if self._resource.may_be_absent and cause_of(error) == "absent":
+                    self._pause_seconds = self._config.absent_seconds
+                    break
+                await anyio.sleep(pause)
+                continue  # with the same page: its token says all that the server needs
+            self._counts.alive = True
+            await anyio.lowlevel.checkpoint()
+            for items in _slices(page.items or ()):
+                if events := self._reader.read_items(items):
+                    yield Batch(events)
+                await anyio.lowlevel.checkpoint()
+            version = version or page.metadata.resource_version
+            token = page.metadata.continue_
+            if not token:
+                break
+        for gone in _slices(self._given.end_list()):
+            yield Batch(gone)
+            await anyio.lowlevel.checkpoint()
+        self._version = version
+        yield Batch((), listed=True)
+
+    async def _page(self, token: str) -> ListWire:
+        params = {"limit": str(self._config.page_size), **self._selectors()}
+        if token:
+            params["continue"] = token
+        path = self._resource.path
+        call = Call("GET", path, params=params, timeout_seconds=self._config.page_seconds, pool="feeds")
+        answer = await self._client.send(call)
+        if answer.status != HTTPStatus.OK:
+            raise refused(f"list {path}", answer.status, answer.body, answer.headers)
+        try:
+            page = _PAGE.decode(answer.body)
+        except UNREADABLE as error:
+            raise Garbled(f"list {path}: {len(answer.body)} bytes that are no list: {error}") from error
+        if not page.metadata.resource_version:
+            raise Garbled(f"list {path}: it has no resourceVersion to watch from")
+        return page
+
+    async def _watch(self) -> AsyncGenerator[Batch, None]:
+        """One watch, to its end. Whatever ends it, `_version` is that of the last line given out."""
+        self._counts.watches += 1
+        since, begun_at = self._version, self._clock()
+        progressed = False
+        try:
+            async with aclosing(self._lines()) as arriving:
+                async for lines in arriving:
+                    self._counts.alive = True
+                    for some in _slices(lines):
+                        reading = self._reader.read_lines(some, since=self._version)
+                        self._version = reading.version
+                        if reading.events:
+                            yield Batch(reading.events)
+                        if reading.ended_by is not None:
+                            raise reading.ended_by
+                        if len(some) > _FEW:
+                            await anyio.lowlevel.checkpoint()
+        finally:
+            progressed = self._version != since or self._clock() - begun_at >= _GOOD_SECONDS
+            if progressed:
+                self._backoff.reset()
+                self._refusals = 0
+                self._last_cause = None
+        self._counts.note_break("ended")
+        self._pause_seconds = 0.0 if progressed else self._backoff.next_seconds()
+
+    def _lines(self) -> AsyncGenerator[list[bytes], None]:
+        seconds = self._rng.uniform(*self._config.watch_seconds)
+        params = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(round(seconds)),
+            **self._selectors(),
+        }
+        silence_seconds = seconds + self._config.grace_seconds
+        return self._client.stream(self._resource.path, params=params, silence_seconds=silence_seconds)
+
+    def _selectors(self) -> dict[str, str]:
+        selectors = {"fieldSelector": self._resource.field_selector, "labelSelector": self._resource.label_selector}
+        return {name: text for name, text in selectors.items() if text}
+
+    def _broke(self, error: KubeError) -> float:
+        """Counts and tells of a break; how many seconds to wait."""
+        cause = cause_of(error)
+        self._counts.note_break(cause)
+        self._refusals += cause in _REFUSALS
+        if cause in _LIST_AGAIN or self._refusals >= _MOST_REFUSALS:
+            self._version = ""
+            self._refusals = 0
+        first = self._backoff.attempts == 0
+        if cause == "expired" and self._last_cause != "expired":
+            # The server is there and answers: what made the pauses grow is over, and a list is due at once.
+            self._backoff.reset()
+        self._last_cause = cause
+        asked = (error.after_seconds if isinstance(error, Refused) else None) or 0.0
+        pause = max(self._backoff.next_seconds(), asked)
+        if cause == "absent" and self._resource.may_be_absent:
+            if first:
+                _log.info("not installed in this cluster, looked for now and then", resource=self._resource.name)
+            return pause
+        tell = _log.warning if first else _log.debug
+        tell("feed broke off", resource=self._resource.name, cause=cause, error=str(error), again_in_seconds=round(pause, 3))
+        return pause
+
+
+def _is_void(error: KubeError) -> bool:
+    """Whether the server will not go on with a list at this token (410, as a rule): then it begins anew."""
+    return isinstance(error, Refused) and 400 <= error.code < 500 and error.code != HTTPStatus.TOO_MANY_REQUESTS
+
+
+def _slices(items: Iterable[T]) -> Iterator[list[T]]:
+    """A few at a time; the end of each list of lists is where other tasks get their turn."""
+    rest = iter(items)
+    while some := list(islice(rest, _SLICE)):
+        yield some

@@ -1,0 +1,149 @@
+"""What a reflector must know of one resource type: where it is listed, and how its objects become events."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from slackwater.adapters.kube.decode import ENDED, NodeDecoder, PodDecoder, decode_budget
+from slackwater.adapters.kube.errors import UNREADABLE
+from slackwater.adapters.kube.wire import MetaWire, Wire
+from slackwater.model.equivalence import KindInterner
+from slackwater.model.events import (
+    BudgetGone,
+    BudgetSeen,
+    FeedEvent,
+    NodeGone,
+    NodeSeen,
+    ObjectUnreadable,
+    PodGone,
+    PodSeen,
+)
+from slackwater.model.ids import NodeName, PodKey, PodUid
+
+K = TypeVar("K", bound=Hashable)
+
+NODES_PATH: Final = "/api/v1/nodes"
+PODS_PATH: Final = "/api/v1/pods"
+BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
+
+#: Told of an object that cannot be read, which is then skipped: ("pods", "ns/name", what is wrong).
+OnBroken = Callable[[str, str, Exception], None]
+
+
+class Found(NamedTuple, Generic[K]):
+    """An object as the API server has it: its key (unique now), its UID (unique in time), its version, and the event."""
+
+    key: K
+    uid: str
+    version: int
+    event: FeedEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceType(Generic[K]):
+    """One resource type. `decode` raises ValueError for an object it cannot read.
+
+    `may_be_absent`: a 404 means that there is no such type here (its CRD is not installed), hence no objects. Of the others
+    a 404 says nothing: it comes from something between us and the API server, and must not end all that we know.
+    """
+
+    name: str
+    path: str
+    decode: Callable[[bytes | msgspec.Raw], Found[K]]
+    key_of: Callable[[str, str], K]  #: (namespace, name)
+    gone: Callable[[K, str], FeedEvent]  #: (key, UID)
+    on_broken: OnBroken
+    #: What to tell of an object that cannot be read, by (JSON, identity, why); None: nothing, it is skipped.
+    unreadable: "Callable[[bytes | msgspec.Raw, MetaWire, str], FeedEvent | None] | None" = None
+    may_be_absent: bool = False
+    field_selector: str = ""
+    label_selector: str = ""
+
+    def selecting(self, *, fields: str = "", labels: str = "") -> "ResourceType[K]":
+        """The same, but only of objects that these selectors match."""
+        return replace(self, field_selector=fields, label_selector=labels)
+
+
+def nodes(on_broken: OnBroken) -> ResourceType[NodeName]:
+    decoder = NodeDecoder()
+
+    def decode(raw: bytes | msgspec.Raw) -> Found[NodeName]:
+        node = decoder.decode(raw)
+        return Found(node.name, node.uid, node.resource_version, NodeSeen(node))
+
+    return ResourceType(
+        name="nodes",
+        path=NODES_PATH,
+        decode=decode,
+        key_of=lambda _, name: NodeName(name),
+        gone=lambda name, _: NodeGone(name),
+        on_broken=on_broken,
+        unreadable=lambda _, meta, why: ObjectUnreadable(meta.uid, f"node {meta.name}", NodeName(meta.name), why),
+    )
+
+
+def pods(kinds: KindInterner, on_broken: OnBroken) -> ResourceType[PodKey]:
+    decoder = PodDecoder(kinds)
+
+    def decode(raw: bytes | msgspec.Raw) -> Found[PodKey]:
+        pod = decoder.decode(raw)
+        if pod.vertical_problem is not None:
+            on_broken("pods", str(pod.key), ValueError(pod.vertical_problem))
+        return Found(pod.key, pod.uid, pod.resource_version, PodSeen(pod))
+
+    return ResourceType(
+        name="pods",
+        path=PODS_PATH,
+        decode=decode,
+        key_of=PodKey,
+        gone=lambda key, uid: PodGone(PodUid(uid), key),
+        on_broken=on_broken,
+        unreadable=_unreadable_pod,
+    )
+
+
+class _PlaceSpecWire(Wire):
+    node_name: str = ""
+
+
+class _PlaceStatusWire(Wire):
+    phase: str = ""
+
+
+class _PlaceWire(Wire):
+    """Where a pod counts, and whether it still does: what is read of one that cannot be read whole."""
+
+    spec: _PlaceSpecWire = msgspec.field(default_factory=_PlaceSpecWire)
+    status: _PlaceStatusWire = msgspec.field(default_factory=_PlaceStatusWire)
+
+
+_PLACE: Final = msgspec.json.Decoder(_PlaceWire)
+
+
+def _unreadable_pod(raw: bytes | msgspec.Raw, meta: MetaWire, why: str) -> FeedEvent | None:
+    try:
+        place = _PLACE.decode(raw)
+    except UNREADABLE:
+        return None
+    node = NodeName(place.spec.node_name) if place.spec.node_name and place.status.phase not in ENDED else None
+    return ObjectUnreadable(meta.uid, f"pod {meta.namespace}/{meta.name}", node, why)
+
+
+def budgets(on_broken: OnBroken) -> ResourceType[tuple[str, str]]:
+    """PodDisruptionBudgets; the key is (namespace, name)."""
+
+    def decode(raw: bytes | msgspec.Raw) -> Found[tuple[str, str]]:
+        budget = decode_budget(raw)
+        key = (budget.namespace, budget.name)
+        return Found(key, budget.uid, budget.resource_version, BudgetSeen(budget))
+
+    return ResourceType(
+        name="poddisruptionbudgets",
+        path=BUDGETS_PATH,
+        decode=decode,
+        key_of=lambda namespace, name: (namespace, name),
+        gone=lambda key, _: BudgetGone(*key),
+        on_broken=on_broken,
+    )

@@ -1,0 +1,313 @@
+"""JSON of storage objects and namespaces into `model.storage`. All raise ValueError for an object that cannot be read."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import field
+
+from slackwater.adapters.kube.affinities import node_term, selector_of
+from slackwater.adapters.kube.amounts import whole
+from slackwater.adapters.kube.translation import ebs_handle, gce_handle, migrated_terms
+from slackwater.adapters.kube.wire import (
+    AzureDiskWire,
+    CinderWire,
+    EbsWire,
+    GceDiskWire,
+    Int32,
+    NodeSelectorWire,
+    PortworxWire,
+    Quantity,
+    SelectorWire,
+    Wire,
+)
+from slackwater.model.storage import (
+    Attachment,
+    Claim,
+    ClaimRef,
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+)
+from slackwater_protocol.units import parse_nanos
+
+_BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+_BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+_MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+_STORAGE: Final = "storage"
+
+
+class _OwnerWire(Wire):
+    uid: str = ""
+    controller: bool = False
+
+
+class _MetaWire(Wire):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[_OwnerWire] | None = None
+
+
+class _Object(Wire):
+    metadata: _MetaWire = field(default_factory=_MetaWire)
+
+
+class _AskedWire(Wire):
+    requests: dict[str, Quantity] | None = None
+
+
+class _ClaimSpecWire(Wire):
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
+    resources: _AskedWire | None = None
+    selector: SelectorWire | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class _PhaseWire(Wire):
+    phase: str = ""
+
+
+class _ClaimWire(_Object):
+    spec: _ClaimSpecWire = field(default_factory=_ClaimSpecWire)
+    status: _PhaseWire = field(default_factory=_PhaseWire)
+
+
+class _RefWire(Wire):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class _CsiSourceWire(Wire):
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class _VolumeAffinityWire(Wire):
+    required: NodeSelectorWire | None = None
+
+
+class _VolumeSpecWire(Wire):
+    capacity: dict[str, Quantity] | None = None
+    access_modes: list[str] | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    claim_ref: _RefWire | None = None
+    node_affinity: _VolumeAffinityWire | None = None
+    csi: _CsiSourceWire | None = None
+    aws_elastic_block_store: EbsWire | None = None
+    gce_persistent_disk: GceDiskWire | None = None
+    azure_disk: AzureDiskWire | None = None
+    cinder: CinderWire | None = None
+    portworx_volume: PortworxWire | None = None
+
+
+class _VolumeWire(_Object):
+    spec: _VolumeSpecWire = field(default_factory=_VolumeSpecWire)
+    status: _PhaseWire = field(default_factory=_PhaseWire)
+
+
+class _TopologyLabelWire(Wire):
+    key: str = ""
+    values: list[str] | None = None
+
+
+class _TopologyTermWire(Wire):
+    match_label_expressions: list[_TopologyLabelWire] | None = None
+
+
+class _ClassWire(_Object):
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[_TopologyTermWire] | None = None
+
+
+class _LimitWire(Wire):
+    count: Int32 | None = None
+
+
+class _NodeDriverWire(Wire):
+    name: str = ""
+    allocatable: _LimitWire | None = None
+
+
+class _CsiNodeSpecWire(Wire):
+    drivers: list[_NodeDriverWire] | None = None
+
+
+class _CsiNodeWire(_Object):
+    spec: _CsiNodeSpecWire = field(default_factory=_CsiNodeSpecWire)
+
+
+class _DriverSpecWire(Wire):
+    storage_capacity: bool | None = None
+
+
+class _DriverWire(_Object):
+    spec: _DriverSpecWire = field(default_factory=_DriverSpecWire)
+
+
+class _CapacityWire(_Object):
+    storage_class_name: str = ""
+    node_topology: SelectorWire | None = None
+    capacity: Quantity | None = None
+    maximum_volume_size: Quantity | None = None
+
+
+class _AttachedWire(Wire):
+    persistent_volume_name: str | None = None
+
+
+class _AttachmentSpecWire(Wire):
+    attacher: str = ""
+    node_name: str = ""
+    source: _AttachedWire = field(default_factory=_AttachedWire)
+
+
+class _AttachmentWire(_Object):
+    spec: _AttachmentSpecWire = field(default_factory=_AttachmentSpecWire)
+
+
+_CLAIM: Final = msgspec.json.Decoder(_ClaimWire)
+_VOLUME: Final = msgspec.json.Decoder(_VolumeWire)
+_CLASS: Final = msgspec.json.Decoder(_ClassWire)
+_CSI_NODE: Final = msgspec.json.Decoder(_CsiNodeWire)
+_DRIVER: Final = msgspec.json.Decoder(_DriverWire)
+_CAPACITY: Final = msgspec.json.Decoder(_CapacityWire)
+_ATTACHMENT: Final = msgspec.json.Decoder(_AttachmentWire)
+_NAMESPACE: Final = msgspec.json.Decoder(_Object)
+
+
+def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
+    wire = _CLAIM.decode(raw)
+    meta, spec = wire.metadata, wire.spec
+    notes = meta.annotations or {}
+    size = ((spec.resources.requests if spec.resources else None) or {}).get(_STORAGE)
+    return Claim(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        volume=spec.volume_name,
+        storage_class=notes.get(_BETA_CLASS, spec.storage_class_name or ""),
+        phase=wire.status.phase,
+        bound=_BIND_COMPLETED in notes,
+        deleting=meta.deletion_timestamp is not None,
+        access_modes=tuple(spec.access_modes or ()),
+        size=None if size is None else _bytes(size),
+        selector=selector_of(spec.selector),
+        has_selector=spec.selector is not None,
+        mode=spec.volume_mode or "Filesystem",
+        attributes_class=spec.volume_attributes_class_name or "",
+        selected_node=notes.get(_SELECTED_NODE),
+        owner=next((owner.uid for owner in meta.owner_references or () if owner.controller), None),
+    )
+
+
+def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
+    wire = _VOLUME.decode(raw)
+    meta, spec = wire.metadata, wire.spec
+    labels = meta.labels or {}
+    plugin, driver, handle = _attached_as(spec, labels)
+    affinity = None if spec.node_affinity is None else spec.node_affinity.required
+    terms = None if affinity is None else tuple(map(node_term, affinity.node_selector_terms or ()))
+    return Volume(
+        name=meta.name,
+        labels=dict(labels),
+        storage_class=(meta.annotations or {}).get(_BETA_CLASS, spec.storage_class_name),
+        phase=wire.status.phase,
+        deleting=meta.deletion_timestamp is not None,
+        capacity=_bytes((spec.capacity or {}).get(_STORAGE, 0)),
+        access_modes=tuple(spec.access_modes or ()),
+        mode=spec.volume_mode or "Filesystem",
+        attributes_class=spec.volume_attributes_class_name or "",
+        claim=None if (ref := spec.claim_ref) is None else ClaimRef(namespace=ref.namespace, name=ref.name, uid=ref.uid),
+        node_terms=terms,
+        migrated_terms=migrated_terms(plugin, terms, labels),
+        driver=driver,
+        handle=handle,
+        plugin=plugin,
+    )
+
+
+def _attached_as(spec: _VolumeSpecWire, labels: Mapping[str, str]) -> tuple[str, str, str]:
+    """In-tree plug-in ("" for none), CSI driver and handle; as k8s.io/csi-translation-lib v0.36.3 translates them."""
+    if spec.csi is not None:
+        return "", spec.csi.driver, spec.csi.volume_handle
+    if (gce := spec.gce_persistent_disk) is not None:
+        return "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", gce_handle(gce.pd_name, labels)
+    if (azure := spec.azure_disk) is not None:
+        return "kubernetes.io/azure-disk", "disk.csi.azure.com", azure.disk_uri
+    for disk, plugin, driver in (
+        (spec.aws_elastic_block_store, "kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+        (spec.cinder, "kubernetes.io/cinder", "cinder.csi.openstack.org"),
+        (spec.portworx_volume, "kubernetes.io/portworx-volume", "pxd.portworx.com"),
+    ):
+        if disk is not None:
+            return plugin, driver, ebs_handle(disk.volume_id) if isinstance(disk, EbsWire) else disk.volume_id
+    return "", "", ""
+
+
+def decode_class(raw: bytes | msgspec.Raw) -> StorageClass:
+    wire = _CLASS.decode(raw)
+    terms = (
+        tuple((label.key, tuple(label.values or ())) for label in term.match_label_expressions or ())
+        for term in wire.allowed_topologies or ()
+    )
+    mode = wire.volume_binding_mode or "Immediate"
+    return StorageClass(name=wire.metadata.name, provisioner=wire.provisioner, binding_mode=mode, topologies=tuple(terms))
+
+
+def decode_csi_node(raw: bytes | msgspec.Raw) -> CsiNode:
+    wire = _CSI_NODE.decode(raw)
+    drivers = ((d.name, None if d.allocatable is None else d.allocatable.count) for d in wire.spec.drivers or ())
+    migrated = (wire.metadata.annotations or {}).get(_MIGRATED, "")
+    return CsiNode(name=wire.metadata.name, drivers=tuple(drivers), migrated=tuple(filter(None, migrated.split(","))))
+
+
+def decode_driver(raw: bytes | msgspec.Raw) -> CsiDriver:
+    wire = _DRIVER.decode(raw)
+    return CsiDriver(name=wire.metadata.name, tracks_capacity=bool(wire.spec.storage_capacity))
+
+
+def decode_capacity(raw: bytes | msgspec.Raw) -> StorageCapacity:
+    wire = _CAPACITY.decode(raw)
+    largest = wire.maximum_volume_size if wire.maximum_volume_size is not None else wire.capacity
+    return StorageCapacity(
+        namespace=wire.metadata.namespace,
+        name=wire.metadata.name,
+        storage_class=wire.storage_class_name,
+        topology=selector_of(wire.node_topology),
+        largest=None if largest is None else _bytes(largest),
+    )
+
+
+def decode_attachment(raw: bytes | msgspec.Raw) -> Attachment:
+    wire = _ATTACHMENT.decode(raw)
+    spec = wire.spec
+    return Attachment(
+        name=wire.metadata.name,
+        node=spec.node_name,
+        attacher=spec.attacher,
+        volume=spec.source.persistent_volume_name,
+    )
+
+
+def decode_namespace(raw: bytes | msgspec.Raw) -> tuple[str, Mapping[str, str]]:
+    """Its name and labels; the API server labels each with its name."""
+    meta = _NAMESPACE.decode(raw).metadata
+    return meta.name, {**(meta.labels or {}), "kubernetes.io/metadata.name": meta.name}
+
+
+def _bytes(quantity: Quantity) -> int:
+    return whole(parse_nanos(quantity))

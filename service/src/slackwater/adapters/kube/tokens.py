@@ -1,0 +1,65 @@
+"""Whose bearer token is it: TokenReview, one call for one token. Caching is the asker's; nothing is kept here."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from slackwater.adapters.kube.client import ApiPort, Call
+from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
+from slackwater.ports.protocols import Reviewed
+
+_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+#: Set by the API server for tokens that a kubelet projected into a Pod (Kubernetes >= 1.30).
+_NODE_NAME: Final = "authentication.kubernetes.io/node-name"
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    extra: dict[str, list[str]] = {}
+
+
+class _Status(msgspec.Struct):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+    audiences: list[str] = []
+    error: str = ""
+
+
+class _Review(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_decoder: Final = msgspec.json.Decoder(_Review)
+
+
+class KubeTokenReviewer:
+    """Reviews tokens for `audiences`; for the API server's own where there are none."""
+
+    def __init__(self, client: ApiPort, audiences: Sequence[str] = ()) -> None:
+        self._client = client
+        self._audiences = tuple(audiences)
+
+    async def review(self, token: str, *, timeout_seconds: float) -> Reviewed:
+        """See `run.ports.TokenReviewer`."""
+        spec = {"token": token, "audiences": self._audiences} if self._audiences else {"token": token}
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+        try:
+            call = Call("POST", _PATH, timeout_seconds=timeout_seconds, body=msgspec.json.encode(asked))
+            answer = await self._client.send(call)
+            if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+                raise refused("TokenReview", answer.status, answer.body, answer.headers)
+            return self._read(_decoder.decode(answer.body).status)
+        except (KubeError, *UNREADABLE) as error:
+            return Reviewed(verdict="unasked", detail=str(error))
+
+    def _read(self, status: _Status) -> Reviewed:
+        if not status.authenticated:
+            return Reviewed(verdict="unknown", detail=status.error or "not authenticated")
+        # An API server that knows nothing of audiences answers without them: then the token is for itself.
+        if self._audiences and not set(self._audiences) & set(status.audiences):
+            wanted = ", ".join(self._audiences)
+            return Reviewed(verdict="unknown", detail=f"for {', '.join(status.audiences) or 'no audience'}, want {wanted}")
+        node = status.user.extra.get(_NODE_NAME) or [""]
+        return Reviewed(verdict="known", user=status.user.username, node=node[0])

@@ -1,0 +1,80 @@
+"""In-tree volumes as the CSI drivers that took them over know them (k8s.io/csi-translation-lib v0.36.3).
+
+Driver and handle, and the node affinity in the driver's own topology key: that is how kube-scheduler sees a bound volume
+on a node whose kubelet says that it has handed the plug-in to CSI.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from slackwater.model.pod_constraints import NodeSelectorTerm
+from slackwater.model.selectors import Requirement
+
+_ZONE: Final = "topology.kubernetes.io/zone"
+_REGION: Final = "topology.kubernetes.io/region"
+_BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+_BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+_BETWEEN_ZONES: Final = "__"
+_UNSPECIFIED: Final = "UNSPECIFIED"
+#: The topology key of the drivers that have one.
+_KEYS: Final = {
+    "kubernetes.io/aws-ebs": "topology.ebs.csi.aws.com/zone",
+    "kubernetes.io/gce-pd": "topology.gke.io/zone",
+    "kubernetes.io/cinder": "topology.cinder.csi.openstack.org/zone",
+}
+_Terms = tuple[NodeSelectorTerm, ...] | None
+
+
+def ebs_handle(volume_id: str) -> str:
+    """`aws://zone/vol-1` names vol-1."""
+    return volume_id.rpartition("/")[2]
+
+
+def gce_handle(name: str, labels: Mapping[str, str]) -> str:
+    """By zone, or by region where the label names several zones; "" where these are of different regions."""
+    zones = (labels.get(_BETA_ZONE) or labels.get(_ZONE, "")).split(_BETWEEN_ZONES)
+    if len(zones) == 1:
+        return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{name}"
+    regions = {zone.rpartition("-")[0] for zone in zones}
+    return f"projects/{_UNSPECIFIED}/regions/{regions.pop()}/disks/{name}" if len(regions) == 1 else ""
+
+
+def migrated_terms(plugin: str, terms: _Terms, labels: Mapping[str, str]) -> _Terms:
+    """The node affinity of an in-tree volume as its CSI driver says it."""
+    key = _KEYS.get(plugin)
+    if key is None:
+        return terms
+    zone, region = _labels_in_use(terms, labels)
+    if _values(terms, zone):
+        terms = _renamed(terms, zone, key)
+    elif zone in labels:
+        zones = sorted({found for part in labels[zone].split(_BETWEEN_ZONES) if (found := part.strip())})
+        if zones:
+            added = Requirement(key, "In", tuple(zones))
+            empty = NodeSelectorTerm((), ())
+            terms = tuple(replace(term, labels=(*term.labels, added)) for term in terms or (empty,))
+    return _renamed(terms, region, _REGION) if region == _BETA_REGION and _values(terms, region) else terms
+
+
+def _labels_in_use(terms: _Terms, labels: Mapping[str, str]) -> tuple[str, str]:
+    """The zone and region labels that the volume uses: today's, or those of old."""
+    present, beta = (_ZONE, _REGION), (_BETA_ZONE, _BETA_REGION)
+    keys = {requirement.key for term in terms or () for requirement in term.labels}
+    for found in (keys, labels):
+        if _ZONE in found:
+            return present
+        if _BETA_ZONE in found:
+            return beta
+    return present
+
+
+def _values(terms: _Terms, key: str) -> list[str]:
+    return [v for term in terms or () for r in term.labels if r.key == key for v in r.values]
+
+
+def _renamed(terms: _Terms, old: str, new: str) -> _Terms:
+    def of(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
+        return tuple(replace(r, key=new) if r.key == old else r for r in requirements)
+
+    return None if terms is None else tuple(replace(term, labels=of(term.labels)) for term in terms)

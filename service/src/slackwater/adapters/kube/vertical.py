@@ -1,0 +1,220 @@
+"""Workloads that grow in place, read from a pod: NeonVM runner pods and plain pods with bounds, into one `Vertical`.
+
+What flows through: annotations, labels and owner references. All functions raise `ValueError` for what says that the pod grows
+but not how. Deliberately absent: the VirtualMachine object, from which only the permit comes (`neon.py`).
+"""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from slackwater.adapters.kube.amounts import read_requests
+from slackwater.adapters.kube.ask import container_requests, held_requests, pod_requests, resize_pending
+from slackwater.adapters.kube.errors import UNREADABLE
+from slackwater.adapters.kube.wire import ContainerWire, MetaWire, OwnerWire, PodWire, Quantity, Wire
+from slackwater.model.resources import LARGEST_AMOUNT, Amounts
+from slackwater.model.vertical import MigrationRef, Resizing, Vertical
+from slackwater_protocol.names import (
+    BOUNDS,
+    BOUNDS_CONTAINER,
+    NEON_ALWAYS_MIGRATE,
+    NEON_AUTO_MIGRATION,
+    NEON_BOUNDS,
+    NEON_ENABLED,
+    NEON_VM_GROUP,
+    NEON_VM_NAME,
+    NEON_VM_RESOURCES,
+)
+from slackwater_protocol.units import Bytes, MilliCpu, byte_count, milli_cpu
+
+MACHINE_KIND: Final = "VirtualMachine"
+MIGRATION_KIND: Final = "VirtualMachineMigration"
+
+#: Distinct annotation texts that are kept read: machines of one size share one.
+_CACHED_TEXTS: Final = 16_384
+#: The least and the most CPU that a machine may be limited to (reference section 3.6).
+_CPU_LIMITS: Final = (MilliCpu(50), MilliCpu(512_000))
+
+
+class _Pair(Wire):
+    cpu: Quantity
+    mem: Quantity
+
+
+class _BoundsWire(Wire):
+    min: _Pair
+    max: _Pair
+
+
+class _Cpus(Wire):
+    min: Quantity
+    max: Quantity
+    use: Quantity
+
+
+class _Slots(Wire):
+    min: int
+    max: int
+    use: int
+
+
+class _ResourcesWire(Wire):
+    cpus: _Cpus
+    memory_slots: _Slots
+    memory_slot_size: Quantity
+
+
+_RESOURCES: Final = msgspec.json.Decoder(_ResourcesWire)
+_BOUNDS: Final = msgspec.json.Decoder(_BoundsWire)
+
+
+class Bounds(NamedTuple):
+    """Min and Max of a workload."""
+
+    min: Amounts
+    max: Amounts
+
+
+def read_vertical(wire: PodWire) -> Vertical | None:
+    """What grows in place about the pod; None where nothing does. Raises ValueError."""
+    meta = wire.metadata
+    annotations = meta.annotations
+    if annotations is None and not meta.owner_references:
+        return None
+    if (annotations is not None and annotations.vm_resources is not None) or _owner(meta, MACHINE_KIND) is not None:
+        return _machine(wire)
+    if annotations is not None and annotations.bounds is not None:
+        return _plain(wire, annotations.bounds, annotations.bounds_container)
+    return None
+
+
+def _machine(wire: PodWire) -> Vertical:
+    meta = wire.metadata
+    annotations, labels = meta.annotations, meta.labels or {}
+    if annotations is None or annotations.vm_resources is None:
+        raise ValueError(f"annotation {NEON_VM_RESOURCES}: missing on a pod that a {MACHINE_KIND} owns")
+    limits, using, slot_bytes = _machine_resources(annotations.vm_resources)
+    if annotations.vm_bounds is not None:
+        limits = _bounds(NEON_BOUNDS, annotations.vm_bounds, slot_bytes)
+    owner = _owner(meta, MACHINE_KIND)
+    return Vertical(
+        min=limits.min,
+        max=limits.max,
+        using=using,
+        slot_bytes=slot_bytes,
+        scaling=labels.get(NEON_ENABLED) == "true",
+        auto_migrate=labels.get(NEON_AUTO_MIGRATION) == "true",
+        always_migrate=labels.get(NEON_ALWAYS_MIGRATE) == "true",
+        machine=owner.name if owner is not None else labels.get(NEON_VM_NAME),
+        migration=_migration(meta),
+        permit=annotations.permit,
+    )
+
+
+def _plain(wire: PodWire, bounds: str, container: str | None) -> Vertical:
+    annotations = wire.metadata.annotations
+    limits = _bounds(BOUNDS, bounds, 1)
+    resized = _resized_container(wire, container)
+    pending = resize_pending(wire.status)
+    return Vertical(
+        min=limits.min,
+        max=limits.max,
+        using=held_requests(wire) if pending is not None else pod_requests(wire),
+        permit=annotations.permit if annotations is not None else None,
+        resizing=Resizing(
+            container=resized.name,
+            requests=container_requests(resized),
+            whole=pod_requests(wire, spec_only=True),
+            limits=_equal_limits(resized),
+            pending=pending,
+        ),
+    )
+
+
+def _resized_container(wire: PodWire, name: str | None) -> ContainerWire:
+    containers = wire.spec.containers or []
+    if name is None:
+        if len(containers) != 1:
+            raise ValueError(f"annotation {BOUNDS_CONTAINER}: missing, want one of {', '.join(c.name for c in containers)}")
+        return containers[0]
+    found = next((container for container in containers if container.name == name), None)
+    if found is None:
+        names = ", ".join(container.name for container in containers)
+        raise ValueError(f"annotation {BOUNDS_CONTAINER}: got {name!r}, want one of {names}")
+    return found
+
+
+def _equal_limits(container: ContainerWire) -> tuple[bool, bool]:
+    """Of which resources the limit equals the request: they are resized together, since the QoS class may not change."""
+    resources = container.resources
+    if resources is None:
+        return (False, False)
+    limits, asked = read_requests(resources.limits), read_requests(resources.requests)
+    return (
+        limits.cpu is not None and limits.cpu == asked.cpu,
+        limits.memory is not None and limits.memory == asked.memory,
+    )
+
+
+def _owner(meta: MetaWire, kind: str) -> OwnerWire | None:
+    for owner in meta.owner_references or ():
+        if owner.kind == kind and owner.api_version.partition("/")[0] == NEON_VM_GROUP:
+            return owner
+    return None
+
+
+def _migration(meta: MetaWire) -> MigrationRef | None:
+    """By the owners alone: a target is made with its migration as the controller, or (0.36.1) as the only owner."""
+    owner = _owner(meta, MIGRATION_KIND)
+    if owner is None:
+        return None
+    target = bool(owner.controller) or _owner(meta, MACHINE_KIND) is None
+    return MigrationRef(name=owner.name, role="target" if target else "source")
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _machine_resources(text: str) -> tuple[Bounds, Amounts, int]:
+    try:
+        wire = _RESOURCES.decode(text)
+        slot_bytes = byte_count(wire.memory_slot_size)
+        cpus, slots = wire.cpus, wire.memory_slots
+        low, high, using = (
+            Amounts(milli_cpu(cpu), Bytes(count * slot_bytes))
+            for cpu, count in ((cpus.min, slots.min), (cpus.max, slots.max), (cpus.use, slots.use))
+        )
+    except UNREADABLE as error:
+        raise ValueError(f"annotation {NEON_VM_RESOURCES}: {error}") from error
+    if not 0 < slot_bytes <= LARGEST_AMOUNT:
+        wanted = f"more than 0, at most {LARGEST_AMOUNT} bytes"
+        raise ValueError(f"annotation {NEON_VM_RESOURCES}: memorySlotSize {wire.memory_slot_size!r:.40}, want {wanted}")
+    if min(using) < 0:
+        raise ValueError(f"annotation {NEON_VM_RESOURCES}: use is negative")
+    least, most = _CPU_LIMITS
+    if not least <= low.cpu <= high.cpu <= most:
+        wanted = "0.05 <= min <= max <= 512"
+        raise ValueError(f"annotation {NEON_VM_RESOURCES}: cpus min {cpus.min!r}, max {cpus.max!r}, want {wanted}")
+    if max(*high, *using) > LARGEST_AMOUNT:
+        seen = f"got {max(*high, *using)}, want at most {LARGEST_AMOUNT} (milliCPU, bytes)"
+        raise ValueError(f"annotation {NEON_VM_RESOURCES}: {seen}")
+    if not 0 < low.memory <= high.memory:
+        raise ValueError(f"annotation {NEON_VM_RESOURCES}: memorySlots min {slots.min}, max {slots.max}, want 0 < min <= max")
+    return Bounds(low, high), using, slot_bytes
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _bounds(name: str, text: str, slot_bytes: int) -> Bounds:
+    try:
+        wire = _BOUNDS.decode(text)
+        low, high = (Amounts(milli_cpu(pair.cpu), byte_count(pair.mem)) for pair in (wire.min, wire.max))
+    except UNREADABLE as error:
+        raise ValueError(f"annotation {name}: {error}") from error
+    if min(*low, *high) <= 0:
+        raise ValueError(f"annotation {name}: {text}, want nothing zero or negative")
+    if max(high) > LARGEST_AMOUNT:
+        raise ValueError(f"annotation {name}: {text:.200}, want at most {LARGEST_AMOUNT} (milliCPU, bytes)")
+    if not low.within(high):
+        raise ValueError(f"annotation {name}: {text}, want min <= max")
+    if low.memory % slot_bytes or high.memory % slot_bytes:
+        raise ValueError(f"annotation {name}: {text}, want memory in multiples of the slot size, {slot_bytes} bytes")
+    return Bounds(low, high)

@@ -1,0 +1,174 @@
+"""The writes for workloads that grow in place, one attempt each: permits, resizes, migrations.
+
+Each is conditional. A permit is written by a JSON Patch that tests UID and the text that is there: a write of a process that
+was thought dead then meets a newer text, and does nothing. `ApiWriter` calls this; what its answers mean is said there.
+"""
+
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from slackwater.adapters.kube.answers import outcome_of, words_of
+from slackwater.adapters.kube.client import Response
+from slackwater.adapters.kube.decode import version_number
+from slackwater.adapters.kube.neon import MACHINES_PATH, MIGRATIONS_PATH, migration_object
+from slackwater.adapters.kube.objectpath import collection_path, object_path
+from slackwater.adapters.kube.resource_type import PODS_PATH
+from slackwater.adapters.kube.wire import IdentityWire
+from slackwater.model.effects import CreateMigration, DeleteMigration, Resize, VerticalEffect, WritePermit
+from slackwater.model.events import (
+    MigrationDeleteEnded,
+    MigrationNotStarted,
+    MigrationStarted,
+    PermitNotWritten,
+    PermitWritten,
+)
+from slackwater.ports.protocols import Outcome
+from slackwater_protocol.names import PERMIT
+from slackwater_protocol.units import quantity_text_cpu, quantity_text_memory
+
+_IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
+_PERMIT_POINTER: Final = "/metadata/annotations/" + PERMIT.replace("~", "~0").replace("/", "~1")
+#: The answers to a write whose condition does not hold: the object is another one, or says something else by now.
+_CONDITION_FAILED: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
+MERGE_PATCH: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+
+
+class Send(Protocol):
+    """Sends one request before the deadline (on anyio's clock). Raises `KubeError`."""
+
+    async def __call__(
+        self, method: str, path: str, body: object, deadline: float, *, content_type: str = "application/json"
+    ) -> Response: ...
+
+
+class VerticalWriter:
+    """Carries out the effects of `model.effects.VerticalEffect`."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    async def perform(self, effect: VerticalEffect, deadline: float) -> Outcome:
+        """Raises `KubeError`."""
+        match effect:
+            case WritePermit():
+                return await self._write_permit(effect, deadline)
+            case Resize():
+                return await self._resize(effect, deadline)
+            case CreateMigration():
+                return await self._create_migration(effect, deadline)
+            case DeleteMigration():
+                return await self._delete_migration(effect, deadline)
+
+    async def _write_permit(self, effect: WritePermit, deadline: float) -> Outcome:
+        path = object_path(MACHINES_PATH if effect.on == "machine" else PODS_PATH, effect.key)
+        if effect.before is None:
+            return await self._write_first_permit(effect, path, deadline)
+        answer = await self._send("PATCH", path, _permit_patch(effect, effect.before), deadline, content_type=JSON_PATCH)
+        if answer.status not in _CONDITION_FAILED:
+            return _permit_outcome(effect, answer)
+        there = await self._read_permit(effect, path, deadline)
+        if isinstance(there, Outcome):
+            return there
+        if there.permit != effect.before or there.permit == effect.text:
+            return _permit_found(effect, there)  # somebody else's; or ours, from an attempt whose answer was lost
+        if answer.status == HTTPStatus.CONFLICT:
+            return Outcome("again", answer.status, words_of(answer))
+        return _permit_outcome(effect, answer)
+
+    async def _write_first_permit(self, effect: WritePermit, path: str, deadline: float) -> Outcome:
+        """Where there is no text to test, the version that was read is the condition."""
+        there = await self._read_permit(effect, path, deadline)
+        if isinstance(there, Outcome):
+            return there
+        if there.permit is not None:
+            return _permit_found(effect, there)
+        meta = {"uid": effect.uid, "resourceVersion": there.version, "annotations": {PERMIT: effect.text}}
+        answer = await self._send("PATCH", path, {"metadata": meta}, deadline, content_type=MERGE_PATCH)
+        if answer.status == HTTPStatus.CONFLICT:
+            return Outcome("again", answer.status, words_of(answer))
+        return _permit_outcome(effect, answer)
+
+    async def _read_permit(self, effect: WritePermit, path: str, deadline: float) -> "_There | Outcome":
+        """What stands on the object now; an outcome where that cannot be told, or the object is another one."""
+        answer = await self._send("GET", path, None, deadline)
+        if outcome_of(answer).verdict != "done":
+            return _permit_outcome(effect, answer)
+        there = _there(answer)
+        if there.uid != effect.uid:
+            detail = f"{effect.on} {effect.key}: uid {there.uid}, want {effect.uid}"
+            return Outcome("refused", answer.status, detail, event=PermitNotWritten(effect.pod, detail))
+        return there
+
+    async def _resize(self, effect: Resize, deadline: float) -> Outcome:
+        amounts = {"cpu": quantity_text_cpu(effect.to.cpu), "memory": quantity_text_memory(effect.to.memory)}
+        resources: dict[str, Any] = {"requests": amounts}
+        limits = {name: text for (name, text), follows in zip(amounts.items(), effect.limits, strict=True) if follows}
+        if limits:
+            resources["limits"] = limits
+        container = {"name": effect.container, "resources": resources}
+        patch = {"metadata": {"uid": effect.uid}, "spec": {"containers": [container]}}
+        path = object_path(PODS_PATH, effect.key) + "/resize"
+        return outcome_of(await self._send("PATCH", path, patch, deadline, content_type=STRATEGIC_PATCH))
+
+    async def _create_migration(self, effect: CreateMigration, deadline: float) -> Outcome:
+        """One that is there already is what we wanted: its name says which pod it is for."""
+        path = collection_path(MIGRATIONS_PATH, effect.key.namespace)
+        answer = await self._send("POST", path, migration_object(effect), deadline)
+        outcome = outcome_of(answer)
+        if outcome.verdict == "done" or answer.status == HTTPStatus.CONFLICT:
+            return Outcome("done", answer.status, event=MigrationStarted(effect.uid))
+        if outcome.verdict == "refused":
+            return Outcome("refused", answer.status, outcome.detail, event=MigrationNotStarted(effect.uid, outcome.detail))
+        return outcome
+
+    async def _delete_migration(self, effect: DeleteMigration, deadline: float) -> Outcome:
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": effect.uid}}
+        answer = await self._send("DELETE", object_path(MIGRATIONS_PATH, effect.key), body, deadline)
+        outcome = outcome_of(answer)
+        # Gone, or another of the same name: either way that one is deleted.
+        deleted = outcome.verdict == "done" or answer.status in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}
+        if not deleted and outcome.verdict != "refused":
+            return outcome
+        event = MigrationDeleteEnded(effect.key, deleted)
+        return Outcome("done" if deleted else "refused", answer.status, outcome.detail, event=event)
+
+
+class _There(NamedTuple):
+    """An object as an answer shows it."""
+
+    uid: str
+    version: str
+    permit: str | None
+
+
+def _there(answer: Response) -> _There:
+    meta = _IDENTITY.decode(answer.body).metadata
+    return _There(meta.uid, meta.resource_version, meta.annotations.permit if meta.annotations is not None else None)
+
+
+def _permit_found(effect: WritePermit, there: _There) -> Outcome:
+    event = PermitWritten(effect.pod, there.permit, version_number(there.version))
+    return Outcome("done" if there.permit == effect.text else "refused", HTTPStatus.OK, event=event)
+
+
+def _permit_outcome(effect: WritePermit, answer: Response) -> Outcome:
+    outcome = outcome_of(answer)
+    if outcome.verdict == "done":
+        version = version_number(_there(answer).version)
+        return replace(outcome, event=PermitWritten(effect.pod, effect.text, version))
+    if outcome.verdict == "refused":
+        return replace(outcome, event=PermitNotWritten(effect.pod, outcome.detail))
+    return outcome
+
+
+def _permit_patch(effect: WritePermit, before: str) -> list[dict[str, Any]]:
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": effect.uid},
+        {"op": "test", "path": _PERMIT_POINTER, "value": before},
+        {"op": "replace", "path": _PERMIT_POINTER, "value": effect.text},
+    ]

@@ -1,0 +1,142 @@
+"""Objects of lists and lines of watches into events: what each does to what was given out, and where to go on from.
+
+Pure but for the callback that reports a broken object. Such an object never ends the stream: it is given out as unreadable
+where its type says how, else skipped. A line that does end the stream loses none of the lines before it.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from slackwater.adapters.kube.decode import read_meta, version_number
+from slackwater.adapters.kube.errors import UNREADABLE, Garbled, KubeError, Refused, WentBack, read_status, shortened
+from slackwater.adapters.kube.known_objects import Given
+from slackwater.adapters.kube.resource_type import Found, ResourceType
+from slackwater.adapters.kube.wire import MetaWire, WatchWire
+from slackwater.model.events import FeedEvent
+
+K = TypeVar("K", bound=Hashable)
+
+_LINE: Final = msgspec.json.Decoder(WatchWire)
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """What some objects or lines came to: events, and the version of the last; `ended_by` where a line ended the watch."""
+
+    version: str = ""
+    events: list[FeedEvent]
+    ended_by: KubeError | None = None
+
+
+class LineReader(Generic[K]):
+    """Reads one resource type into one `Given`. `broken` counts the objects that could not be read."""
+
+    def __init__(self, resource: ResourceType[K], given: Given[K]) -> None:
+        self._resource = resource
+        self._given = given
+        self.broken = 0
+
+    def read_items(self, items: Sequence[msgspec.Raw]) -> list[FeedEvent]:
+        """Objects of a list."""
+        events: list[FeedEvent] = []
+        for raw in items:
+            try:
+                events += self._given.listed(self._resource.decode(raw))
+            except UNREADABLE as error:
+                if (meta := self._report(raw, error)) is not None:
+                    self._given.unreadable(self._key(meta))
+                    events += self._unreadable(raw, meta, error)
+        return events
+
+    def read_lines(self, lines: Sequence[bytes], *, since: str) -> Reading:
+        """Lines of a watch that goes on from version `since`."""
+        reading = Reading(version=since, events=[])
+        try:
+            for line in lines:
+                self._read_line(line, reading)
+        except KubeError as error:
+            reading.ended_by = error
+        return reading
+
+    def _read_line(self, line: bytes, reading: Reading) -> None:
+        try:
+            change = _LINE.decode(line)
+        except UNREADABLE as error:
+            raise Garbled(f"{self._resource.name}: a line of {len(line)} bytes is no watch event: {error}") from error
+        match change.type:
+            case "ADDED" | "MODIFIED":
+                self._changed(change.object, reading)
+            case "DELETED":
+                self._deleted(change.object, reading)
+            case "BOOKMARK":
+                reading.version = self._bookmarked(change.object, reading.version)
+            case "ERROR":
+                status = read_status(bytes(change.object))
+                raise Refused(
+                    f"watch {self._resource.path}",
+                    code=status.code,
+                    reason=status.reason,
+                    message=shortened(status.message),
+                    after_seconds=None,
+                )
+            case other:
+                raise Garbled(f"{self._resource.name}: a watch event of type {other!r}")
+
+    def _changed(self, raw: msgspec.Raw, reading: Reading) -> None:
+        try:
+            found = self._resource.decode(raw)
+        except UNREADABLE as error:
+            meta = self._report(raw, error)
+            if meta is not None:
+                reading.events += self._unreadable(raw, meta, error)
+        else:
+            reading.events += self._given.watched(found)
+            if found.version:
+                reading.version = str(found.version)
+                return
+            meta = read_meta(raw)  # a version that is no number is handed back as it came
+        if meta is not None:
+            reading.version = meta.resource_version or reading.version
+
+    def _unreadable(self, raw: msgspec.Raw, meta: MetaWire, error: Exception) -> list[FeedEvent]:
+        """What the reader has to know of an object that cannot be read; given out once for each version, like any other."""
+        tell = self._resource.unreadable
+        event = None if tell is None or not meta.uid else tell(raw, meta, shortened(str(error)))
+        if event is None:
+            return []
+        return self._given.watched(Found(self._key(meta), meta.uid, version_number(meta.resource_version), event))
+
+    def _deleted(self, raw: msgspec.Raw, reading: Reading) -> None:
+        try:
+            meta = read_meta(raw)
+        except UNREADABLE as error:
+            self._report(raw, error)
+            return
+        reading.events += self._given.deleted(self._key(meta), meta.uid)
+        reading.version = meta.resource_version or reading.version
+
+    def _bookmarked(self, raw: msgspec.Raw, since: str) -> str:
+        try:
+            version = read_meta(raw).resource_version
+        except UNREADABLE as error:
+            raise Garbled(f"{self._resource.name}: a bookmark without a version: {error}") from error
+        if 0 < version_number(version) < version_number(since):
+            raise WentBack(f"{self._resource.name}: the server is at version {version}, and was at {since} before")
+        return version or since
+
+    def _report(self, raw: msgspec.Raw, error: Exception) -> MetaWire | None:
+        """Tells of a broken object; its identity, as far as it has one."""
+        self.broken += 1
+        try:
+            meta = read_meta(raw)
+        except UNREADABLE:
+            meta = MetaWire()
+        name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name or "(no name)"
+        self._resource.on_broken(self._resource.name, name, error)
+        return meta if meta.name else None
+
+    def _key(self, meta: MetaWire) -> K:
+        return self._resource.key_of(meta.namespace, meta.name)

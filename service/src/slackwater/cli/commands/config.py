@@ -1,0 +1,100 @@
+"""`slackwater config check | schema | rbac`: the configuration file, without running anything."""
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from slackwater.cli.commands.failure import ANSWERED_NO, BAD_INPUT
+from slackwater.cli.commands.sources import name_of, text_of
+
+if TYPE_CHECKING:
+    from slackwater.app.settings import Problem
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "config", help="check a configuration file, or describe all its keys", description="About the service's file."
+    )
+    parts = parser.add_subparsers(metavar="COMMAND", required=True)
+    check = parts.add_parser(
+        "check",
+        help="say everything that is wrong with a file",
+        description="Says everything that is wrong with a configuration file, each with its JSON path, and what of it "
+        "has no effect. Exit code 0: it is valid; 1: it is not; 2: it cannot be read at all.",
+    )
+    check.add_argument("file", metavar="F", help="the file, YAML or JSON; - for stdin")
+    check.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")
+    check.set_defaults(run=run)
+    schema = parts.add_parser(
+        "schema",
+        help="print the JSON Schema of the file",
+        description="Prints the JSON Schema (draft 2020-12) of the configuration file, with unit, default and reason "
+        "of every key. Editors check and complete a file with it.",
+    )
+    schema.set_defaults(run=run_schema)
+    rights = parts.add_parser(
+        "rbac",
+        help="print the rights that the service needs with a file",
+        description="Prints the account, the roles and the bindings that the service needs with a configuration file, as "
+        "YAML for `kubectl apply -f -`. Exit code 0; 2: the file is not valid.",
+    )
+    rights.add_argument("file", metavar="F", help="the file, YAML or JSON; - for stdin")
+    rights.set_defaults(run=run_rbac)
+
+
+def run_schema(args: argparse.Namespace) -> int:
+    from slackwater.app.settings import schema
+
+    print(json.dumps(schema(), indent=2))
+    return 0
+
+
+def run_rbac(args: argparse.Namespace) -> int:
+    from slackwater.app import rbac
+    from slackwater.app.settings import SettingsError, loads
+
+    try:
+        print(rbac.manifest(loads(text_of(args.file), source=name_of(args.file))), end="")
+    except SettingsError as err:
+        print(f"slackwater: {err}", file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def run(args: argparse.Namespace) -> int:
+    from slackwater.app.settings import SettingsError, UnreadableSettings, loads, notes
+
+    source = name_of(args.file)
+    problems: tuple[Problem, ...] = ()
+    remarks: list[str] = []
+    code = 0
+    try:
+        remarks = notes(loads(text_of(args.file), source=source))
+    except SettingsError as err:
+        problems = err.problems
+        code = BAD_INPUT if isinstance(err, UnreadableSettings) else ANSWERED_NO
+    if args.output == "json":
+        print(json.dumps(_report(source, problems, remarks), indent=2))
+    else:
+        for line in (*map(str, problems), *(f"note: {remark}" for remark in remarks)):
+            print(f"{source}: {line}")
+        if not problems:
+            print(f"{source}: valid")
+    if problems:
+        places = ", ".join(problem.path or "the file" for problem in problems)
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        print(f"slackwater: {source}: {count}: {places}", file=sys.stderr)
+    return code
+
+
+def _report(source: str, problems: "tuple[Problem, ...]", remarks: list[str]) -> dict[str, object]:
+    return {
+        "file": source,
+        "valid": not problems,
+        "problems": [
+            {"path": problem.path, "seen": problem.seen, "wanted": problem.wanted, "message": str(problem)}
+            for problem in problems
+        ],
+        "notes": remarks,
+    }

@@ -1,0 +1,55 @@
+"""`slackwater serve`: the service."""
+
+import argparse
+import sys
+from functools import partial
+
+from slackwater.cli.commands.failure import CommandFailed, messages
+from slackwater.cli.commands.sources import settings_from
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "serve",
+        help="run the service",
+        description="Runs the service until SIGTERM or Ctrl-C. Without --config all defaults hold (`slackwater config "
+        "schema` lists them); a changed file takes effect without a restart where that is safe.",
+    )
+    parser.add_argument("--config", metavar="F", help="configuration file, YAML or JSON")
+    parser.add_argument("--kubeconfig", metavar="F", help="how to reach the API server; without it the Pod's account")
+    parser.add_argument("--log-format", choices=("json", "console"), help="default: console on a terminal, json anywhere else")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from slackwater.app.settings import unsupported
+
+    if args.config == "-":
+        raise CommandFailed(["--config: got -, want a file: it is watched for changes"])
+    settings = settings_from(args.config)
+    if problems := unsupported(settings):
+        raise CommandFailed([f"{args.config}: {problem}" for problem in problems])
+
+    import anyio
+
+    from slackwater.adapters.http.certificates import ListenError
+    from slackwater.adapters.kube.errors import KubeConfigError
+    from slackwater.app.clouds import missing_extra
+    from slackwater.app.process import serve
+    from slackwater.cli.commands.logs import set_up_logs
+    from slackwater.runtime.recording import RecordError
+
+    if (missing := missing_extra(settings)) is not None:
+        raise CommandFailed([f"{args.config}: {missing}"])
+    set_up_logs(args.log_format or ("console" if sys.stderr.isatty() else "json"))
+    refused: list[str] = []
+    try:
+        anyio.run(
+            partial(serve, settings, config_path=args.config, kubeconfig=args.kubeconfig),
+            backend_options={"use_uvloop": True},
+        )
+    except* (KubeConfigError, ListenError, RecordError) as group:
+        refused = messages(group)
+    if refused:
+        raise CommandFailed(refused)
+    return 0

@@ -1,0 +1,1 @@
+"""The cluster state: nodes, pods, reservations, holds, budgets and node groups' status."""

@@ -1,0 +1,36 @@
+"""What the condition PodScheduled tells: that in-tree filters refused the pod, unless it tells of our own refusal."""
+
+from slackwater.cluster.event_counts import Tally
+from slackwater.model.ids import PodUid
+from slackwater.model.objects import Pod
+
+
+class Conditions:
+    """Which pods filter has refused, so that their new condition is our doing."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._refused_by_us: set[PodUid] = set()
+
+    def judged(self, uid: PodUid, *, refused: bool) -> None:
+        """Filter has answered."""
+        if refused:
+            self._refused_by_us.add(uid)
+        else:
+            self._refused_by_us.discard(uid)
+
+    def forget(self, uid: PodUid) -> None:
+        self._refused_by_us.discard(uid)
+
+    def told(self, before: Pod | None, pod: Pod) -> bool:
+        """Does the pod's condition tell of a newly failed attempt? One of in-tree filters is counted."""
+        message = pod.unschedulable_message
+        if message is None or (before is not None and before.unschedulable_message == message):
+            return False
+        if pod.uid in self._refused_by_us:
+            self._refused_by_us.discard(pod.uid)
+        else:
+            self._tally.attempts += 1
+            self._tally.failures += 1
+            self._tally.failures_in_tree += 1
+        return True

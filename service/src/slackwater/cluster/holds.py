@@ -1,0 +1,262 @@
+"""Room kept between the scheduler's decision and its bind. Every hold ends: at bind, at the next filter of its pod, or by time.
+
+A hold knows the rows that kube-scheduler may still choose from, and counts on one of them. With one row left that is the row.
+With several, it is the row that our score prefers, a guess that bind or the watch corrects. It counts on none where
+kube-scheduler counts the pod by the same amounts itself: it assumes the pod before its next decision (docs/adr/0154).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Final
+
+import numpy as np
+
+from slackwater.cluster.nodes import NodeTable
+from slackwater.cluster.priority_shares import Shares
+from slackwater.model.columns import Int64, Rows, vertical
+from slackwater.model.ids import Instant, PodKey, PodUid, Row
+from slackwater.model.ledger.ledger import Ledger
+from slackwater.model.resources import NOTHING, RESOURCES, Amounts
+
+_FORMER: Final = "former/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """`rows` are where the pod may go; `counted` is the one of them where the amounts count as held, or none. Where
+    kube-scheduler binds, `counted` may also have rows of pods that grow and came there since (`Holds.count_on`).
+
+    `bind_may_come`: kube-scheduler binds by itself, and may have sent the bind, so the hold does not end by time alone: the pod
+    is read first. `doubted`: it is being read. `nominee`: the pod's priority, as long as it is only nominated to the node and
+    kube-scheduler has not asked about it. More important pods do not count such a hold (`NominatedRoom.beside`).
+    """
+
+    key: PodKey
+    rows: Rows
+    counted: Rows
+    amounts: Amounts
+    deadline: Instant
+    bind_may_come: bool = False
+    doubted: bool = False
+    nominee: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """kube-scheduler may choose among several rows."""
+        return len(self.rows) > 1
+
+
+class Holds:
+    """At most one hold for each pod; and where kube-scheduler binds, what is left of former ones, under names of their own."""
+
+    def __init__(self, ledger: Ledger, nodes: NodeTable) -> None:
+        self._ledger = ledger
+        self._nodes = nodes
+        self._holds: dict[PodUid, Hold] = {}
+        #: What the holds of nominees count for, by their priority.
+        self.nominated = Shares()
+        #: The names of what is left of each pod's former holds, the oldest first.
+        self._former: dict[PodUid, list[PodUid]] = {}
+        self._former_holds = 0
+        #: Whose hold is open.
+        self._open: dict[PodUid, None] = {}
+        #: What these would take of each row; kept from the first question about it until none of them is left.
+        self._coming: Int64 | None = None
+
+    def put(
+        self,
+        uid: PodUid,
+        key: PodKey,
+        rows: Rows,
+        amounts: Amounts,
+        deadline: Instant,
+        *,
+        counted: Row | None = None,
+        bind_may_come: bool = False,
+        nominee: int | None = None,
+    ) -> None:
+        """Holds room for a pod on one of `rows` (distinct, at least one), in place of its earlier hold: on `counted`, or where
+        there is only one row on that."""
+        self.drop(uid)
+        where: Rows = rows if len(rows) == 1 else np.array([] if counted is None else [counted], np.intp)
+        hold = Hold(
+            key=key,
+            rows=rows,
+            counted=where,
+            amounts=amounts,
+            deadline=deadline,
+            bind_may_come=bind_may_come,
+            nominee=nominee,
+        )
+        self.enter(uid, hold)
+
+    def enter(self, uid: PodUid, hold: Hold) -> None:
+        """Takes the hold as it is; nobody has one under this name."""
+        if len(hold.counted):
+            self._ledger.hold(hold.counted, hold.amounts)
+        if hold.nominee is not None:
+            for row in hold.counted.tolist():
+                self.nominated.admit(row, hold.nominee, hold.amounts)
+        self._holds[uid] = hold
+        if hold.is_open:
+            self._open[uid] = None
+            self._count_coming(hold, 1)
+        if uid.startswith(_FORMER):
+            self._former.setdefault(of_former(uid), []).append(uid)
+            self._former_holds = max(self._former_holds, _number_of(uid) + 1)
+
+    def get(self, uid: PodUid) -> Hold | None:
+        return self._holds.get(uid)
+
+    def all_of(self, uid: PodUid) -> list[Hold]:
+        """What is left of the pod's former holds, the oldest first, and its present one."""
+        names = [*self._former.get(uid, ()), uid] if self._former else [uid]
+        return [hold for name in names if (hold := self._holds.get(name)) is not None]
+
+    def counted_for(self, uid: PodUid) -> frozenset[int]:
+        """The rows where room is held for the pod."""
+        return frozenset(row for hold in self.all_of(uid) for row in hold.counted.tolist())
+
+    def covers(self, uid: PodUid, row: Row) -> bool:
+        """May kube-scheduler bind the pod there, by what it was told?"""
+        return any(bool((hold.rows == row).any()) for hold in self.all_of(uid))
+
+    def drop(self, uid: PodUid) -> Hold | None:
+        hold = self._taken(uid)
+        if hold is not None and len(hold.counted):
+            self._nodes.room_appeared(hold.counted)
+        return hold
+
+    def _taken(self, uid: PodUid) -> Hold | None:
+        """As `drop`; nobody is told that room appeared."""
+        hold = self._holds.pop(uid, None)
+        if hold is None:
+            return None
+        if len(hold.counted):
+            self._ledger.unhold(hold.counted, hold.amounts)
+        if hold.nominee is not None:
+            for row in hold.counted.tolist():
+                self.nominated.release(row, hold.nominee, hold.amounts)
+        if hold.is_open:
+            del self._open[uid]
+            self._count_coming(hold, -1)
+            self._coming = self._coming if self._open else None
+        if uid.startswith(_FORMER):
+            names = self._former[of_former(uid)]
+            names.remove(uid)
+            if not names:
+                del self._former[of_former(uid)]
+        return hold
+
+    def node_closing(self, row: Row) -> None:
+        """The row goes: no hold may give back there what the closed row no longer has."""
+        for uid, hold in list(self._holds.items()):
+            if (hold.rows == row).any():
+                self._taken(uid)
+                rows, counted = hold.rows[hold.rows != row], hold.counted[hold.counted != row]
+                if len(rows):
+                    self.enter(uid, replace(hold, rows=rows, counted=counted))
+
+    def expire(self, now: Instant, prolonged: Callable[[PodUid], Instant | None]) -> list[PodUid]:
+        """Ends the holds whose time is over, but for those whose bind may come, and those that are `prolonged` to a new
+        deadline; answers whose they were."""
+        due = [uid for uid, hold in self._holds.items() if hold.deadline <= now and not hold.bind_may_come]
+        expired: list[PodUid] = []
+        for uid in due:
+            if (deadline := prolonged(uid)) is None:
+                self.drop(uid)
+                expired.append(uid)
+            else:
+                self._holds[uid] = replace(self._holds[uid], deadline=deadline)
+        return expired
+
+    def guessed_on(self, row: Row) -> Amounts:
+        """What counts there for pods that kube-scheduler may put elsewhere as well."""
+        guesses = (self._holds[uid] for uid in self._open)
+        return reduce(Amounts.plus, (hold.amounts for hold in guesses if (hold.counted == row).any()), NOTHING)
+
+    # --- where kube-scheduler binds by itself -------------------------------------------------------------------------------
+
+    def may_come_to(self, rows: Rows) -> Int64 | None:
+        """What pods with an open hold would take of each row, were they all bound there, beyond what counts there; shape
+        (resources, len(rows)). None: there is no such pod."""
+        if not self._open:
+            return None
+        n_rows = self._ledger.columns.n_rows
+        if self._coming is None or self._coming.shape[1] != n_rows:
+            self._coming = np.zeros((len(RESOURCES), n_rows), np.int64)
+            for uid in self._open:
+                self._count_coming(self._holds[uid], 1)
+        return self._coming.take(rows, axis=1)
+
+    def _count_coming(self, hold: Hold, sign: int) -> None:
+        if self._coming is not None:
+            self._coming[:, hold.rows] += sign * vertical(hold.amounts)
+            self._coming[:, hold.counted] -= sign * vertical(hold.amounts)
+
+    def count_on(self, row: Row) -> None:
+        """A pod that grows is about to be on the row, or is: kube-scheduler counts it by too little, so whoever may be bound
+        beside it counts there from now on."""
+        for uid in list(self._open):
+            hold = self._holds[uid]
+            if (hold.rows == row).any() and not (hold.counted == row).any():
+                self._taken(uid)
+                self.enter(uid, replace(hold, counted=np.append(hold.counted, row)))
+
+    def lift(self, uid: PodUid) -> list[Hold]:
+        """Takes the pod's holds away, all of them, for it to be judged; `lay_down` has to follow."""
+        return [hold for name in [*self._former.get(uid, ()), uid] if (hold := self._taken(name)) is not None]
+
+    def lay_down(self, uid: PodUid, lifted: Sequence[Hold], until: Instant) -> None:
+        """The pod was judged anew. A bind that one of the lifted holds let pass may still come, where we do not bind: that one
+        counts on until its own end, which for the latest of them is `until` at most. The others have ended."""
+        now = self._holds.get(uid)
+        for hold in lifted:
+            rows = hold.counted if now is None else hold.counted[~np.isin(hold.counted, now.counted)]
+            if not len(rows):
+                continue
+            if hold.bind_may_come:
+                deadline = min(hold.deadline, until)
+                left = replace(hold, rows=rows, counted=rows, deadline=deadline, doubted=False)
+                self.enter(self._former_name(uid), left)
+            else:
+                self._nodes.room_appeared(rows)
+
+    def _former_name(self, uid: PodUid) -> PodUid:
+        return PodUid(f"{_FORMER}{self._former_holds}/{uid}")
+
+    def drop_all(self, uid: PodUid) -> None:
+        """The pod is bound, or gone: nothing of it may come any more."""
+        for name in [*self._former.get(uid, ()), uid]:
+            self.drop(name)
+
+    def doubt(self, now: Instant, until: Instant) -> list[tuple[PodUid, PodKey]]:
+        """The pods that have to be read, since the time of their holds is over; they last until then, or until a read."""
+        due = [(uid, hold) for uid, hold in self._holds.items() if hold.bind_may_come and hold.deadline <= now]
+        for uid, hold in due:
+            self._holds[uid] = replace(hold, doubted=True, deadline=until)
+        return list(dict.fromkeys((of_former(uid), hold.key) for uid, hold in due))
+
+    def read_unbound(self, uid: PodUid) -> list[PodUid]:
+        """A read has found the pod without a node: what was doubted ends; answers under which names."""
+        names = [*self._former.get(uid, ()), uid]
+        ended = [name for name in names if (hold := self._holds.get(name)) is not None and hold.doubted]
+        for name in ended:
+            self.drop(name)
+        return ended
+
+    def __iter__(self) -> Iterator[tuple[PodUid, Hold]]:
+        return iter(self._holds.items())
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+
+def of_former(uid: PodUid) -> PodUid:
+    """The pod, by its UID or by the name of what is left of a former hold of it."""
+    return PodUid(uid.removeprefix(_FORMER).partition("/")[2]) if uid.startswith(_FORMER) else uid
+
+
+def _number_of(former: PodUid) -> int:
+    return int(former.removeprefix(_FORMER).partition("/")[0])

@@ -1,0 +1,35 @@
+"""How long a group is left alone after it failed, and why. Exponential, as in Cluster Autoscaler; success does not end it."""
+
+from dataclasses import dataclass
+
+from slackwater.cluster.nodegroups.policy import BackoffPolicy
+from slackwater.model.ids import Instant
+
+#: As users of Cluster Autoscaler's status know it.
+_LONGEST_MESSAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """A group is not grown before `until`. `code` is the provider's word for the failure, or ours: timeout, no-answer."""
+
+    until: Instant
+    seconds: float
+    failed_at: Instant
+    code: str
+    message: str
+
+    def holds(self, now: Instant) -> bool:
+        return now < self.until
+
+
+def after_failure(before: Backoff | None, policy: BackoffPolicy, *, code: str, message: str, now: Instant) -> Backoff:
+    """The back-off that follows. A failure while one holds prolongs it; one after it doubles it, up to the longest."""
+    seconds = policy.first_seconds
+    if before is not None and now - before.failed_at <= policy.forget_seconds:
+        seconds = before.seconds if before.holds(now) else min(2 * before.seconds, policy.longest_seconds)
+    return Backoff(until=Instant(now + seconds), seconds=seconds, failed_at=now, code=code, message=_short(message))
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= _LONGEST_MESSAGE else message[: _LONGEST_MESSAGE - 14] + " ... <truncated>"[-14:]

@@ -1,0 +1,262 @@
+"""One group, from loop to loop: whose clock runs since when, what was asked, how it failed."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from slackwater.cluster.nodegroups.backoff import Backoff, after_failure
+from slackwater.cluster.nodegroups.likeness import differs, expected_of, said_marks, usual_of
+from slackwater.cluster.nodegroups.policy import FleetPolicy
+from slackwater.cluster.nodegroups.start_times import StartTimes
+from slackwater.cluster.nodegroups.status import Census, Lost, Marks, NodeSight
+from slackwater.model.ids import Instant, NodeName
+from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
+
+#: Of the nodes asked for together, the share that may fail before the group is left alone; a single one always may.
+_FAILED_SHARE: Final = 0.25
+_FORGIVEN: Final = 1
+#: The provider has no more of these: asking again at once is no use.
+_HOPELESS: Final = frozenset({"out-of-resources", "quota"})
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A growth that was not answered: it may have happened or not."""
+
+    seen: int
+    to: int
+    until: Instant
+
+
+@dataclass(slots=True)
+class GroupMemory:
+    """See the module. Changed only by `Fleet`."""
+
+    group: NodeGroup
+    known: bool = True
+    backoff: Backoff | None = None
+    doubt: Doubt | None = None
+    grown_at: Instant | None = None
+    shrunk_at: Instant | None = None
+    removal_failed_at: Instant | None = None
+    #: When each instance was first seen.
+    _since: dict[InstanceId, Instant] = field(default_factory=dict)
+    #: Those that were there at the first look; None before it.
+    _found: frozenset[InstanceId] | None = None
+    _started: set[NodeName] = field(default_factory=set)
+    _lost_since: dict[InstanceId, Instant] = field(default_factory=dict)  # failures that were counted
+    _asked: int = 0  # nodes asked for since all was well
+    _failed: int = 0  # of these
+    _succeeded: int = 0
+    #: When each node that the provider does not list yet was asked for, the first one first.
+    _missing: deque[Instant] = field(default_factory=deque)
+    _late: dict[NodeName, Lost] = field(default_factory=dict)
+    #: What a node of the group has, once nodes of it were seen to have started.
+    _usual: Marks | None = None
+    _observed_at: Instant = Instant(0.0)
+    starts: StartTimes = field(default_factory=StartTimes)
+
+    def asked_for(self, nodes: int, now: Instant) -> None:
+        self.starts.asked(nodes, now)
+        self._asked += nodes
+        self.grown_at = now
+
+    def observe(self, group: NodeGroup, sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant) -> Census:
+        """What the group has now; failures that are new have their effect on its back-off."""
+        self.group, self.known, self._observed_at = group, True, now
+        self._settle_doubt(policy, now)
+        there = {instance.id: instance for instance in group.instances if instance.state != "deleting"}
+        sights = self._judged(there, sights, policy, now)
+        self._remember(there, sights, policy, now)
+        census = self._counted_now(there, sights, policy, now)
+        self._note_failures((*census.lost, *census.late), policy, now)
+        if self.overdue_missing(policy, now):
+            self.back_off(policy, code="timeout", message="asked for, and never created", now=now)
+        if not census.in_creation:
+            self.starts.nothing_comes()
+        if not census.in_creation and not census.lost and (self._succeeded or not self._failed):
+            self._asked = self._failed = self._succeeded = 0
+        return self._dressed(census, policy)
+
+    def unobserved(self, before: Census, policy: FleetPolicy, now: Instant) -> Census:
+        """The provider does not answer: what was true stays, until it does; but nothing is on its way for ever."""
+        self.known = False
+        if now - self._observed_at > policy.patience_of(self.group):
+            before = replace(before, ready=(*before.ready, *before.starting), starting=(), coming=0, missing=0, held=0)
+        return self._dressed(before, policy)
+
+    def overdue_missing(self, policy: FleetPolicy, now: Instant) -> int:
+        """How many nodes that were asked for have not even appeared as instances for too long."""
+        return 0 if self.doubt is not None else self._missing_for(policy.patience_of(self.group), now)
+
+    def _missing_for(self, seconds: float, now: Instant) -> int:
+        return sum(now - asked_at > seconds for asked_at in self._missing)
+
+    def back_off(self, policy: FleetPolicy, *, code: str, message: str, now: Instant) -> None:
+        self.backoff = after_failure(self.backoff, policy.backoff, code=code, message=message, now=now)
+
+    def _settle_doubt(self, policy: FleetPolicy, now: Instant) -> None:
+        if self.doubt is None:
+            return
+        if self.group.target != self.doubt.seen:
+            self.doubt = None
+        elif now >= self.doubt.until:
+            self.doubt = None
+            self.back_off(policy, code="no-answer", message="growth was asked for again and again, without an answer", now=now)
+
+    def _remember(
+        self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
+    ) -> None:
+        late = self._late
+        self.starts.observe(there, {id_ for id_, sight in sights.items() if sight.started and sight.name not in late}, now)
+        self._found = frozenset(there) if self._found is None else self._found & there.keys()
+        appeared = len(there.keys() - self._since.keys())
+        self._since = {id_: self._since.get(id_, now) for id_ in there}
+        self._lost_since = {id_: at for id_, at in self._lost_since.items() if id_ in there}
+        names = {sight.name for sight in sights.values()}
+        started = {sight.name for id_, sight in sights.items() if sight.started or self._is_old(id_, sight, policy)}
+        self._succeeded += len(started - self._started - late.keys())
+        self._started = (self._started & names) | started
+        self._count_missing(max(0, self.group.target - len(there)), appeared, now)
+
+    def _count_missing(self, missing: int, appeared: int, now: Instant) -> None:
+        """Those that were asked for first appear first."""
+        for _ in range(min(len(self._missing), max(appeared, len(self._missing) - missing))):
+            self._missing.popleft()
+        self._missing.extend([now] * (missing - len(self._missing)))
+
+    def _judged(
+        self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
+    ) -> Mapping[InstanceId, NodeSight]:
+        """The Nodes, new ones compared with their like. One that differs is on its way until pods stand there that it is for,
+        or its time is over: what was bought for pods stays promised to them. One in use that is past its time counts as it
+        is."""
+        patience = policy.patience_of(self.group)
+        since = {id_: self._came_at(id_, sight, now) for id_, sight in sights.items()}
+        new = {
+            id_
+            for id_, sight in sights.items()
+            if sight.name not in self._started and not sight.taken and now - since[id_] <= patience
+        }
+        started = [sight.marks for id_, sight in sights.items() if sight.started and id_ not in new]
+        self._usual = usual_of(started, self._usual)
+        expected = expected_of(self._usual, said_marks(self.group, policy.taints))
+        late = {
+            sight.name: _late_node(there[id_], sight, patience)
+            for id_, sight in sights.items()
+            if id_ in there and sight.ready and not sight.started and self._is_late(sight, now - since[id_] > patience)
+        }
+        self._late = late
+        return {
+            id_: replace(sight, started=sight.name in late or (sight.started and not differs(sight.marks, expected)))
+            if sight.name in late or id_ in new
+            else sight
+            for id_, sight in sights.items()
+        }
+
+    def _is_late(self, sight: NodeSight, old: bool) -> bool:
+        return sight.name in self._late or (old and sight.used and sight.name not in self._started)
+
+    def _counted_now(
+        self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
+    ) -> Census:
+        found: dict[_Stage, list[NodeName]] = {"ready": [], "unready": [], "starting": []}
+        lost, creating = list[Lost](), 0
+        for id_, instance in sorted(there.items()):
+            sight = sights.get(id_)
+            problem = self._problem(instance, sight, policy, now)
+            if problem is not None:
+                lost.append(problem)
+            elif sight is None:
+                creating += 1
+            else:
+                found[self._stage(sight)].append(sight.name)
+        overdue = self._missing_for(policy.patience_of(self.group) + policy.replace_seconds, now)
+        return Census(
+            group=self.group,
+            known=True,
+            ready=tuple(found["ready"]),
+            unready=tuple(found["unready"]),
+            starting=tuple(found["starting"]),
+            coming=creating + len(self._missing) - overdue + self._doubted(),
+            missing=len(self._missing),
+            lost=tuple(lost),
+            leaving=len(self.group.instances) - len(there),
+            held=sum(self._is_fresh(each, policy, now) for each in lost),
+            late=tuple(self._late.values()),
+            failing=sum(self._is_fresh(each, policy, now) and not each.given_up for each in lost),
+            overdue=overdue,
+        )
+
+    def _is_fresh(self, lost: Lost, policy: FleetPolicy, now: Instant) -> bool:
+        return now - self._lost_since.get(lost.instance.id, now) < policy.replace_seconds
+
+    def _problem(self, instance: Instance, sight: NodeSight | None, policy: FleetPolicy, now: Instant) -> Lost | None:
+        if instance.error is not None and (sight is None or instance.state == "creating"):
+            return Lost(instance, instance.error.code, instance.error.message, given_up=True)
+        if sight is None and now - self._since[instance.id] > policy.patience_of(self.group):
+            return Lost(instance, "timeout", "its node did not register in time", given_up=False)
+        if sight is None or sight.used or sight.name in self._started:
+            return None
+        born_at = self._born_at(instance.id, sight)
+        if now - (self._since[instance.id] if born_at is None else born_at) > policy.patience_of(self.group):
+            return Lost(instance, "timeout", f"node {sight.name} registered and was not ready in time", given_up=False)
+        return None
+
+    def _stage(self, sight: NodeSight) -> "_Stage":
+        if sight.started:
+            return "ready"
+        return "unready" if sight.name in self._started else "starting"
+
+    def _is_old(self, id_: InstanceId, sight: NodeSight, policy: FleetPolicy) -> bool:
+        """A node that we found past its time, or in use, is not to be taken for a new one: it has been ready before."""
+        born_at = self._born_at(id_, sight)
+        if born_at is None or id_ not in self._since:
+            return sight.was_started
+        return sight.was_started or self._since[id_] - born_at > policy.patience_of(self.group)
+
+    def _born_at(self, id_: InstanceId, sight: NodeSight) -> Instant | None:
+        """When the node came. That is told by another clock than ours, so it is believed only of what was there before us: of
+        an instance that came under our eyes no node is older."""
+        if sight.born_at is None or self._found is None or id_ in self._found:
+            return sight.born_at
+        return max(sight.born_at, self._since.get(id_, sight.born_at))
+
+    def _came_at(self, id_: InstanceId, sight: NodeSight, now: Instant) -> Instant:
+        """When the node came, or else when its instance was first seen."""
+        born_at = self._born_at(id_, sight)
+        return self._since.get(id_, now) if born_at is None else born_at
+
+    def _doubted(self) -> int:
+        return 0 if self.doubt is None else self.doubt.to - self.doubt.seen
+
+    def _note_failures(self, lost: tuple[Lost, ...], policy: FleetPolicy, now: Instant) -> None:
+        new = [problem for problem in lost if problem.instance.id not in self._lost_since]
+        self._lost_since |= {problem.instance.id: now for problem in new}
+        self._failed += len(new)
+        hopeless = [p for p in new if p.instance.error is not None and p.instance.error.kind in _HOPELESS]
+        for problem in (hopeless or new)[:1]:
+            # What was asked before a restart is not known: what is there then stands for it.
+            asked = max(self._asked, len(self._since) + len(self._missing) - len(self._started), 1)
+            if hopeless or self._failed > max(_FORGIVEN, _FAILED_SHARE * asked):
+                self.back_off(policy, code=problem.code, message=problem.message, now=now)
+
+    def _dressed(self, census: Census, policy: FleetPolicy) -> Census:
+        return replace(
+            census,
+            known=self.known,
+            backoff=self.backoff,
+            doubtful=self.doubt is not None,
+            off=self.group.name in policy.off,
+            starts=self.starts.seconds,
+        )
+
+
+_Stage = Literal["ready", "unready", "starting"]
+
+
+def _late_node(instance: Instance, sight: NodeSight, patience: float) -> Lost:
+    lacks = ", ".join(sight.lacks) or "nothing that is known"
+    message = f"node {sight.name} is in use, and has not started within {patience:.0f} s; it waits for: {lacks}"
+    return Lost(instance, "timeout", message, given_up=True)

@@ -1,0 +1,211 @@
+"""All groups together: see the package."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from slackwater.cluster.nodegroups.group_state import Doubt, GroupMemory
+from slackwater.cluster.nodegroups.policy import FleetPolicy
+from slackwater.cluster.nodegroups.status import Census, Chore, Delete, Granted, Grow, Lower, NodeSight, Queued, Wish
+from slackwater.model.ids import Instant
+from slackwater.model.nodegroups import GroupName, InstanceId, NodeGroup
+
+
+class Fleet:
+    """One for the life of the process. `policy` may be replaced between two loops."""
+
+    def __init__(self, policy: FleetPolicy) -> None:
+        self.policy = policy
+        self._memories: dict[GroupName, GroupMemory] = {}
+        self._census: dict[GroupName, Census] = {}
+        self._expected_starts: Mapping[GroupName, Sequence[float]] = {}
+        #: Of the last grant: what waits, for people.
+        self.queued: tuple[Queued, ...] = ()
+
+    @property
+    def census(self) -> Mapping[GroupName, Census]:
+        """By name, sorted."""
+        return self._census
+
+    def observe(
+        self,
+        groups: Iterable[NodeGroup],
+        sights: Mapping[InstanceId, NodeSight],
+        now: Instant,
+        *,
+        silent: Iterable[str] = (),
+    ) -> None:
+        """What the providers that answered have now; groups of `silent` providers are kept as they were.
+
+        `sights` are the Nodes by their instances' ids.
+        """
+        mute = frozenset(silent)
+        seen = {group.name: group for group in groups}
+        before, self._census = self._census, {}
+        for name in sorted({*seen, *(name for name, census in before.items() if census.group.provider in mute)}):
+            group = seen.get(name)
+            if group is None:
+                self._census[name] = self._memories[name].unobserved(before[name], self.policy, now)
+                continue
+            memory = self._memories.get(name) or self._memory(group)
+            of_group = {i.id: sights[i.id] for i in group.instances if i.id in sights}
+            self._census[name] = memory.observe(group, of_group, self.policy, now)
+        self._memories = {name: self._memories[name] for name in self._census}
+
+    def _memory(self, group: NodeGroup) -> GroupMemory:
+        memory = self._memories[group.name] = GroupMemory(group)
+        memory.starts.restore(self._expected_starts.get(group.name, ()))
+        return memory
+
+    def starts(self) -> dict[GroupName, tuple[float, ...]]:
+        """How long the last nodes of each group took to start, in seconds, for `expect_starts`."""
+        return {name: memory.starts.seconds for name, memory in self._memories.items() if memory.starts.seconds}
+
+    def expect_starts(self, starts: Mapping[GroupName, Sequence[float]]) -> None:
+        """What an earlier process saw of nodes' starts."""
+        self._expected_starts = starts
+        for name, memory in self._memories.items():
+            memory.starts.restore(starts.get(name, ()))
+
+    def chores(self, now: Instant) -> tuple[Chore, ...]:
+        """What has to be cleaned up before anything is planned: lost instances, and growth that never came."""
+        found: list[Chore] = []
+        for name, census in self._census.items():
+            if not census.known or census.off:
+                continue
+            provider, target = census.group.provider, census.group.target
+            if census.lost:
+                found.append(Delete(group=name, provider=provider, lost=census.lost))
+            elif overdue := self._memories[name].overdue_missing(self.policy, now):
+                found.append(Lower(group=name, provider=provider, seen=target, to=target - overdue))
+        return tuple(found)
+
+    def grant(self, wishes: Sequence[Wish], now: Instant) -> Granted:
+        """What of the wishes may be asked for now; more important ones first. A growth that was not answered is asked for
+        again, at its old size."""
+        again = [self._again(name, memory.doubt) for name, memory in self._memories.items() if memory.doubt is not None]
+        queued: list[Queued] = []
+        rooms = _Rooms(self._census.values(), self.policy)
+        for wish in sorted(wishes, key=lambda wish: -wish.priority):
+            census = self._census[wish.group]
+            closed = census.closed(now)
+            nodes, limit = (0, closed) if closed is not None else rooms.take(census, wish)
+            if limit is not None:
+                left = wish.nodes - nodes
+                queued.append(Queued(group=wish.group, nodes=left, priority=wish.priority, waits_for=limit))
+        self.queued = tuple(queued)
+        repeated = (growth for growth in again if self._census[growth.group].known)
+        return Granted(growths=(*repeated, *rooms.growths(self._census)), queued=self.queued)
+
+    def _again(self, name: GroupName, doubt: Doubt) -> Grow:
+        return Grow(group=name, provider=self._memories[name].group.provider, seen=doubt.seen, to=doubt.to, again=True)
+
+    # --- how calls ended --------------------------------------------------------------------------------------------------
+
+    def grow_begun(self, growth: Grow, now: Instant) -> None:
+        """The call is about to be made: should no answer come, it may have happened."""
+        memory = self._memories[growth.group]
+        if memory.doubt is None:
+            memory.asked_for(growth.nodes, now)
+            memory.doubt = Doubt(growth.seen, growth.to, Instant(now + self.policy.doubt_seconds))
+
+    def grow_ended(self, growth: Grow, kind: str | None, detail: str, now: Instant) -> None:
+        """`kind` is that of the ProviderError, None for success; without an answer ("unknown") the doubt stays."""
+        memory = self._memories.get(growth.group)
+        if memory is None:
+            return
+        if kind in {None, "unknown"} and not growth.again:
+            self._expect(growth, answered=kind is None)
+        if kind == "unknown":
+            return
+        memory.doubt = None
+        if kind not in {None, "conflict", "limit"}:
+            memory.back_off(self.policy, code=str(kind), message=detail, now=now)
+
+    def _expect(self, growth: Grow, *, answered: bool) -> None:
+        """Until the provider is asked again, this is what its group has: it may be silent when we ask."""
+        census = self._census[growth.group]
+        group = replace(census.group, target=growth.to) if answered else census.group
+        self._census[growth.group] = replace(census, group=group, coming=census.coming + growth.nodes, doubtful=not answered)
+
+    def deleted(self, group: GroupName, now: Instant, *, ok: bool) -> None:
+        """A removal of nodes that had been in use ended; cool-downs are the group's own."""
+        memory = self._memories.get(group)
+        if memory is None:
+            return
+        if ok:
+            memory.shrunk_at = now
+        else:
+            memory.removal_failed_at = now
+
+    def cooling(
+        self, group: GroupName, now: Instant, *, after_add: float, after_delete: float, after_failure: float
+    ) -> str | None:
+        """Why the group may not shrink yet, or None. What another group does is no reason."""
+        memory = self._memories.get(group)
+        if memory is None:
+            return None
+        for since, seconds, why in (
+            (memory.grown_at, after_add, "it has grown"),
+            (memory.shrunk_at, after_delete, "nodes of it were removed"),
+            (memory.removal_failed_at, after_failure, "a removal failed"),
+        ):
+            if since is not None and now - since < seconds:
+                return f"{why} {now - since:.0f} s ago"
+        return None
+
+
+class _Rooms:
+    """How many more nodes may be on their way: in the cluster, of each provider, in each group."""
+
+    def __init__(self, census: Iterable[Census], policy: FleetPolicy) -> None:
+        self._policy = policy
+        self._cluster = 0
+        self._providers: dict[str, int] = {}
+        #: For each group: nodes granted, and the priority of the most important of them.
+        self._granted: dict[GroupName, tuple[int, int]] = {}
+        for each in census:
+            self._count(each.group.provider, each.in_time)
+
+    def _count(self, provider: str, nodes: int) -> None:
+        self._cluster += nodes
+        self._providers[provider] = self._providers.get(provider, 0) + nodes
+
+    def take(self, census: Census, wish: Wish) -> tuple[int, str | None]:
+        """How many of the wanted may be asked for, and which limit keeps the rest back."""
+        group = census.group
+        before, priority = self._granted.get(group.name, (0, wish.priority))
+        name, least = min(self._left(census, before), key=lambda found: found[1])
+        granted = max(0, min(wish.nodes, least))
+        if group.options.all_or_nothing and granted < wish.nodes:
+            return 0, f"{name}: the group grows as a whole or not at all"
+        if granted:
+            self._granted[group.name] = (before + granted, priority)
+            self._count(group.provider, granted)
+        return granted, name if granted < wish.nodes else None
+
+    def _left(self, census: Census, granted: int) -> list[tuple[str, int]]:
+        group, policy = census.group, self._policy
+        limits = (
+            ("nodes in creation in the cluster", policy.in_cluster, self._cluster),
+            (
+                f"nodes in creation of provider {group.provider}",
+                policy.of_provider.get(group.provider, 0),
+                self._providers.get(group.provider, 0),
+            ),
+            (
+                "nodes in creation in the group",
+                policy.in_group.get(group.name, policy.in_other_groups),
+                census.in_creation + granted,
+            ),
+        )
+        left = [(name, limit - taken) for name, limit, taken in limits if limit]
+        return [*left, ("the group's maximum size", group.max_size - group.target - granted)]
+
+    def growths(self, census: Mapping[GroupName, Census]) -> list[Grow]:
+        """One for each group, most important first."""
+        found = []
+        for name, (nodes, priority) in self._granted.items():
+            group = census[name].group
+            to = group.target + nodes
+            found.append(Grow(group=name, provider=group.provider, seen=group.target, to=to, priority=priority))
+        return found

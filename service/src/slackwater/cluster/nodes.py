@@ -1,0 +1,177 @@
+"""Which row is which node. Rows of nodes that went are given again to later ones."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.cluster.name_index import NameIndex, Spans
+from slackwater.model.columns import Mask, Rows
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.objects import Node
+from slackwater.snapshot.node_facts import NodeFacts
+
+#: Stands for "no such node" where rows are looked up by name.
+NO_ROW = Row(-1)
+
+
+class NodeTable:
+    """Nodes by name and by row; opens and closes the ledger's rows."""
+
+    def __init__(self, ledger: Ledger, policy: NodePolicy) -> None:
+        self._ledger = ledger
+        self.policy = policy
+        self._free: list[Row] = []
+        self._vertical: dict[Row, int] = {}
+        #: Rows where room appeared since somebody last cleared this: who waits for room looks here.
+        self.freed: set[int] = set()
+        #: How often a node became ready.
+        self.became_ready = 0
+        #: Names of nodes that came, changed or went, one set for each who watches.
+        self.changed: tuple[set[NodeName], ...] = ()
+        self.row_of: dict[NodeName, Row] = {}
+        self._row_of_utf8: dict[bytes, Row] = {}
+        self.by_row: list[Node | None] = []
+        #: What the nodes say to pods, by the same rows.
+        self.facts = NodeFacts()
+        #: For each row, how often room appeared there: what was refused for lack of room may be asked again when it moved.
+        self.room_version: npt.NDArray[np.int64] = np.zeros(64, np.int64)
+        #: Moves whenever what nodes say to pods may have changed: names, labels, taints, cordons.
+        self.rules_version = 0
+        #: Moves whenever a name gets a row, or loses it.
+        self.names_version = 0
+        self._compact: dict[str, int] = {}
+        self._compact_version = 0
+        self._index = NameIndex({})
+        self._index_version = 0
+        #: Rows where our accounting refuses what kube-scheduler's own would accept: Total is below allocatable, or pods
+        #: there grow in place.
+        self.stricter: Mask = np.zeros(64, np.bool_)
+
+    def put(self, node: Node) -> bool:
+        """Takes the node as it is now. True where room appeared: it is new, or has grown."""
+        for noted in self.changed:
+            noted.add(node.name)
+        row = self.row_of.get(node.name)
+        known = None if row is None else self.by_row[row]
+        self.became_ready += node.ready and (known is None or not known.ready)
+        if row is None:
+            row = self._new_row()
+            self.row_of[node.name] = row
+            self._row_of_utf8[node.name.encode()] = row
+            self.names_version += 1
+        if row < self.facts.n_rows:
+            said_more = self.facts.put(row, node)
+        else:
+            self.facts.add([node])
+            said_more = True
+        self.by_row[row] = node
+        if known is None or (said_more and _rules(known) != _rules(node)):
+            self.rules_version += 1
+        return said_more and self._open(row, node)
+
+    def _new_row(self) -> Row:
+        if self._free:
+            return self._free.pop()
+        self.by_row.append(None)
+        if len(self.by_row) > len(self.stricter):
+            self.stricter = np.concatenate([self.stricter, np.zeros_like(self.stricter)])
+            self.room_version = np.concatenate([self.room_version, np.zeros_like(self.room_version)])
+        return Row(len(self.by_row) - 1)
+
+    def _open(self, row: Row, node: Node) -> bool:
+        self._ledger.columns.grow_to(row + 1)
+        before = self._ledger.columns.total[:, row].copy()
+        self._ledger.open_row(row, node.allocatable, self.policy)
+        self.count_vertical(row, 0)
+        grown = bool((self._ledger.columns.total[:, row] > before).any())
+        if grown:
+            self.room_appeared(row)
+        return grown
+
+    def open_again(self, name: NodeName) -> None:
+        """Its Total and Watermark are worked out anew from what it reports; for audits alone."""
+        row = self.row_of[name]
+        node = self.by_row[row]
+        if node is not None:
+            self._open(row, node)
+
+    def rules_changed(self, name: NodeName) -> None:
+        """Which pods may go to the node has changed, by other word than its own."""
+        self.rules_version += 1
+        for noted in self.changed:
+            noted.add(name)
+
+    def room_appeared(self, rows: "Row | Rows") -> None:
+        """What was refused there for lack of room may be asked again. `rows` are distinct."""
+        which = (rows,) if isinstance(rows, int) else rows.tolist()
+        self.room_version[which[0] if len(which) == 1 else rows] += 1
+        self.freed.update(which)
+
+    def count_vertical(self, row: Row, change: int) -> None:
+        """So many more pods count there by other amounts than kube-scheduler's."""
+        self._vertical[row] = self._vertical.get(row, 0) + change
+        self.stricter[row] = any(self.policy.system) or self._vertical[row] > 0
+
+    def drop(self, name: NodeName) -> Row | None:
+        """Forgets a node and closes its row; None where it was not known."""
+        row = self.row_of.pop(name, None)
+        if row is not None:
+            for noted in self.changed:
+                noted.add(name)
+            del self._row_of_utf8[name.encode()]
+            self.by_row[row] = None
+            self.facts.set_live(row, live=False)
+            self.rules_version += 1
+            self.names_version += 1
+            self.stricter[row] = False
+            self._vertical.pop(row, None)
+            self._ledger.close_row(row)
+            self._free.append(row)
+        return row
+
+    def set_policy(self, policy: NodePolicy) -> None:
+        """Recomputes Total and Watermark of every node."""
+        self.policy = policy
+        for row, node in enumerate(self.by_row):
+            if node is not None:
+                self._open(Row(row), node)
+        for noted in self.changed:
+            noted.update(self.row_of)
+
+    def rows_of(self, names: Sequence[str]) -> Rows:
+        """The row of each name, `NO_ROW` for unknown ones; shape (len(names),)."""
+        if self._compact_version != self.names_version:
+            self._compact, self._compact_version = _compact(self.row_of), self.names_version
+        return np.fromiter(map(self._compact.get, names, repeat(-1)), np.intp, len(names))
+
+    def rows_within(self, names: Spans) -> Rows:
+        """The same for names within a text, as bytes."""
+        if self._index_version != self.names_version:
+            self._index, self._index_version = NameIndex(self._row_of_utf8), self.names_version
+        rows, unsure = self._index.rows(names)
+        for at in unsure.tolist():
+            start = names.starts[at]
+            rows[at] = self._row_of_utf8.get(names.text[start : start + names.lengths[at]], NO_ROW)
+        return rows
+
+    def live_rows(self) -> Rows:
+        return np.fromiter(self.row_of.values(), np.intp, len(self.row_of))
+
+    def __iter__(self) -> Iterator[tuple[Row, Node]]:
+        return ((Row(row), node) for row, node in enumerate(self.by_row) if node is not None)
+
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+
+def _rules(node: Node) -> tuple[object, ...]:
+    return node.unschedulable, node.taints, node.labels
+
+
+def _compact(row_of: Mapping[NodeName, Row]) -> dict[str, int]:
+    """The same, side by side in memory: what is looked up by the hundred is fetched in half the time."""
+    rows = np.fromiter(row_of.values(), np.intp, len(row_of)).tolist()
+    return dict(zip("\n".join(row_of).split("\n"), rows, strict=True)) if rows else {}

@@ -1,0 +1,115 @@
+"""Room kept on a node for a preemptor while its victims leave, and until it comes back.
+
+Pods of lower and equal priority see the room as taken; those of higher priority do not (`beside`). So it is with the room of
+every other nomination, which is a hold under its pod's own name until kube-scheduler asks about the pod (`Hold.nominee`).
+Of two preemptors of equal priority the later one has chosen its victims with the earlier one's room taken, so the earlier one
+need not heed the later. Their room counts as held, under a name of its own, so that it ends by nothing but its owner's doing.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from slackwater.cluster.holds import Hold, Holds
+from slackwater.cluster.nodes import NodeTable
+from slackwater.model.columns import Int64, Rows, vertical
+from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.ledger.ledger import Ledger
+from slackwater.model.objects import Pod
+from slackwater.model.resources import RESOURCES
+
+_PREFIX: Final = "nominated/"
+
+
+@dataclass(frozen=True, slots=True)
+class _Nominee:
+    node: NodeName
+    priority: int
+    number: int
+
+
+class NominatedRoom:
+    """At most one node for each preemptor."""
+
+    def __init__(self, ledger: Ledger, nodes: NodeTable, holds: Holds) -> None:
+        self._ledger = ledger
+        self._nodes = nodes
+        self._holds = holds
+        self._nominees: dict[PodUid, _Nominee] = {}
+
+    def put(self, pod: Pod, node: NodeName, number: int) -> None:
+        """Keeps room for the pod on the node, in place of where it was kept before. Nothing where the node is not known.
+
+        `number` grows from one preemption to the next.
+        """
+        uid = pod.uid
+        self.drop(uid)
+        row = self._nodes.row_of.get(node)
+        if row is None:
+            return
+        rows: Rows = np.array([row], np.intp)
+        hold = Hold(key=pod.key, rows=rows, counted=rows, amounts=pod.need, deadline=Instant(float("inf")))
+        self._holds.enter(holder(uid), hold)
+        self._nominees[uid] = _Nominee(node, pod.priority, number)
+
+    def drop(self, uid: PodUid) -> bool:
+        """Gives the room back; False where none was kept."""
+        if self._nominees.pop(uid, None) is None:
+            return False
+        self._holds.drop(holder(uid))
+        return True
+
+    def node_of(self, uid: PodUid) -> NodeName | None:
+        nominee = self._nominees.get(uid)
+        return None if nominee is None else nominee.node
+
+    def kept_on(self, rows: Rows, priority: int) -> Int64:
+        """What is kept on each row for pods of that priority or a higher one; shape (resources, len(rows))."""
+        kept = np.zeros((len(RESOURCES), self._ledger.columns.n_rows), np.int64)
+        for uid, nominee in self._nominees.items():
+            hold = self._holds.get(holder(uid))
+            if nominee.priority >= priority and hold is not None:
+                kept[:, hold.counted] += vertical(hold.amounts)
+        return kept[:, rows]
+
+    def beside(self, priority: int, number: int | None = None) -> AbstractContextManager[None]:
+        """Within, the room of less important nominees does not count as taken. `number` is that of the pod's own preemption:
+        the room of later ones of its priority does not count either."""
+        columns = self._ledger.columns
+        told = self._holds.nominated.below(priority, columns.n_rows)
+        return self._lifted(priority, number, told) if self._nominees or told is not None else nullcontext()
+
+    @contextmanager
+    def _lifted(self, priority: int, number: int | None, told: Int64 | None) -> Iterator[None]:
+        found = (
+            self._holds.get(holder(uid))
+            for uid, nominee in self._nominees.items()
+            if nominee.priority < priority or (number is not None and nominee.priority == priority and nominee.number > number)
+        )
+        lifted = [hold for hold in found if hold is not None]
+        for hold in lifted:
+            self._ledger.unhold(hold.counted, hold.amounts)
+        if told is not None:
+            self._ledger.hold_all(-told)
+        try:
+            yield
+        finally:
+            if told is not None:
+                self._ledger.hold_all(told)
+            for hold in lifted:
+                self._ledger.hold(hold.counted, hold.amounts)
+
+    def __len__(self) -> int:
+        return len(self._nominees)
+
+
+def holder(uid: PodUid) -> PodUid:
+    """Whose hold a nomination is: not the pod's own, which lives from filter to bind."""
+    return PodUid(f"{_PREFIX}{uid}")
+
+
+def is_holder(uid: PodUid) -> bool:
+    return uid.startswith(_PREFIX)

@@ -1,0 +1,122 @@
+"""Nodes where nothing new is placed: an audit doubts their sums, or an object that counts there cannot be read.
+
+What is on such a node stays, and every other node goes on. A doubted node opens when an audit finds its sums in order; agents
+there are answered as ever. A node with an unreadable object opens when the object is read or gone; until then nobody knows how
+much room is left, so workloads there do not grow either. Deliberately absent: who doubts a node, and who clears it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.cluster.nodes import NodeTable
+from slackwater.model.columns import Rows
+from slackwater.model.ids import Instant, NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """`why` is what was found there, in words."""
+
+    why: str
+    since: Instant
+
+
+class Quarantine:
+    """By node name."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._doubted: dict[NodeName, Quarantined] = {}
+        #: By node: the objects that cannot be read, by UID. The node may not be known yet.
+        self._unreadable: dict[NodeName, dict[str, Quarantined]] = {}
+        self._node_of: dict[str, NodeName] = {}
+        #: Their rows; a few at most.
+        self.rows: Rows = np.zeros(0, np.intp)
+
+    def put(self, name: NodeName, why: str, now: Instant) -> bool:
+        """Doubts a node from now on, or with another reason; False where it was doubted already or is no node that is known."""
+        if name not in self._nodes.row_of:
+            return False
+        known = self._doubted.get(name)
+        self._doubted[name] = Quarantined(why, now if known is None else known.since)
+        if known is None:
+            self._changed(name)
+        return known is None
+
+    def lift(self, name: NodeName) -> bool:
+        """Ends the doubt about a node; False where there was none. Objects that cannot be read keep it closed."""
+        if self._doubted.pop(name, None) is None:
+            return False
+        self._changed(name)
+        return True
+
+    @property
+    def doubted(self) -> int:
+        """How many nodes wait for an audit."""
+        return len(self._doubted)
+
+    def close_for(self, uid: str, name: NodeName, why: str, now: Instant) -> None:
+        """An object that counts on the node cannot be read."""
+        if self._node_of.get(uid, name) != name:
+            self.readable(uid)
+        self._node_of[uid] = name
+        closes = name not in self
+        on_node = self._unreadable.setdefault(name, {})
+        known = on_node.get(uid)
+        on_node[uid] = Quarantined(why, now if known is None else known.since)
+        if closes:
+            self._changed(name)
+
+    def readable(self, uid: str) -> bool:
+        """The object has been read, or is gone; True where its node is open again."""
+        name = self._node_of.pop(uid, None) if self._node_of else None
+        if name is None:
+            return False
+        on_node = self._unreadable[name]
+        del on_node[uid]
+        if on_node:
+            return False
+        del self._unreadable[name]
+        self._changed(name)
+        return name not in self
+
+    def has_object(self, uid: str) -> bool:
+        """Whether the object is known to be unreadable."""
+        return uid in self._node_of
+
+    def has_unreadable(self, name: NodeName) -> bool:
+        """Whether an object that counts on the node cannot be read."""
+        return name in self._unreadable
+
+    def node_opened(self, name: NodeName) -> None:
+        """The node has a row now."""
+        if name in self._unreadable:
+            self._changed(name)
+
+    def node_closing(self, name: NodeName) -> None:
+        """The node, which has a row, is about to be given up."""
+        self._doubted.pop(name, None)
+        row = self._nodes.row_of[name]
+        node = self._nodes.by_row[row]
+        if node is not None:
+            self.readable(node.uid)
+        self.rows = self.rows[self.rows != row]
+
+    def _changed(self, name: NodeName) -> None:
+        rows = (self._nodes.row_of.get(each) for each in dict.fromkeys([*self._doubted, *self._unreadable]))
+        self.rows = np.array([row for row in rows if row is not None], np.intp)
+        if name in self._nodes.row_of:
+            self._nodes.rules_changed(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._doubted or name in self._unreadable
+
+    def items(self) -> Iterator[tuple[NodeName, Quarantined]]:
+        """Each node once: why it is doubted, or else the first object there that cannot be read."""
+        unreadable = {name: next(iter(found.values())) for name, found in self._unreadable.items()}
+        return iter({**unreadable, **self._doubted}.items())
+
+    def __len__(self) -> int:
+        return len({*self._doubted, *self._unreadable})

@@ -1,0 +1,37 @@
+"""Annotations that cannot be read: what people are told of them, once for each text.
+
+Such an annotation counts as if it were missing: sizes leave the pod to its requests, a permit leaves it to its Max.
+"""
+
+from typing import Final
+
+from slackwater.model.effects import Announce, Effect
+from slackwater.model.objects import Pod
+from slackwater.model.permit_annotation import read_written
+from slackwater_protocol.names import PERMIT
+
+_REASON: Final = "UnreadableAnnotation"
+
+
+def unreadable_annotations(before: Pod | None, pod: Pod) -> list[Effect]:
+    """Events for the pod's annotations that cannot be read, but for texts that `before`, its last state, had already."""
+    effects: list[Effect] = []
+    if pod.vertical_problem is not None and (before is None or before.vertical_problem != pod.vertical_problem):
+        effects.append(_unreadable(pod, pod.vertical_problem))
+    permit = _permit(pod)
+    return effects if before is not None and _permit(before) == permit else effects + unreadable_permit(pod, permit)
+
+
+def unreadable_permit(pod: Pod, text: str | None) -> list[Effect]:
+    """An Event where the text of a permit that stands for the pod cannot be read."""
+    if text is None or read_written(text) is not None:
+        return []
+    return [_unreadable(pod, f"annotation {PERMIT}: got {text:.200}, want what the service writes")]
+
+
+def _permit(pod: Pod) -> str | None:
+    return None if pod.vertical is None else pod.vertical.permit
+
+
+def _unreadable(pod: Pod, problem: str) -> Effect:
+    return Announce(pod.uid, pod.key, "Warning", _REASON, f"{problem}; it counts as missing")

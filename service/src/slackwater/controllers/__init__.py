@@ -1,0 +1,1 @@
+"""One folder a capability: what it decides, what it remembers, its loop."""

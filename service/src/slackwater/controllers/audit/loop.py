@@ -1,0 +1,313 @@
+"""The audit: is the picture the cluster, and do its books add up? What is found is told, put right, and counted by cause.
+
+    sampled        a few nodes' books each second; one that is wrong is quarantined, and an audit begins at once
+    audited        a fresh list of nodes and pods against the picture, then every node's books
+    looked again   what differed may have been on its way: after a while it is read anew, one by one
+    put right      through the world's own events, as everything else
+
+All of it goes in slices of a few ms between which others are answered. Deliberately absent: how an object is judged
+(`world.comparing`), what a node's books should be (`world.sums`), and any write to the API server.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+import structlog
+
+from slackwater.cluster.sums import wrong_held, wrong_on
+from slackwater.model.drifts import Drift, Found
+from slackwater.model.events import Event, NodeAudited, NodeDoubted, NodeGone, NodeSeen, PodAudited, PodGone
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.objects import Pod
+from slackwater.ports.protocols import Truth, TruthUnknown
+from slackwater.runtime.comparing import compare_absent_node, compare_absent_pod, compare_node, compare_pod
+from slackwater.runtime.state_machine import World
+
+_log = structlog.get_logger(__name__)
+
+#: Differences that are named in the log, of one audit; all are counted.
+_MOST_NAMED: Final = 20
+#: Nodes whose books are looked at before others get a turn: about 2 ms at 30 pods each.
+_NODES: Final = 15
+#: Objects that are looked up before others get a turn: about 1 ms.
+_LOOKED_UP: Final = 2_000
+#: An audit that is begun again for a node in quarantine comes so many times as long after the last as that took.
+_RESTS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditConfig:
+    """`interval_seconds` 0: never. `settle_seconds`: how late the watch may be before that is a difference.
+
+    `most_read`: objects that are read one by one in an audit; what is left differs still at the next, and is read then.
+    `spacing_seconds` passes between two audits, however many nodes are doubted.
+    """
+
+    interval_seconds: float = 300.0
+    settle_seconds: float = 5.0
+    call_seconds: float = 30.0
+    most_read: int = 1_000
+    sample_seconds: float = 0.25
+    sampled_nodes: int = 15
+    spacing_seconds: float = 10.0
+
+
+@dataclass(slots=True)
+class AuditCounts:
+    """All only grow, but `last_*`."""
+
+    audits: int = 0
+    failed: int = 0
+    drifts: Counter[Drift] = field(default_factory=lambda: Counter(dict.fromkeys(Drift, 0)))
+    quarantines: int = 0
+    last_seconds: float = 0.0
+    last_left: int = 0  #: differences that were not put right
+    last_serving_seconds: float = 0.0  #: what the last audit took of the loop that answers kube-scheduler
+    longest_slice_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    """What differed when it was listed. `again`: does it still, now that the watch has had its time?"""
+
+    again: Callable[[], Found | None]
+    read: Callable[[Found], Awaitable[None]]
+    node: NodeName | None  #: whose books are not clear until it is
+
+
+class Audit:
+    """One for the life of the process. `take` hands an event to the world, and its effects on."""
+
+    def __init__(
+        self,
+        world: World,
+        truth: Truth,
+        take: Callable[[Event], None],
+        *,
+        config: AuditConfig,
+        measure: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._world = world
+        self._truth = truth
+        self._take = take
+        self._config = config
+        self._measure = measure
+        self._doubted = anyio.Event()
+        self._sampled: list[NodeName] = []
+        self._suspects: list[_Suspect] = []
+        self._unclear: set[NodeName] = set()
+        self._left = 0
+        self._named = 0
+        self.counts = AuditCounts()
+
+    async def run(self) -> None:
+        """Until cancelled; begins once everything is listed."""
+        if not self._config.interval_seconds:
+            return
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._sample, name="sampling of the books")
+            while True:
+                with anyio.move_on_after(self._pause_seconds()):
+                    await self._doubted.wait()
+                self._doubted = anyio.Event()
+                await self.audit()
+                await anyio.sleep(self._config.spacing_seconds)
+
+    def _pause_seconds(self) -> float:
+        """Sooner than usual while a node is doubted: what kept the last audit from clearing it may be over."""
+        interval = self._config.interval_seconds
+        return min(interval, _RESTS * self.counts.last_seconds) if self._world.quarantine.doubted else interval
+
+    # --- sampling ---------------------------------------------------------------------------------------------------------
+
+    async def _sample(self) -> None:
+        while True:
+            await anyio.sleep(self._config.sample_seconds)
+            with self._slice():
+                self.sample()
+
+    def sample(self) -> None:
+        """Looks at the books of some nodes, all in turn, and at what is held everywhere; one that is wrong is quarantined."""
+        if not self._sampled:
+            self._sampled = sorted(self._world.nodes.row_of, reverse=True)
+        names = [self._sampled.pop() for _ in range(min(self._config.sampled_nodes, len(self._sampled)))]
+        for name in names:
+            if name in self._world.nodes.row_of:
+                self._doubt(name, wrong_on(self._world, name))
+        for name, found in self._wrong_held().items():
+            self._doubt(name, found)
+
+    def _doubt(self, name: NodeName, found: Sequence[Found]) -> None:
+        if not found or name in self._world.quarantine:
+            return
+        why = "; ".join(map(str, found))
+        _log.error("node quarantined: its books do not add up", node=name, found=why)
+        self.counts.quarantines += 1
+        self._take(NodeDoubted(name, why))
+        self._doubted.set()
+
+    # --- the audit --------------------------------------------------------------------------------------------------------
+
+    async def audit(self) -> bool:
+        """One whole audit. False where the API server could not be asked: then nothing was decided."""
+        began, self._named, self.counts.last_serving_seconds = self._measure(), 0, 0.0
+        before = self.counts.drifts.total()
+        try:
+            left = await self._audited()
+        except TruthUnknown as error:
+            self.counts.failed += 1
+            _log.warning("audit given up", error=str(error))
+            return False
+        self.counts.audits += 1
+        self.counts.last_seconds, self.counts.last_left = self._measure() - began, left
+        _log.info(
+            "audited",
+            nodes=len(self._world.nodes),
+            pods=len(self._world.pods),
+            differences=self.counts.drifts.total() - before,
+            left=left,
+            quarantined=len(self._world.quarantine),
+            seconds=round(self.counts.last_seconds, 3),
+            serving_seconds=round(self.counts.last_serving_seconds, 3),
+        )
+        return True
+
+    async def _audited(self) -> int:
+        self._suspects, self._left, self._unclear = [], 0, set()
+        await self._list_nodes()
+        await self._list_pods()
+        if self._suspects:
+            await anyio.sleep(self._config.settle_seconds)
+        for suspect in self._suspects:
+            if (found := suspect.again()) is not None:
+                await suspect.read(found)
+        await self._close_all_books()
+        return self._left
+
+    def _suspect(self, suspect: _Suspect) -> None:
+        if len(self._suspects) < self._config.most_read:
+            self._suspects.append(suspect)
+            return
+        self._left += 1
+        if suspect.node is not None:
+            self._unclear.add(suspect.node)
+
+    async def _list_nodes(self) -> None:
+        listed: set[str] = set()
+        version = 0
+        async with aclosing(self._truth.nodes(timeout_seconds=self._config.call_seconds)) as parts:
+            async for part in parts:
+                version = part.version
+                with self._slice():
+                    listed.update(name for _, name in part.unreadable)
+                    listed.update(node.name for node in part.objects)
+                    for node in part.objects:
+                        self._judge_node(node.name, partial(compare_node, self._world, node))
+        for name in [name for name in self._world.nodes.row_of if name not in listed]:
+            self._judge_node(name, partial(compare_absent_node, self._world, name, version))
+
+    def _judge_node(self, name: NodeName, judge: Callable[[], Found | None]) -> None:
+        if judge() is not None:
+            self._suspect(_Suspect(judge, partial(self._read_node, name), name))
+
+    async def _list_pods(self) -> None:
+        listed: set[str] = set()
+        version = 0
+        async with aclosing(self._truth.pods(timeout_seconds=self._config.call_seconds)) as parts:
+            async for part in parts:
+                version = part.version
+                with self._slice():
+                    listed.update(uid for uid, _ in part.unreadable)
+                    listed.update(pod.uid for pod in part.objects)
+                    for pod in part.objects:
+                        self._judge_pod(pod, partial(compare_pod, self._world, pod))
+        known = list(self._world.pods)
+        for start in range(0, len(known), _LOOKED_UP):
+            with self._slice():
+                for pod in known[start : start + _LOOKED_UP]:
+                    if pod.uid not in listed:
+                        self._judge_pod(pod, partial(compare_absent_pod, self._world, pod.uid, version))
+            await anyio.lowlevel.checkpoint()
+
+    def _judge_pod(self, pod: Pod, judge: Callable[[], Found | None]) -> None:
+        if judge() is not None:
+            claim = self._world.claims.get(pod.uid)
+            node = pod.node if claim is None else claim.node
+            self._suspect(_Suspect(judge, partial(self._read_pod, pod.uid, pod.key), node))
+
+    async def _read_node(self, name: NodeName, found: Found) -> None:
+        """Where names came or went while it was read it is read again: it may be the one."""
+        while True:
+            version = self._world.nodes.names_version
+            fresh = await self._truth.node(name, timeout_seconds=self._config.call_seconds)
+            if version == self._world.nodes.names_version:
+                break
+        if fresh is None:
+            if name in self._world.nodes.row_of:
+                self._put_right(found, NodeGone(name))
+        elif compare_node(self._world, fresh) is not None:
+            row = self._world.nodes.row_of.get(name)
+            known = None if row is None else self._world.nodes.by_row[row]
+            replaced = known is not None and known.uid != fresh.uid
+            self._put_right(found, *([NodeGone(name)] if replaced else []), NodeSeen(fresh))
+
+    async def _read_pod(self, uid: PodUid, key: PodKey, found: Found) -> None:
+        fresh = await self._truth.pod(key, timeout_seconds=self._config.call_seconds)
+        if fresh is not None and fresh.uid == uid:
+            if compare_pod(self._world, fresh) is not None:
+                self._put_right(found, PodAudited(fresh))
+        elif self._world.pods.get(uid) is not None:
+            self._put_right(found, PodGone(uid, key, read=True))
+
+    async def _close_all_books(self) -> None:
+        """Those in quarantine leave it where nothing is wrong with them any more."""
+        with self._slice():
+            held = self._wrong_held()
+        names = list(self._world.nodes.row_of)
+        for start in range(0, len(names), _NODES):
+            with self._slice():
+                for name in names[start : start + _NODES]:
+                    if name in self._world.nodes.row_of and name not in self._unclear:
+                        self._close_books(name, held.get(name, []))
+            await anyio.lowlevel.checkpoint()
+
+    def _wrong_held(self) -> dict[NodeName, list[Found]]:
+        named = {NodeName(found.object.removeprefix("node ")): [found] for found in wrong_held(self._world)}
+        return {name: found for name, found in named.items() if name in self._world.nodes.row_of}
+
+    def _close_books(self, name: NodeName, held: Sequence[Found]) -> None:
+        wrong = [*wrong_on(self._world, name), *held]
+        quarantined = name in self._world.quarantine and not self._world.quarantine.has_unreadable(name)
+        for found in wrong:
+            self._note(found)
+        if wrong or quarantined:
+            self._take(NodeAudited(name))
+        if quarantined and name not in self._world.quarantine:
+            _log.info("quarantine ended: the node's books are in order", node=name)
+
+    def _put_right(self, found: Found, *events: Event) -> None:
+        self._note(found)
+        for event in events:
+            self._take(event)
+
+    def _note(self, found: Found) -> None:
+        self.counts.drifts[found.drift] += 1
+        self._named += 1
+        if self._named <= _MOST_NAMED:
+            _log.error("the picture differed", cause=found.drift.value, object=found.object, found=found.detail)
+
+    @contextmanager
+    def _slice(self) -> Iterator[None]:
+        """Work that nobody else interrupts."""
+        began = self._measure()
+        yield
+        seconds = self._measure() - began
+        self.counts.last_serving_seconds += seconds
+        self.counts.longest_slice_seconds = max(self.counts.longest_slice_seconds, seconds)

@@ -1,0 +1,98 @@
+"""A node's books are put in order: what of them follows from its pods, its holds and itself is worked out anew.
+
+Deliberately absent: whether its pods are those that the API server has; whoever audits looks at them first.
+"""
+
+from collections.abc import Callable
+
+from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.sums import orphans_on, sums_on, wanted_held, wrong_held, wrong_on
+from slackwater.model.effects import Announce, Effect
+from slackwater.model.events import AuditEvent, NodeAudited, NodeDoubted, ObjectUnreadable, PodAudited
+from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.objects import Pod
+
+
+class Auditing:
+    """Doubts nodes, and clears them. `seen` takes in a pod as it was read, `let_go` lets one count no more."""
+
+    def __init__(
+        self,
+        books: Books,
+        *,
+        seen: Callable[[Pod, Instant], list[Effect]],
+        let_go: Callable[[PodUid, Instant], list[Effect]],
+    ) -> None:
+        self._books = books
+        self._quarantine = books.quarantine
+        self._seen = seen
+        self._let_go = let_go
+
+    def apply(self, event: AuditEvent, now: Instant) -> list[Effect]:
+        """Takes in what an audit found."""
+        match event:
+            case PodAudited(pod):
+                return self._pod_audited(pod, now)
+            case NodeDoubted(name, why):  # something that cannot be: nothing new is placed there
+                self._quarantine.put(name, why, now)
+                return []
+            case NodeAudited(name):
+                return self._node_audited(name, now)
+            case ObjectUnreadable():
+                return self._unreadable(event, now)
+
+    def _pod_audited(self, pod: Pod, now: Instant) -> list[Effect]:
+        books = self._books
+        known, claim = books.pods.get(pod.uid), books.claims.get(pod.uid)
+        if books.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
+            return []
+        effects: list[Effect] = []
+        if pod.node is None and claim is not None and claim.state == "seen":  # nobody can have shown it there
+            books.claims.drop(pod.uid)
+            effects = books.refusals.wake_recent(now)
+        return effects + self._seen(pod, now)
+
+    def _unreadable(self, event: ObjectUnreadable, now: Instant) -> list[Effect]:
+        """Closes the node where the object counts: its room is not known. An Event on a known pod says so once."""
+        uid = PodUid(event.uid)
+        claim, pod = self._books.claims.get(uid), self._books.pods.get(uid)
+        node = event.node if claim is None else claim.node
+        if node is None:
+            return []
+        first = not self._quarantine.has_object(event.uid)
+        self._quarantine.close_for(event.uid, node, f"{event.name} cannot be read: {event.why}", now)
+        if pod is None or not first:
+            return []
+        return [Announce(pod.uid, pod.key, "Warning", "Unreadable", f"Node {node} takes no pods meanwhile: {event.why}")]
+
+    def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
+        effects: list[Effect] = []
+        for uid in orphans_on(self._books, name):
+            effects += self._let_go(uid, now)
+        return effects + (self._books.refusals.wake_recent(now) if self._put_in_order(name, now) else [])
+
+    def _put_in_order(self, name: NodeName, now: Instant) -> bool:
+        """True where room may have appeared. A node on which something stays wrong is quarantined."""
+        books = self._books
+        row = books.nodes.row_of.get(name)
+        if row is None:
+            return False
+        books.claims.place_again(name, row)
+        sums = sums_on(books, name)
+        books.ledger.restate(
+            row,
+            reserved=sums.reserved,
+            buffer=sums.buffer,
+            capacity_pressure=sums.capacity_pressure,
+            pressure_accounted_for=sums.pressure_accounted_for,
+            held=wanted_held(books)[:, row],
+        )
+        books.claims.shares.restate(row, sums.by_priority)
+        books.nodes.open_again(name)
+        still = [*wrong_on(books, name), *(found for found in wrong_held(books) if found.object == f"node {name}")]
+        if still:
+            self._quarantine.put(name, "; ".join(map(str, still)), now)
+            return False
+        self._quarantine.lift(name)
+        books.nodes.room_appeared(row)
+        return True

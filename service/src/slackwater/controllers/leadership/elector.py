@@ -1,0 +1,146 @@
+"""Leads while it holds a Lease of its own: takes it when it is free, renews it, gives it back at the end.
+
+Every write names the version that was read, so of several who take it one does. It leads until `renew_seconds` after a
+renewal that succeeded *began*; others wait for the Lease's whole duration after they have *seen* it: later, and longer.
+A renewal without an answer counts as none; the next look tells.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+from typing import Final
+
+import structlog
+
+from slackwater.controllers.leadership.lease import Lease, LeaseStore, LeaseUnreachable
+from slackwater.controllers.leadership.observation import Sight
+from slackwater.controllers.leadership.state import Leadership
+from slackwater.controllers.leadership.watcher import Looking
+from slackwater.model.ids import Instant
+from slackwater.ports.clock import Clock
+
+_log = structlog.get_logger(__name__)
+
+#: Whoever waits adds up to this share of a pause, so that replicas do not all try at once.
+_SPREAD: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldingConfig:
+    """Seconds. `lease_seconds` > `renew_seconds` > `retry_seconds`, each with some room."""
+
+    lease_seconds: int = 15
+    renew_seconds: float = 10.0
+    retry_seconds: float = 2.0
+
+
+class Holding:
+    """`identity` is `<our Pod's name>_<what no other process has>`; `wall` is for what people read in the Lease."""
+
+    def __init__(
+        self,
+        store: LeaseStore,
+        leadership: Leadership,
+        *,
+        identity: str,
+        config: HoldingConfig,
+        clock: Clock,
+        wall: Callable[[], float],
+        rng: Random,
+    ) -> None:
+        self.identity = identity
+        self._store = store
+        self._leadership = leadership
+        self._config = config
+        #: Several calls may fail before the time is over.
+        self._call_seconds = config.renew_seconds / 3
+        self._clock = clock
+        self._wall = wall
+        self._sight = Sight()
+        self._blind = False
+        self._released = False
+        #: So that no renewal is written twice before it is due, whatever wakes us.
+        self._renew_at = Instant(0.0)
+        self._looking = Looking(store, self._try, retry_seconds=config.retry_seconds, spread=_SPREAD, rng=rng)
+        leadership.on_doubt = self._looking.look_soon
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._looking.run()
+
+    async def release(self) -> None:
+        """Gives the Lease back, if it is ours; from its beginning on nothing is decided any more."""
+        self._released = True
+        self._leadership.end()
+        held = self._sight.lease
+        if held is None or held.holder != self.identity:
+            return
+        # As client-go writes it: no holder, and a short duration for those who judge by that alone.
+        gone = Lease(
+            holder="", seconds=1, renewed=self._stamp(), acquired="", transitions=held.transitions, version=held.version
+        )
+        try:
+            written = await self._store.write(gone, timeout_seconds=self._call_seconds)
+        except LeaseUnreachable as error:
+            _log.warning("the lease is not given back, it runs out", problem=str(error))
+            return
+        _log.info("the lease is given back" if written is not None else "the lease was another's already")
+
+    async def _try(self) -> None:
+        """One look, and what may be done about what it shows."""
+        if self._released or (self._leadership.leads() and self._clock() < self._renew_at):
+            return
+        try:
+            if not self._ours():
+                await self._read()
+            if self._ours() or self._sight.free_at <= self._clock():
+                await self._take()
+        except LeaseUnreachable as error:
+            if not self._blind:
+                _log.warning("the lease cannot be reached", problem=str(error), leads=self._leadership.leads())
+            self._blind = True
+        else:
+            self._blind = False
+
+    def _ours(self) -> bool:
+        return self._sight.lease is not None and self._sight.lease.holder == self.identity
+
+    async def _read(self) -> None:
+        asked_at = self._clock()
+        found = await self._store.read(timeout_seconds=self._call_seconds)
+        self._sight.look(found, asked_at=asked_at, answered_at=self._clock())
+        holder = "" if found is None else found.holder
+        self._leadership.held_by(holder)
+        if holder != self.identity:
+            self._leadership.end()
+
+    async def _take(self) -> None:
+        """Takes it, or renews it where it is ours."""
+        began_at = self._clock()
+        wanted = self._wanted()
+        written = await self._store.write(wanted, timeout_seconds=self._call_seconds)
+        if self._released:
+            return
+        if written is None:  # somebody else wrote: who, a look tells
+            await self._read()
+            return
+        self._sight.look(written, asked_at=began_at, answered_at=self._clock())
+        self._leadership.held_by(self.identity)
+        self._leadership.prolong(Instant(began_at + self._config.renew_seconds))
+        self._renew_at = Instant(began_at + self._config.retry_seconds * (1 - _SPREAD))
+
+    def _wanted(self) -> Lease:
+        before, now = self._sight.lease, self._stamp()
+        ours = before is not None and before.holder == self.identity
+        return Lease(
+            holder=self.identity,
+            seconds=self._config.lease_seconds,
+            renewed=now,
+            acquired=before.acquired if ours and before is not None else now,
+            transitions=(0 if before is None else before.transitions) + (before is not None and not ours),
+            version="" if before is None else before.version,
+        )
+
+    def _stamp(self) -> str:
+        return datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

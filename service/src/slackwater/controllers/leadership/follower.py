@@ -1,0 +1,70 @@
+"""Leads exactly while the Lease of the scheduler beside us names our own Pod.
+
+So the scheduler that leads asks the service that leads, over loopback, and one hand-over serves both. Deliberately absent: any
+write; the scheduler keeps its Lease.
+"""
+
+from collections.abc import Collection
+from random import Random
+from typing import Final
+
+import structlog
+
+from slackwater.controllers.leadership.lease import LeaseStore, LeaseUnreachable, holder_name
+from slackwater.controllers.leadership.observation import Sight
+from slackwater.controllers.leadership.state import Leadership
+from slackwater.controllers.leadership.watcher import Looking
+from slackwater.ports.clock import Clock
+
+_log = structlog.get_logger(__name__)
+
+#: For one look. It may show what was so when it began: late answers count from then.
+_LOOK_SECONDS: Final = 3.0
+
+
+class Following:
+    """`names` are those by which the scheduler beside us may call its host: our Pod's, and our host's."""
+
+    def __init__(
+        self,
+        store: LeaseStore,
+        leadership: Leadership,
+        *,
+        names: Collection[str],
+        retry_seconds: float,
+        clock: Clock,
+        rng: Random,
+    ) -> None:
+        self._store = store
+        self._leadership = leadership
+        self._names = frozenset(names)
+        self._clock = clock
+        self._sight = Sight()
+        self._blind = False
+        self._looking = Looking(store, self._look, retry_seconds=retry_seconds, spread=0.0, rng=rng)
+        leadership.on_doubt = self._looking.look_soon
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._looking.run()
+
+    async def release(self) -> None:
+        """The Lease is the scheduler's: it gives it back itself."""
+
+    async def _look(self) -> None:
+        asked_at = self._clock()
+        try:
+            lease = await self._store.read(timeout_seconds=_LOOK_SECONDS)
+        except LeaseUnreachable as error:
+            if not self._blind:
+                _log.warning("the scheduler's lease cannot be read", problem=str(error), leads=self._leadership.leads())
+            self._blind = True
+            return
+        self._blind = False
+        self._sight.look(lease, asked_at=asked_at, answered_at=self._clock())
+        holder = "" if lease is None else lease.holder
+        self._leadership.held_by(holder)
+        if holder and holder_name(holder) in self._names:
+            self._leadership.prolong(self._sight.holds_until)
+        else:
+            self._leadership.end()

@@ -1,0 +1,173 @@
+"""Which machine leaves a crowded node now, and where it lands: the question that each agent's request raises.
+
+The rules are `controllers/migration`'s; here is what they read, and the patience with machines that could not leave.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.vertical_pods import Standing
+from slackwater.controllers.migration.limits import Route, full_targets, room_at_source
+from slackwater.controllers.migration.queue import MigrationQueue
+from slackwater.controllers.migration.target import choose_landing
+from slackwater.controllers.policy import Policy
+from slackwater.model.columns import Rows
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
+from slackwater.model.ledger.pressure import too_much_pressure
+from slackwater.model.objects import Pod
+from slackwater.model.resources import NOTHING, Amounts
+
+#: Before a machine whose migration failed, or could not begin, is tried again; doubled each time, up to the longest.
+_FIRST_BACKOFF_SECONDS: Final = 5.0
+_LONGEST_BACKOFF_SECONDS: Final = 300.0
+#: A machine whose agent has been silent for longer does not hold the others up.
+_SILENT_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How often in a row a machine could not leave, and until when others come first."""
+
+    failures: int
+    until: Instant
+
+
+class MigrationChoice:
+    """Keeps the queues and the back-offs; `busy` are the machines that migrate already."""
+
+    def __init__(self, books: Books, *, busy: Collection[PodKey], routes: Callable[[], Sequence[Route]]) -> None:
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._standings = books.standings
+        self._admitting = books.admitting
+        self._tally = books.tally
+        self._busy = busy
+        self._routes = routes
+        self._backoffs: dict[PodKey, Backoff] = {}
+        self.queue = MigrationQueue()
+        #: Machines that have to leave their node whatever the pressure wait for as many places.
+        self.places_kept = 0
+
+    def decide(self, pod: Pod, standing: Standing, policy: Policy, now: Instant) -> NodeName | None:
+        """An agent asks: does its machine leave now, and where to? Reads its load of the request before (section 2.6)."""
+        claim, vertical = self._claims.get(pod.uid), pod.vertical
+        if claim is None or vertical is None or not policy.migration.enabled or not self._may_leave(pod, now):
+            return None
+        forced = vertical.always_migrate and standing.load is not None
+        row = self._nodes.row_of.get(claim.node)
+        if row is None or not (
+            forced or (self._is_head(pod.uid, claim.node, now) and self._too_much(claim.node, row, policy, now))
+        ):
+            return None
+        routes = self._routes()
+        if len(routes) + self.places_kept >= policy.migration.max_concurrent and self.places_kept:
+            return None
+        if not room_at_source(routes, claim.node, policy.migration):
+            return None
+        need = claim.account.reserved.minus(claim.account.buffer)
+        landing = self._landing(pod, need, row, full_targets(routes, policy.migration), above_watermark=forced)
+        if landing is None:
+            self._tally.migrations_without_landing += 1
+            self.back_off(machine_key(pod), now)
+        return landing
+
+    def leave(self, pod: Pod, policy: Policy, now: Instant) -> NodeName | None:
+        """A machine has to leave, since its node is being removed: where to, where it may go now.
+
+        Below the watermark if it can, else above: its node goes whatever the pressure elsewhere.
+        """
+        claim = self._claims.get(pod.uid)
+        row = None if claim is None else self._nodes.row_of.get(claim.node)
+        if claim is None or row is None or not policy.migration.enabled or not self._may_leave(pod, now):
+            return None
+        routes = self._routes()
+        if not room_at_source(routes, claim.node, policy.migration):
+            return None
+        need, full = claim.account.reserved.minus(claim.account.buffer), full_targets(routes, policy.migration)
+        landing = self._landing(pod, need, row, full, above_watermark=False)
+        landing = landing or self._landing(pod, need, row, full, above_watermark=True)
+        if landing is None:
+            self._tally.migrations_without_landing += 1
+            self.back_off(machine_key(pod), now)
+        return landing
+
+    def _may_leave(self, pod: Pod, now: Instant) -> bool:
+        vertical = pod.vertical
+        if vertical is None or not vertical.migratable or vertical.migration is not None or pod.deleting:
+            return False
+        machine = machine_key(pod)
+        backoff = self._backoffs.get(machine)
+        return machine not in self._busy and (backoff is None or backoff.until <= now)
+
+    def _is_head(self, uid: PodUid, node: NodeName, now: Instant) -> bool:
+        """First of those on its node that could leave now: nobody waits for one that cannot."""
+        for other in self.queue.on_node(node):
+            if other == uid:
+                return True
+            pod, standing = self._pods.get(other), self._standings.get(other)
+            silent = standing is None or standing.heard_at is None or standing.heard_at + _SILENT_SECONDS < now
+            if pod is not None and not silent and self._may_leave(pod, now):
+                return False
+        return False
+
+    def _too_much(self, node: NodeName, row: Row, policy: Policy, now: Instant) -> bool:
+        numbers = self._ledger.numbers(row)
+        if policy.migration.sustained_seconds:
+            numbers = numbers._replace(capacity_pressure=self._sustained(node, policy, now))
+        return too_much_pressure(numbers, weight_ppm=policy.migration.weight_ppm)
+
+    def _sustained(self, node: NodeName, policy: Policy, now: Instant) -> Amounts:
+        """CapacityPressure of those that have been denied for long enough."""
+        since, amounts = now - policy.migration.sustained_seconds, NOTHING
+        for uid in self._claims.on_node(node):
+            standing, claim = self._standings.get(uid), self._claims.get(uid)
+            if (
+                standing is not None
+                and claim is not None
+                and standing.denied_since is not None
+                and standing.denied_since <= since
+            ):
+                amounts = amounts.plus(claim.account.capacity_pressure)
+        return amounts
+
+    def _landing(
+        self, pod: Pod, need: Amounts, source: Row, full: Collection[NodeName], *, above_watermark: bool
+    ) -> NodeName | None:
+        rows: Rows = np.flatnonzero(self._admitting.of(pod.kind))
+        left_out = [source, *(self._nodes.row_of[name] for name in full if name in self._nodes.row_of)]
+        row = choose_landing(need, self._ledger.columns, rows[~np.isin(rows, left_out)], above_watermark=above_watermark)
+        node = None if row is None else self._nodes.by_row[row]
+        return None if node is None else node.name
+
+    def back_off(self, machine: PodKey, now: Instant) -> None:
+        """The machine could not leave: others come first for a while, longer each time."""
+        before = self._backoffs.get(machine)
+        failures = 1 if before is None else before.failures + 1
+        pause = min(_FIRST_BACKOFF_SECONDS * 2.0 ** (failures - 1), _LONGEST_BACKOFF_SECONDS)
+        self._backoffs[machine] = Backoff(failures, Instant(now + pause))
+
+    def succeeded(self, machine: PodKey) -> None:
+        self._backoffs.pop(machine, None)
+
+    def backoffs(self) -> list[tuple[PodKey, Backoff]]:
+        return list(self._backoffs.items())
+
+    def put_backoff(self, machine: PodKey, backoff: Backoff) -> None:
+        self._backoffs[machine] = backoff
+
+    def expire(self, now: Instant) -> None:
+        """Forgets back-offs that are long over."""
+        for machine in [m for m, b in self._backoffs.items() if b.until + _LONGEST_BACKOFF_SECONDS < now]:
+            del self._backoffs[machine]
+
+
+def machine_key(pod: Pod) -> PodKey:
+    """The VirtualMachine of a pod that has one."""
+    assert pod.vertical is not None
+    return PodKey(pod.key.namespace, pod.vertical.machine or "")

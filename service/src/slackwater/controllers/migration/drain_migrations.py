@@ -1,0 +1,49 @@
+"""Virtual machines that have to leave because their node is being removed: first in the queue of migrations, one at a time.
+
+They are in a class of their own, `drain`, before those that flee from `pressure`: while one of them waits for its turn, no
+migration begins that would take the last place among those that may run at the same time.
+"""
+
+from collections.abc import Iterable
+
+from slackwater.cluster.pods import PodTable
+from slackwater.controllers.migration.state import Migrating
+from slackwater.controllers.policy import Policy
+from slackwater.model.effects import Effect
+from slackwater.model.ids import Instant, NodeName, PodUid
+
+
+class DrainMigrations:
+    """Keeps who has to leave, in the order in which they were asked to."""
+
+    def __init__(self, migrating: Migrating, pods: PodTable) -> None:
+        self._migrating = migrating
+        self._pods = pods
+        self._waiting: dict[PodUid, NodeName] = {}
+
+    def ask(self, uid: PodUid, node: NodeName) -> None:
+        self._waiting.setdefault(uid, node)
+
+    def forget(self, uids: Iterable[PodUid]) -> None:
+        """They need not leave any more. A migration that has begun goes on."""
+        for uid in uids:
+            self._waiting.pop(uid, None)
+
+    @property
+    def waiting(self) -> dict[PodUid, NodeName]:
+        return dict(self._waiting)
+
+    def tick(self, policy: Policy, now: Instant) -> list[Effect]:
+        """Begins what may begin now."""
+        effects: list[Effect] = []
+        for uid in list(self._waiting):
+            pod = self._pods.get(uid)
+            if pod is None or self._migrating.is_leaving(uid):
+                del self._waiting[uid]
+                continue
+            landing = self._migrating.choice.leave(pod, policy, now)
+            if landing is not None:
+                del self._waiting[uid]
+                effects += self._migrating.start(pod, landing)
+        self._migrating.choice.places_kept = len(self._waiting)
+        return effects

@@ -1,0 +1,61 @@
+"""For each node the machines that may leave it, in the order in which they would.
+
+A machine joins with its first request and stays until it may not migrate any more. One that may never migrate is in no queue,
+so it blocks nobody.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from slackwater.controllers.migration.order import Rank, rank
+from slackwater.model.ids import NodeName, PodUid
+
+
+class MigrationQueue:
+    """By node; a pod is in at most one queue."""
+
+    def __init__(self) -> None:
+        self._queues: dict[NodeName, list[tuple[Rank, PodUid]]] = {}
+        self._places: dict[PodUid, tuple[NodeName, Rank]] = {}
+        self._joined = 0
+
+    def put(self, uid: PodUid, node: NodeName, load1_micro: int | None) -> None:
+        """Joins, or moves to where the load now puts it."""
+        place = self._places.get(uid)
+        joined = place[1].joined if place is not None and place[0] == node else self._joined
+        self.enter(uid, node, load1_micro, joined)
+
+    def enter(self, uid: PodUid, node: NodeName, load1_micro: int | None, joined: int) -> None:
+        """Joins as the `joined`th."""
+        self.drop(uid)
+        self._joined = max(self._joined, joined + 1)
+        ranked = rank(load1_micro, joined)
+        self._places[uid] = (node, ranked)
+        insort(self._queues.setdefault(node, []), (ranked, uid))
+
+    def drop(self, uid: PodUid) -> None:
+        place = self._places.pop(uid, None)
+        if place is None:
+            return
+        queue = self._queues[place[0]]
+        del queue[bisect_left(queue, (place[1], uid))]
+        if not queue:
+            del self._queues[place[0]]
+
+    def __contains__(self, uid: PodUid) -> bool:
+        return uid in self._places
+
+    def on_node(self, node: NodeName) -> Iterator[PodUid]:
+        """In order; do not change the queue meanwhile."""
+        return (uid for _, uid in self._queues.get(node, ()))
+
+    def entries(self) -> list[tuple[NodeName, PodUid, int | None, int]]:
+        """(node, pod, load, joined), by node and in order."""
+        return [
+            (node, uid, None if ranked.without_load else ranked.load1_micro, ranked.joined)
+            for node in sorted(self._queues)
+            for ranked, uid in self._queues[node]
+        ]
+
+    def __len__(self) -> int:
+        return len(self._places)

@@ -1,0 +1,183 @@
+"""The steering loop: pods that wait, a picture that follows the world, and choices handed to the world.
+
+    a pod came -> a moment's rest \
+                                   -> changes -> mirror, backlog -> choice -> World.apply -> nominations
+    nominations were written -----/
+
+The rest is there for kube-scheduler: where it has nothing else to do it searches for a new pod at once, its filter call comes
+first, and nobody pays for a nomination that would come too late. Where pods wait that it is not about to come to, nominations
+follow each other without one. All of it runs on the event loop, a slice at a time: what a
+pod costs is less than the turns of a thread would. Only a picture that has to be built anew is built in a worker thread.
+Deliberately absent: which node (`decide.steering`), who may be told and what becomes of it (`world.steering`).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+import numpy as np
+import structlog
+
+from slackwater.controllers.nomination.eligible import Eligibility
+from slackwater.controllers.nomination.room import OwnScore
+from slackwater.controllers.nomination.sample import Best
+from slackwater.controllers.nomination.snapshot_follower import Following
+from slackwater.fit.score_curve import MAX_EXTENDER_SCORE, ScoreCurve, fractions_of, tenths
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.effects import Effect
+from slackwater.model.events import PodsSteered
+from slackwater.model.ids import Instant
+from slackwater.model.objects import Pod
+from slackwater.ports.clock import Clock
+from slackwater.runtime.state_machine import World
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.node_facts import CPU, MEMORY
+
+_log = structlog.get_logger(__name__)
+
+#: From the first pod of a round to the choice.
+_SETTLE_SECONDS: Final = 0.015
+#: A look at parked pods, and at changes of which none is a new pod.
+_IDLE_SECONDS: Final = 0.25
+#: Nominations that are chosen together, where so many may be on their way; one by one, each costs a round.
+_TOGETHER: Final = 16
+#: After an error; and between two looks whether there is anything to steer at all.
+_REST_SECONDS: Final = 1.0
+#: Pods chosen for at once, before other tasks get a turn: a few milliseconds of work.
+_BATCH: Final = 32
+#: Images on nodes are in no journal: every so often all is scored anew.
+_SCORE_ANEW_SECONDS: Final = 30.0
+
+
+class SteeringLoop:
+    """`look` has to be called after each event of the world. `weight` is the extender's in kube-scheduler's file."""
+
+    def __init__(self, world: World, *, submit: Callable[[Iterable[Effect]], None], clock: Clock, weight: int) -> None:
+        self._world = world
+        self._submit = submit
+        self._clock = clock
+        self._weight = weight
+        self._arrived = -1
+        #: Pods wait that kube-scheduler is not about to come to.
+        self._more = False
+        self._wake = anyio.Event()
+        self._following: Following | None = None
+        #: Another one from the next reading of the settings on.
+        self._scored_by = world.policy.curve
+
+    def look(self) -> None:
+        """Has a pod come, or may another one be told?"""
+        if not self._wake.is_set() and (self._world.steering.arrived != self._arrived or (self._more and self._may_tell())):
+            self._wake.set()
+
+    def best_of(self, pod: Pod, rows: Rows) -> Best | None:
+        """The best of the rows for the pod; None: kube-scheduler shall choose."""
+        following = self._following
+        if following is None:
+            return None
+        if self._scored_by is not self._world.policy.curve:
+            self._scored_by = self._world.policy.curve
+            following.forget_scores()
+        try:
+            return following.best_of(pod, rows)
+        except Exception:  # a bug here must not keep the pod from being placed
+            _log.exception("choosing failed; steering's picture is built anew")
+            self._unfollow()
+            return None
+
+    def _may_tell(self) -> int:
+        """How many may be told now; 0 where more of them together would cost less."""
+        steering, policy = self._world.steering, self._world.policy.steering
+        most = steering.may_tell(policy, self._clock())
+        width = min(steering.pace.width, policy.pace.most, policy.max_ahead)
+        return most if most >= min(_TOGETHER, width // 2) else 0
+
+    async def run(self) -> None:
+        """Until cancelled. The world has listed everything before."""
+        while True:
+            try:
+                if self._wanted():
+                    await self._round(self._following or self._follow())
+                else:
+                    self._unfollow()
+                    await anyio.sleep(_REST_SECONDS)
+            except Exception:  # a bug here must not end the service: kube-scheduler searches by itself
+                _log.exception("steering failed; its picture is built anew")
+                self._unfollow()
+                await anyio.sleep(_REST_SECONDS)
+
+    def _wanted(self) -> bool:
+        return self._world.policy.steering.enabled
+
+    def _follow(self) -> Following:
+        policy = self._world.policy
+        eligible = Eligibility(
+            scheduler_name=policy.scheduler_name,
+            gated=policy.steering.gated,
+            missing_requests_refused=policy.missing_requests == "reject",
+        )
+        own = own_score(lambda: self._world.policy.curve, self._weight)
+        self._following = Following(self._world, eligible, own)
+        return self._following
+
+    def _unfollow(self) -> None:
+        if self._following is not None:
+            self._following.stop()
+            self._following = None
+            self._more = False
+        self._world.steering.searched.clear()
+
+    async def _round(self, following: Following) -> None:
+        with anyio.move_on_after(_IDLE_SECONDS):
+            await self._wake.wait()
+        if self._world.steering.arrived != self._arrived and not self._more:
+            await anyio.sleep(_SETTLE_SECONDS)
+        self._arrived = self._world.steering.arrived
+        self._wake = anyio.Event()
+        await following.catch_up()
+        self._more = self._steer(following)
+        if self._more and self._may_tell():
+            self._wake.set()
+            await anyio.lowlevel.checkpoint()
+
+    def _steer(self, following: Following) -> bool:
+        """Chooses for some; True where there may be more of them."""
+        world, backlog, now = self._world, following.backlog, self._clock()
+        searched = world.steering.searched
+        for uid in searched:
+            backlog.discard(uid)
+        searched.clear()
+        if not backlog.due(now):
+            return False
+        most = min(_BATCH, world.steering.may_tell(world.policy.steering, now))
+        if not most:
+            return True
+        if now >= following.score_anew_at:
+            following.score_anew_at = Instant(now + _SCORE_ANEW_SECONDS)
+            following.forget_scores()
+        pods = (backlog.behind_gates if world.steering.scheduler_at_work(now) else backlog.some)(most, now)
+        steering = world.steering
+        choice = following.chooser.choose(following.mirror.picture, pods, steering.elsewhere(), steering.waiting())
+        backlog.park(choice.unfit, now)
+        if choice.picks:
+            backlog.placed()
+        gated = tuple(pod.uid for pod in choice.unfit if pod.gates)
+        if choice.picks or gated:
+            self._submit(world.apply(PodsSteered(choice.picks, gated), now))
+        return bool(pods) and backlog.ready > 0
+
+
+def own_score(curve: Callable[[], ScoreCurve], weight: int) -> OwnScore:
+    """Our own score as kube-scheduler counts an extender's: 0..10, ten times the weight. From requests, which is what Reserved
+    is but for pods that grow in place."""
+
+    def own(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+        lines, facts = slice(CPU, MEMORY + 1), picture.facts
+        total = facts.allocatable[lines].take(rows, axis=1)
+        after = picture.used[lines].take(rows, axis=1) + np.array(kind.kind.requests, np.int64).reshape(-1, 1)
+        largest = facts.allocatable[lines, : picture.n_rows].max(axis=1, initial=0)
+        return weight * MAX_EXTENDER_SCORE * tenths(fractions_of(after, total, largest, curve()))
+
+    return own

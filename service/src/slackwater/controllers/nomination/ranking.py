@@ -1,0 +1,146 @@
+"""The rows that take pods of one kind, by score, kept up to date while pods come and go.
+
+    ranking.best(most)   # up to so many rows of the highest score, those with the most room first; empty: the kind fits nowhere
+
+The score is kube-scheduler's (`simulate.scores`) plus our own by weight. What a plug-in reads says when it is asked again:
+
+    resources            for rows where pods came or went
+    what nodes say       when a node changed, or another set of rows is feasible: these scores compare the feasible rows
+    where other pods are when any pod moved, and only for kinds that ask about others, or that others ask about
+
+So the next pod of a kind costs a few operations on one row. Deliberately absent: which pod is placed, and placing it.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from slackwater.controllers.nomination.room import EMPTINESS, OwnScore, score_room
+from slackwater.fit.feasible import feasible, judged_apart, refused
+from slackwater.fit.filter.ledger_fit import judge_ledger
+from slackwater.fit.filter.node_resources_fit import judge_node_resources_fit
+from slackwater.fit.scores import PREFERENCES
+from slackwater.model.columns import Int64, Mask, Rows
+from slackwater.model.reasons import Reason
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
+
+_OF_NODES: Final = ("TaintToleration", "NodeAffinity", "ImageLocality")
+_OF_OTHERS: Final = ("PodTopologySpread", "InterPodAffinity")
+#: More changed rows than this share of all are dearer one by one than all together.
+_MANY: Final = 8
+_NOT_FEASIBLE: Final = -1
+_NOWHERE: Final[Rows] = np.zeros(0, np.intp)
+#: Predicates that read what pods take of a row.
+_OF_RESOURCES: Final = frozenset({"NodeResourcesFit", "Ledger"})
+
+
+class Ranking:
+    """See the module. It belongs to one picture."""
+
+    def __init__(self, picture: Picture, kind: KindId, own: OwnScore) -> None:
+        self._picture = picture
+        self._kind = kind
+        self._own = own
+        self._facts = self._pods = -1
+        self._feasible: Mask = np.zeros(0, np.bool_)
+        #: Rows that whatever but room of CPU, memory and the like lets pass; kept for kinds that are not social.
+        self._open: Mask = np.zeros(0, np.bool_)
+        #: Scores by what they read, shape (n_rows,); where a row is not feasible they mean nothing.
+        self._of_room: Int64 = np.zeros(0, np.int64)
+        self._of_nodes: Int64 = np.zeros(0, np.int64)
+        #: The sum, and below it how empty the row is: scores are whole numbers, and do not tell thousands of rows apart.
+        self._total: Int64 = np.zeros(0, np.int64)
+
+    @property
+    def social(self) -> bool:
+        """Do scores or verdicts of the kind's next pod depend on where the last one went, beyond its row's resources?"""
+        picture, kind = self._picture, self._picture.of(self._kind)
+        asks, counters = kind.asks, picture.counters
+        itself = asks.spread or asks.affinity or asks.anti_affinity or asks.preferred_pods or asks.spread_by_default is not None
+        rare = asks.disks or asks.inline_disks or asks.host_ports
+        return bool(itself or rare or any(counters.about(kind, role) for role in ("affinity", "preferred", "anti")))
+
+    def best(self, most: int) -> Rows:
+        """See the module."""
+        self._renew()
+        if not len(self._total):
+            return _NOWHERE
+        at = int(self._total.argmax())
+        highest = int(self._total[at])
+        if highest < 0:
+            return _NOWHERE
+        if most == 1:
+            return np.array([at], np.intp)
+        rows: Rows = np.flatnonzero(self._total >= highest - highest % EMPTINESS)
+        return rows[np.argsort(-self._total[rows], kind="stable")[:most]]
+
+    def _renew(self) -> None:
+        picture = self._picture
+        facts, pods = picture.facts.journal.position, picture.journal.position
+        if facts == self._facts and pods == self._pods:
+            return
+        changed = picture.journal.since(self._pods, at_most=picture.n_rows // _MANY) if facts == self._facts else None
+        social = self.social
+        if changed is None or social:
+            self._renew_all(changed, social=social)
+        else:
+            self._renew_rows(changed)
+        self._facts, self._pods = facts, pods
+
+    def _renew_rows(self, changed: Rows) -> None:
+        """Of a kind that is not social, and nothing but room has changed there."""
+        picture = self._picture
+        fits: Mask = judge_node_resources_fit(picture, picture.of(self._kind), changed) == Reason.OK
+        if picture.ledger is not None:
+            fits &= judge_ledger(picture.of(self._kind).kind.requests, picture.ledger, changed) == Reason.OK
+        fits &= self._open[changed]
+        same = bool((fits == self._feasible[changed]).all())
+        self._feasible[changed] = fits
+        self._score_room(changed[fits])
+        if same:
+            rows = changed[fits]
+            self._total[rows] = self._of_room[rows] + self._of_nodes[rows]
+            return
+        self._of_nodes = self._scored(_OF_NODES, np.flatnonzero(self._feasible))
+        self._total = np.where(self._feasible, self._of_room + self._of_nodes, _NOT_FEASIBLE)
+
+    def _renew_all(self, changed: Rows | None, *, social: bool) -> None:
+        picture = self._picture
+        before, self._feasible = self._feasible, feasible(picture, self._kind).feasible
+        rows = np.flatnonzero(self._feasible)
+        if changed is None:
+            self._of_room = np.zeros(picture.n_rows, np.int64)
+        # Those that are not feasible, too: pods elsewhere may make them so, and then nothing has changed there.
+        self._score_room(np.arange(picture.n_rows) if changed is None else changed)
+        if changed is None or not np.array_equal(before, self._feasible):
+            self._of_nodes = self._scored(_OF_NODES, rows)
+        total = self._of_room + self._of_nodes
+        if social:
+            total += self._scored(_OF_OTHERS, rows)
+        else:
+            self._open = _open_rows(picture, self._kind)
+        self._total = np.where(self._feasible, total, _NOT_FEASIBLE)
+
+    def _score_room(self, rows: Rows) -> None:
+        if len(rows):
+            self._of_room[rows] = score_room(self._picture, self._kind, rows, self._own)
+
+    def _scored(self, names: tuple[str, ...], rows: Rows) -> Int64:
+        """The sum of these plug-ins over all rows; 0 where a row is not asked about."""
+        picture, kind = self._picture, self._picture.of(self._kind)
+        total = np.zeros(picture.n_rows, np.int64)
+        for name in names if len(rows) else ():
+            score, weight = PREFERENCES[name]
+            total[rows] += EMPTINESS * weight * score(picture, kind, rows)
+        return total
+
+
+def _open_rows(picture: Picture, kind: KindId) -> Mask:
+    found: Mask = np.ones(picture.n_rows, np.bool_)
+    if refused(picture, picture.of(kind)) is not None:
+        return ~found
+    for name, codes in judged_apart(picture, kind).items():
+        if name not in _OF_RESOURCES:
+            found &= codes == Reason.OK
+    return found

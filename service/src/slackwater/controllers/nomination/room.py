@@ -1,0 +1,112 @@
+"""What of a kind's score depends on a row's own room alone, and below it how empty the row is.
+
+    RoomScores(own).of(picture, kind, rows)      # kept, and scored anew only where pods came or went since
+
+kube-scheduler asks about a hundred nodes at a time, and goes round: most rows are as they were when they were asked about last.
+Scores are whole numbers, and do not tell thousands of rows apart: so a point of score counts `EMPTINESS`, and what is left of
+the row's CPU and memory less than that. Deliberately absent: scores that compare rows with one another (`simulate.scores`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from slackwater.fit.scores import PREFERENCES, TELLS_APART
+from slackwater.model.columns import Int64, Mask, Rows
+from slackwater.model.resources import Amounts
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId, Numbered
+from slackwater.snapshot.node_facts import CPU, MEMORY
+
+#: Our own score of rows for a kind, as kube-scheduler counts it: already multiplied by its weight. Of the kind it reads what
+#: its pods request.
+OwnScore = Callable[[Picture, Numbered, Rows], Int64]
+
+#: One point of score, in the unit of totals.
+EMPTINESS: Final = 1 << 20
+#: Those that do not compare rows with one another.
+OF_ROOM: Final = tuple(name for name in PREFERENCES if name not in TELLS_APART)
+#: Sizes whose scores are kept: 45 kB each at 5,000 nodes.
+_MOST_SIZES: Final = 128
+#: Where rows have to be scored, so many times as many are, of those that will have to be: that hardly costs more.
+_AHEAD: Final = 8
+
+#: All that these scores read of a kind: what its pods request, and what is assumed of those that request nothing.
+_Size = tuple[Amounts, Amounts | None, Amounts | None]
+
+
+def score_room(picture: Picture, kind: KindId, rows: Rows, own: OwnScore) -> Int64:
+    """Of each row, shape (len(rows),), in units of one point over `EMPTINESS`."""
+    numbered = picture.of(kind)
+    total = own(picture, numbered, rows)
+    for name in OF_ROOM:
+        score, weight = PREFERENCES[name]
+        total = total + weight * score(picture, numbered, rows)
+    return total * EMPTINESS + _emptiness(picture, rows)
+
+
+def _emptiness(picture: Picture, rows: Rows) -> Int64:
+    """How much of CPU and memory is left, of `EMPTINESS` - 1."""
+    lines = slice(CPU, MEMORY + 1)
+    capacity = np.maximum(picture.facts.allocatable[lines].take(rows, axis=1), 1)
+    shares = np.minimum(picture.scored[lines].take(rows, axis=1) / capacity, 1.0).sum(axis=0)
+    found: Int64 = ((2.0 - shares) / 2.0 * (EMPTINESS - 1)).astype(np.int64)
+    return found
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Of one size, by row; as of these positions of the journals."""
+
+    scores: Int64
+    stale: Mask
+    facts: int
+    pods: int
+
+
+class RoomScores:
+    """See the module."""
+
+    def __init__(self, own: OwnScore) -> None:
+        self._own = own
+        self._picture: Picture | None = None
+        self._kept: dict[_Size, _Kept] = {}
+
+    def forget(self) -> None:
+        """Our own score may be another one from now on."""
+        self._kept.clear()
+
+    def of(self, picture: Picture, kind: KindId, rows: Rows) -> Int64:
+        """As `score_room`."""
+        kept = self._up_to_date(picture, kind)
+        stale: Mask = kept.stale.take(rows)
+        if stale.any():
+            some = np.concatenate([rows[stale], np.flatnonzero(kept.stale)[: _AHEAD * len(rows)]])
+            kept.scores[some] = score_room(picture, kind, some, self._own)
+            kept.stale[some] = False
+        return kept.scores.take(rows)
+
+    def _up_to_date(self, picture: Picture, kind: KindId) -> _Kept:
+        """What is kept of pods of the kind's size, and which of it is stale."""
+        if picture is not self._picture:
+            self._picture, self._kept = picture, {}
+        facts, pods, size = picture.facts.journal.position, picture.journal.position, _size(picture.of(kind))
+        kept = self._kept.pop(size, None)
+        # What a node has may be what the largest one has, and so concern all rows.
+        changed = None if kept is None or kept.facts != facts else picture.journal.since(kept.pods, at_most=picture.n_rows)
+        if kept is None or changed is None:
+            if len(self._kept) >= _MOST_SIZES:
+                del self._kept[next(iter(self._kept))]
+            n_rows = picture.n_rows
+            kept = _Kept(np.zeros(n_rows, np.int64), np.ones(n_rows, np.bool_), facts, pods)
+        elif len(changed):
+            kept.stale[changed] = True
+            kept.pods = pods
+        self._kept[size] = kept  # the last one: that of a size which nobody asks about goes first
+        return kept
+
+
+def _size(numbered: Numbered) -> _Size:
+    return numbered.kind.requests, numbered.asks.scored_before, numbered.asks.scored

@@ -1,0 +1,317 @@
+"""Nominations made ahead of kube-scheduler's own search: the room is kept, and how each of them ends is counted.
+
+    picks -> hold and Steer -> written -> filter asks about that one node -> bound there: met
+                          \\-> not written, asked about others, refused, bound elsewhere, too late ...: missed (`model.misses`)
+
+A nomination is a hint: whatever becomes of it, kube-scheduler's own search goes on. So nothing of this has to outlive the
+process; a nomination that an earlier one left behind is like anybody else's. Each pod is told once, unless it had changed
+when it was told. Deliberately absent: which node (`decide.steering`), and when to look (`run.loops.steering`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from slackwater.cluster.cluster_state import Books
+from slackwater.controllers.nomination.activity import SchedulerActivity
+from slackwater.controllers.nomination.counts import SteeringCounts
+from slackwater.controllers.nomination.node_choices import Choices
+from slackwater.controllers.nomination.window import Pace
+from slackwater.controllers.policy import Policy, SteeringPolicy
+from slackwater.fit.filter.ledger_fit import judge_ledger
+from slackwater.model.columns import Codes, Rows
+from slackwater.model.effects import Effect, Steer
+from slackwater.model.events import Pick, PodsSteered, SteerEnded, SteeringEvent
+from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.nomination_misses import Miss
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater_protocol.names import GATE
+
+#: A search that began so soon after our watch showed the nomination may not have known it yet: kube-scheduler's is another.
+_KNOWN_AFTER_SECONDS: Final = 0.25
+#: A nomination's room is kept so many times as long as it is where kube-scheduler takes no pods.
+_LONGEST_HOLDS: Final = 10
+#: How often a pod is told anew that had changed when it was told.
+_MOST_TRIES: Final = 3
+
+
+@dataclass(slots=True)
+class _Told:
+    """One nomination. `asked`: filter was asked about that node alone. `shown_at`: when the watch has shown it. `picky` is the
+    pod where it asks for more than room."""
+
+    node: NodeName
+    at: Instant
+    picky: Pod | None
+    written: bool = False
+    asked: bool = False
+    shown_at: Instant | None = None
+
+
+class Steering:
+    """See the module."""
+
+    def __init__(self, books: Books, *, preempts: Callable[[PodUid], bool]) -> None:
+        """`preempts` says whether a preemption of the pod is under way."""
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._standings = books.standings
+        self._holds = books.holds
+        self._room = books.room
+        self._denials = books.denials
+        self._starvation = books.starvation
+        self._refusals = books.refusals
+        self._preempts = preempts
+        self._told: dict[PodUid, _Told] = {}
+        self._unwritten = 0
+        #: Nominated pods that kube-scheduler has not come to.
+        self._ahead: set[PodUid] = set()
+        #: Pods that kube-scheduler was asked about and that nobody told; kept as long as there is a hold.
+        self._untold: dict[PodUid, None] = {}
+        #: When the pods of our scheduler that wait were first seen, and their arrival sequence number; a failed search gives
+        #: a new one.
+        self._came: dict[PodUid, tuple[Instant, int]] = {}
+        self._last_sequence = 0
+        self._tries: dict[PodUid, int] = {}
+        self.counts = SteeringCounts()
+        self.choices = Choices(books, self.counts, self._note)
+        self.pace = Pace()
+        self._activity = SchedulerActivity()
+        #: Moves with every pod of ours that comes or changes: whoever steers looks then.
+        self.arrived = 0
+        #: Pods that kube-scheduler searches for by itself already, since somebody last cleared this.
+        self.searched: set[PodUid] = set()
+        #: UIDs of pods that are kept room for now, or are not any more; one set for each who watches.
+        self.changed: tuple[set[PodUid], ...] = ()
+
+    def node_of(self, uid: PodUid) -> NodeName | None:
+        """Where the pod was told to go, or was let pass alone."""
+        told = self._told.get(uid)
+        return self.choices.node_of(uid) if told is None else told.node
+
+    def sequence_of(self, uid: PodUid) -> int:
+        """The arrival sequence number of a waiting pod of ours, in the order of kube-scheduler's queue; -1 for another pod."""
+        came = self._came.get(uid)
+        return -1 if came is None else came[1]
+
+    def may_tell(self, policy: SteeringPolicy, now: Instant) -> int:
+        """How many more pods may be told now."""
+        if not policy.enabled or len(self._nodes) < policy.min_nodes:
+            return 0
+        return max(0, min(self.pace.allowed(policy.pace, now) - self._unwritten, policy.max_ahead - len(self._ahead)))
+
+    def may_choose(self, uid: PodUid, policy: SteeringPolicy) -> bool:
+        """kube-scheduler asks about a pod. May it be told one node of many? Not where one has room of its own for it."""
+        free = self._room.node_of(uid) is None and not self._preempts(uid)
+        return policy.enabled and free and self.choices.may_choose(uid)
+
+    def scheduler_at_work(self, now: Instant) -> bool:
+        """Does kube-scheduler take pods? Then filter names one node when it asks, which spares it as much as a nomination and
+        costs the API server nothing; so only pods behind a gate, which it does not see yet, are nominated in advance."""
+        return self._activity.at_work(now)
+
+    def elsewhere(self) -> list[Pod]:
+        """Pods that kube-scheduler is about to put where nobody has told it to."""
+        self._untold = {
+            uid: None
+            for uid in self._untold
+            if uid not in self._told and self.choices.node_of(uid) is None and self._holds.get(uid) is not None
+        }
+        return [pod for uid in self._untold if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
+
+    def waiting(self) -> list[Pod]:
+        """Pods that were told, are not bound, and ask for more than room."""
+        return [pod for told in self._told.values() if (pod := told.picky) is not None]
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    # --- what happens -----------------------------------------------------------------------------------------------------
+
+    def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
+        """The watch shows a pod that is not bound."""
+        if not policy.steering.enabled or pod.kind.scheduler_name != policy.scheduler_name:
+            return
+        if pod.uid not in self._came:
+            self._came[pod.uid] = now, self._next_sequence()
+        told = self._told.get(pod.uid)
+        if told is None:
+            self.arrived += 1
+            return
+        if pod.nominated_node == told.node:
+            if told.shown_at is None:
+                told.shown_at = now
+        elif pod.nominated_node is not None:
+            self._miss(pod.uid, Miss.REPLACED, policy, now)
+        elif told.shown_at is not None:
+            # kube-scheduler takes a nomination away at the end of a search that found nothing.
+            self._miss(pod.uid, Miss.REFUSED_IN_TREE, policy, now)
+
+    def apply(self, event: SteeringEvent, policy: Policy, now: Instant) -> list[Effect]:
+        """Takes a choice in, or the end of what was sent for it."""
+        match event:
+            case PodsSteered(picks):
+                effects = [effect for pick in picks if (effect := self._tell(pick, policy, now)) is not None]
+                self.counts.dropped += len(picks) - len(effects)
+                return list(effects)
+            case SteerEnded(uid, node, written):
+                return self._write_ended(uid, node, policy, now, written=written)
+
+    def asked(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> None:
+        """Filter was asked about the rows, and answered."""
+        told = self._told.get(pod.uid)
+        if told is None or len(rows) != 1 or int(rows[0]) != self._nodes.row_of.get(told.node):
+            self.sought(pod, policy, now)
+        elif policy.steering.enabled:
+            if codes[0] != Reason.OK:
+                self._miss(pod.uid, Miss.REFUSED, policy, now)
+            elif not told.asked:
+                self._ahead.discard(pod.uid)
+                told.asked = True
+                self._activity.taken(now)
+
+    def sought(self, pod: Pod, policy: Policy, now: Instant) -> None:
+        """Filter was asked about others than the one node that the pod was told."""
+        if not policy.steering.enabled:
+            return
+        told = self._told.get(pod.uid)
+        if told is None:
+            self._search(pod, now)
+            return
+        knew = told.shown_at is not None and told.shown_at + _KNOWN_AFTER_SECONDS <= now
+        self._miss(pod.uid, Miss.REFUSED_IN_TREE if knew else Miss.LATE, policy, now)
+        self._search(pod, now)
+
+    def _search(self, pod: Pod, now: Instant) -> None:
+        """kube-scheduler searches by itself. Where that is in vain the pod comes to the end of its queue."""
+        self.searched.add(pod.uid)
+        self._untold[pod.uid] = None
+        self._activity.taken(now)
+        came = self._came.get(pod.uid)
+        if came is not None:
+            self._came[pod.uid] = came[0], self._next_sequence()
+
+    def _next_sequence(self) -> int:
+        self._last_sequence += 1
+        return self._last_sequence
+
+    def bound(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant) -> None:
+        """The watch shows the pod on a node."""
+        came, told = self._came.pop(uid, None), self._told.get(uid)
+        if told is not None and told.node != node:
+            self._miss(uid, Miss.ELSEWHERE, policy, now)
+        elif told is not None:
+            self._forget(uid, told)
+            self.counts.met += 1
+            self.pace.met(policy.steering.pace, now)
+        self._tries.pop(uid, None)
+        self._untold.pop(uid, None)
+        self.choices.ended(uid, node)
+        if came is not None:
+            self.counts.until_bound.observe(now - came[0])
+
+    def gone(self, uid: PodUid) -> None:
+        """The pod is gone, or has ended."""
+        self._came.pop(uid, None)
+        self._tries.pop(uid, None)
+        self._untold.pop(uid, None)
+        self.choices.ended(uid, None)
+        told = self._told.get(uid)
+        if told is not None:
+            self._forget(uid, told)
+            self.counts.missed[Miss.GONE] += 1
+
+    def prolonged(self, uid: PodUid, policy: SteeringPolicy, now: Instant) -> Instant | None:
+        """The time of the pod's room is over. Until when it is kept all the same, since kube-scheduler takes pods and has not
+        come to this one."""
+        told = self._told.get(uid)
+        if told is None or told.asked or now >= told.at + _LONGEST_HOLDS * policy.hold_seconds:
+            return None
+        return self._activity.idle_at(policy.hold_seconds, now)
+
+    def hold_expired(self, uid: PodUid, policy: Policy, now: Instant) -> None:
+        """The pod's room was given up."""
+        self.choices.given_up(uid)
+        self._miss(uid, Miss.EXPIRED, policy, now)
+
+    # --- one nomination ---------------------------------------------------------------------------------------------------
+
+    def _tell(self, pick: Pick, policy: Policy, now: Instant) -> Steer | None:
+        pod = self._pods.get(pick.uid)
+        row = self._nodes.row_of.get(pick.node)
+        if pod is None or row is None or not self._is_free(pod) or pick.node in self._denials.nodes_denied(pod.uid, now):
+            return None
+        rows: Rows = np.array([row], np.intp)
+        with self._room.beside(pod.priority):
+            if judge_ledger(self._standings.need(pod), self._ledger.columns, rows)[0] != Reason.OK:
+                return None
+        deadline = Instant(now + policy.steering.hold_seconds)
+        self._holds.put(pod.uid, pod.key, rows, self._standings.need(pod), deadline, nominee=pod.priority)
+        self._told[pod.uid] = _Told(pick.node, now, None if pod.kind.particulars is None else pod)
+        self._tries[pod.uid] = self._tries.get(pod.uid, 0) + 1
+        self._unwritten += 1
+        self._ahead.add(pod.uid)
+        self.counts.made += 1
+        self._note(pod.uid)
+        came = self._came.get(pod.uid)
+        if came is not None:
+            self.counts.until_told.observe(now - came[0])
+        return Steer(pod.uid, pod.key, pick.node, pod.resource_version, GATE in pod.gates)
+
+    def _is_free(self, pod: Pod) -> bool:
+        """Nobody else has a say in where the pod goes: no bind, no filter's hold, no preemption, no nomination."""
+        uid = pod.uid
+        return (
+            pod.node is None
+            and not pod.ended
+            and not pod.deleting
+            and pod.nominated_node is None
+            and self._tries.get(uid, 0) < _MOST_TRIES
+            and uid not in self._told
+            and self._claims.get(uid) is None
+            and self._holds.get(uid) is None
+            and self._room.node_of(uid) is None
+            and not self._preempts(uid)
+            and self._starvation.get(uid) is None
+            and (pod.vertical is None or pod.vertical.migration is None)
+        )
+
+    def _write_ended(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant, *, written: bool) -> list[Effect]:
+        told = self._told.get(uid)
+        if told is None or told.node != node or told.written:
+            return []
+        self._unwritten -= 1
+        told.written = True
+        self.pace.written(now - told.at, policy.steering.pace, now)
+        if written:
+            self._tries[uid] = _MOST_TRIES
+            return []
+        asked = told.asked
+        self._miss(uid, Miss.UNWRITTEN, policy, now)
+        # Where filter has been asked meanwhile, the hold is that question's.
+        if asked or self._holds.drop(uid) is None:
+            return []
+        return self._refusals.wake_held()
+
+    def _miss(self, uid: PodUid, why: Miss, policy: Policy, now: Instant) -> None:
+        told = self._told.get(uid)
+        if told is None:
+            return
+        self._forget(uid, told)
+        self.counts.missed[why] += 1
+        self.pace.missed(policy.steering.pace, now, made_at=told.at)
+
+    def _forget(self, uid: PodUid, told: _Told) -> None:
+        del self._told[uid]
+        self._unwritten -= not told.written
+        self._ahead.discard(uid)
+        self._note(uid)
+
+    def _note(self, uid: PodUid) -> None:
+        for noted in self.changed:
+            noted.add(uid)

@@ -1,0 +1,195 @@
+"""Answers agents: asks the world, has what must be written written first, and wakes whoever waits for room or for a write.
+
+A request costs one call of the world; only growth above the ceiling waits for a write, and only `wait_seconds` for room.
+Deliberately absent: the protocol (`adapters/http` reads it) and the decision (the world's).
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import anyio
+import structlog
+
+from slackwater.controllers.permits.state import Decided
+from slackwater.model.effects import Effect
+from slackwater.model.events import BindEnded
+from slackwater.model.ids import Instant, NodeName, PodUid, Row
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.runtime.state_machine import World
+
+_log = structlog.get_logger(__name__)
+
+#: How long an answer may wait for its ceiling to be written, but for a tick; then the agent gets what is safe, and asks again.
+#: Agents give a request up after 2 s at the earliest.
+WRITE_SECONDS: Final = 1.5
+#: How long a bind waits for others' lower permits to be written: together with the bind itself less than kube-scheduler waits.
+#: Then it is refused, and kube-scheduler tries the pod again.
+RECORD_SECONDS: Final = 0.5
+#: A wait for room is cut to this.
+LONGEST_WAIT_SECONDS: Final = 60.0
+#: Between two lines of the log about permits that were not written in time: after a restart of a large cluster there are many.
+_LATE_LOG_SECONDS: Final = 10.0
+
+
+class Desk:
+    """Implements `run.ports.PermitDesk`. `wake` has to be called after each change of the world."""
+
+    def __init__(self, world: World, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]) -> None:
+        self._world = world
+        self._submit = submit
+        self._clock = clock
+        self._for_ceiling: dict[PodUid, anyio.Event] = {}
+        #: When each of these waits is over, the next one first. A tick ends them: timers would cost as much as the answers.
+        self._ends: deque[tuple[Instant, PodUid, anyio.Event]] = deque()
+        self._for_room: dict[Row, anyio.Event] = {}
+        #: The newest wait for room of each pod.
+        self._waits: dict[PodUid, anyio.CancelScope] = {}
+        self._for_record: dict[NodeName, anyio.Event] = {}
+        self.waiting = 0  #: agents that wait for room now
+        self._late = 0  #: permits not written in time since the log last told
+        self._tell_late_at = Instant(0.0)
+
+    def ask(
+        self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None
+    ) -> PermitAnswer | PermitRefusal | Awaitable[PermitAnswer | PermitRefusal]:
+        decided = self._decide(ask, caller)
+        if isinstance(decided, PermitRefusal):
+            return decided
+        self._supersede(decided.uid)
+        if wait_seconds > 0 and _waits_for_room(decided):
+            wait = self._waits[decided.uid] = anyio.move_on_after(min(wait_seconds, LONGEST_WAIT_SECONDS))
+            return self._answer_with_room(ask, caller, decided, self._room(decided), wait)
+        return self._answer(ask, decided)
+
+    def _answer(
+        self, ask: PermitAsk, decided: Decided
+    ) -> PermitAnswer | Awaitable[PermitAnswer | PermitRefusal] | PermitRefusal:
+        answer = self._world.permit_answer(decided)
+        if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
+            return self._answer_when_written(ask, decided, self._ceiling(decided.uid))
+        return answer
+
+    async def _answer_with_room(
+        self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, wait: anyio.CancelScope
+    ) -> PermitAnswer | PermitRefusal:
+        found = await self._until_room(ask, caller, decided, room, wait)
+        if isinstance(found, PermitRefusal):
+            return found
+        answer = self._answer(ask, found)
+        return answer if isinstance(answer, PermitAnswer | PermitRefusal) else await answer
+
+    async def _answer_when_written(
+        self, ask: PermitAsk, decided: Decided, written: anyio.Event
+    ) -> PermitAnswer | PermitRefusal:
+        await written.wait()
+        answer = self._world.permit_answer(decided)
+        if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
+            self._tell_late(ask)
+        return answer
+
+    def _tell_late(self, ask: PermitAsk) -> None:
+        self._late, now = self._late + 1, self._clock()
+        if now >= self._tell_late_at:
+            told = "what was written before"
+            _log.warning("permits not written in time", permits=self._late, last=str(ask.key), answered=told)
+            self._late, self._tell_late_at = 0, Instant(now + _LATE_LOG_SECONDS)
+
+    def _decide(self, ask: PermitAsk, caller: Caller | None) -> Decided | PermitRefusal:
+        decided = self._world.ask_permit(ask, caller, self._clock())
+        if isinstance(decided, Decided):
+            self._submit(decided.effects)
+            if decided.first_odd:
+                _log.warning("agent asks for no multiple of its compute unit", pod=str(ask.key), asked=tuple(decided.asked))
+            if decided.migrate:
+                _log.info("migration decided", pod=str(ask.key))
+            self.wake()
+        return decided
+
+    def _supersede(self, uid: PodUid) -> None:
+        """Ends the wait of the pod's earlier question: asked again, its old amounts would undo what the newer one decided."""
+        earlier = self._waits.pop(uid, None)
+        if earlier is not None:
+            earlier.cancel()
+
+    # Both events are taken where the question is decided: what happens before somebody waits for them is not missed.
+
+    def _ceiling(self, uid: PodUid) -> anyio.Event:
+        """Set when the pod's urgent write has ended, or has taken too long."""
+        event = self._for_ceiling.get(uid)
+        if event is None:
+            event = self._for_ceiling[uid] = anyio.Event()
+            self._ends.append((Instant(self._clock() + WRITE_SECONDS), uid, event))
+        return event
+
+    def _room(self, decided: Decided) -> anyio.Event:
+        """Set when room appears on the pod's node."""
+        return self._for_room.setdefault(decided.row, anyio.Event())
+
+    async def _until_room(
+        self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, wait: anyio.CancelScope
+    ) -> Decided | PermitRefusal:
+        """Asks again whenever room appears on the node, until everything is granted, the time is over, or the agent has asked
+        something newer for the pod."""
+        self.waiting += 1
+        latest: Decided | PermitRefusal = decided
+        try:
+            with wait:
+                while True:
+                    await room.wait()
+                    if wait.cancel_called:  # its end and the room came at the same moment
+                        break
+                    latest = self._decide(ask, caller)
+                    if isinstance(latest, PermitRefusal) or not _waits_for_room(latest):
+                        break
+                    room = self._room(latest)
+        finally:
+            self.waiting -= 1
+            if self._waits.get(decided.uid) is wait:
+                del self._waits[decided.uid]
+        return latest
+
+    async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool:
+        """Before a bind is sent: waits, not long, until room that others gave back on the node is on record as given back.
+
+        False: it is not, and the bind was taken back, unless an earlier request (`first` is False) may have sent it.
+        """
+        with anyio.move_on_after(RECORD_SECONDS):
+            while self._world.ceilings.still_on_record(node):
+                await self._for_record.setdefault(node, anyio.Event()).wait()
+        if self._world.ceilings.still_on_record(node):
+            if first:
+                self._submit(self._world.apply(BindEnded(uid, node, "unsent", ""), self._clock()))
+                self.wake()
+            return False
+        claim = self._world.claims.get(uid)
+        return claim is not None and claim.node == node
+
+    def wake(self) -> None:
+        """Wakes whose ceiling has been written, who waits for room that has appeared, and binds whose room is on record."""
+        settled, freed = self._world.ceilings.settled, self._world.nodes.freed
+        for uid in settled:
+            if (event := self._for_ceiling.pop(uid, None)) is not None:
+                event.set()
+        settled.clear()
+        self._end_waits()
+        if self._for_room:
+            for row in freed:
+                if (event := self._for_room.pop(Row(row), None)) is not None:
+                    event.set()
+        freed.clear()
+        for node in [n for n in self._for_record if not self._world.ceilings.still_on_record(n)]:
+            self._for_record.pop(node).set()
+
+    def _end_waits(self) -> None:
+        """Those for writes that have taken too long, or have ended."""
+        now = self._clock()
+        while self._ends and (self._ends[0][0] <= now or self._ends[0][2].is_set()):
+            _, uid, event = self._ends.popleft()
+            if self._for_ceiling.get(uid) is event:
+                del self._for_ceiling[uid]
+            event.set()
+
+
+def _waits_for_room(decided: Decided) -> bool:
+    return decided.denied and not decided.migrate

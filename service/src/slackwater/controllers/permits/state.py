@@ -1,0 +1,279 @@
+"""An agent asks for its pod: the checks, the decision and the answer (reference sections 1.6 from step 8 on, 2.4, 2.6).
+
+O(1) for each request: nothing here looks at more than the pod, its node's numbers and the head of the node's queue.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.reservations import Claim
+from slackwater.cluster.vertical_pods import Standing
+from slackwater.controllers.migration.state import Migrating
+from slackwater.controllers.permits.permit_limits import Ceilings
+from slackwater.controllers.policy import Policy
+from slackwater.model.effects import Effect, Resize
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
+from slackwater.model.ledger.account import Account
+from slackwater.model.ledger.growth import Question, settled
+from slackwater.model.objects import Pod
+from slackwater.model.permit_annotation import Written
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.resources import LARGEST_AMOUNT, NOTHING, Amounts
+from slackwater.model.vertical import Resizing, Vertical
+from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What a question came to, before what it needs is written. `denied`: some growth had no room.
+
+    `asked`, and `held` which the agent has already, are in milliCPU and bytes, whatever the agent counts in. `first_odd`: this
+    is the pod's first question that is no multiple of its compute unit.
+    """
+
+    uid: PodUid
+    row: Row
+    asked: Amounts
+    held: Amounts
+    slot_bytes: int
+    told: bool  #: the agent knows that the pod migrates: it has what it has
+    migrate: bool
+    denied: bool
+    first_odd: bool
+    effects: tuple[Effect, ...]
+
+
+class Permits:
+    """The questions of agents."""
+
+    def __init__(
+        self, books: Books, *, ceilings: Ceilings, migrating: Migrating, room_given: Callable[[Instant], list[Effect]]
+    ) -> None:
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._quarantine = books.quarantine
+        self._standings = books.standings
+        self._ceilings = ceilings
+        self._migrating = migrating
+        self._tally = books.tally
+        self._room_given = room_given
+
+    def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> Decided | PermitRefusal:
+        """Decides, and counts what was decided at once."""
+        case = self._case(ask, caller, policy)
+        if isinstance(case, PermitRefusal):
+            return replace(case, node=self._node_of(ask.key))
+        return self._decided(case, policy, now)
+
+    def _node_of(self, key: PodKey) -> NodeName | None:
+        pod = self._pods.by_key(key)
+        claim = None if pod is None else self._claims.get(pod.uid)
+        return None if claim is None or claim.node not in self._nodes.row_of else claim.node
+
+    def _case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "_Case | PermitRefusal":
+        """The checks that concern the pod."""
+        pod = self._pods.by_key(ask.key)
+        claim = None if pod is None else self._claims.get(pod.uid)
+        row = None if claim is None else self._nodes.row_of.get(claim.node)
+        if pod is None or pod.ended or claim is None or row is None:
+            return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
+        if caller is not None and caller.node != claim.node:
+            message = f"{caller.name} speaks for pods of node {caller.node}, and {ask.key} is on {claim.node}"
+            return PermitRefusal(status=403, code="wrong_node", message=message)
+        standing = self._standings.get(pod.uid)
+        if pod.vertical is None or standing is None:
+            return PermitRefusal(status=400, code="not_vertical", message="pod is not associated with a VM")
+        slot_bytes = _slot_bytes(pod.vertical, policy)
+        question = _question(ask, pod.vertical, slot_bytes, policy)
+        if isinstance(question, PermitRefusal):
+            return question
+        if self._migrating.is_told(pod) and not _as_held(claim.account, question):
+            message = "cannot change resources: agent has already been informed that pod is migrating"
+            return PermitRefusal(status=400, code="migrating", message=message)
+        return _Case(pod, standing, claim, row, ask, question, slot_bytes, self._standings.own(pod))
+
+    def _decided(self, case: "_Case", policy: Policy, now: Instant) -> Decided:
+        pod, standing, uid = case.pod, case.standing, case.pod.uid
+        held = case.has()
+        standing.has = held.at_most(case.question.asked)
+        landing = self._migrating.choice.decide(pod, standing, policy, now)
+        leaving = self._migrating.is_leaving(uid)
+        first_odd = self._hear(case, now, leaving=leaving or landing is not None)
+        effects: list[Effect] = []
+        told = self._migrating.is_told(pod)
+        if told:
+            effects += self._held(case, now)
+        else:
+            effects += self._settle(case, now, withhold=leaving or landing is not None)
+            if landing is not None:
+                effects += self._migrating.start(pod, landing)
+            elif leaving:
+                self._migrating.still_leaving(uid)
+            # Before a resize: a pod's writes are sent in this order.
+            effects = [*self._ceilings.ensure(uid, now, held=held), *effects]
+        claim = self._claims.get(uid)
+        assert claim is not None
+        return Decided(
+            uid=uid,
+            row=case.row,
+            asked=case.question.asked,
+            held=held,
+            slot_bytes=case.slot_bytes,
+            told=told,
+            migrate=landing is not None,
+            denied=any(claim.account.capacity_pressure) and not (leaving or landing is not None),
+            first_odd=first_odd,
+            effects=tuple(effects),
+        )
+
+    def _hear(self, case: "_Case", now: Instant, *, leaving: bool) -> bool:
+        """Remembers what the agent told; whether this is the first time that it asked for no multiple of its unit."""
+        standing, vertical, question = case.standing, case.pod.vertical, case.question
+        standing.heard_at, standing.load, standing.exact = now, case.ask.load, True
+        if vertical is not None and vertical.migratable and vertical.migration is None and not leaving:
+            load = case.ask.load
+            self._migrating.choice.queue.put(case.pod.uid, case.claim.node, None if load is None else load.load1_micro)
+        odd = any(asked % unit for asked, unit in zip(question.asked, question.unit, strict=True))
+        self._tally.odd_requests += odd
+        first_odd, standing.odd = odd and not standing.odd, standing.odd or odd
+        return first_odd
+
+    def _held(self, case: "_Case", now: Instant) -> list[Effect]:
+        """The agent of a pod that migrates has told what the pod has: nothing is left to be uncertain about."""
+        account = case.claim.account
+        if account.buffer == NOTHING:
+            return []
+        self._claims.recount(case.pod.uid, replace(account, reserved=case.question.asked, buffer=NOTHING))
+        self._migrating.still_leaving(case.pod.uid)
+        self._ceilings.recorded(case.pod.uid)
+        return self._room_given(now)
+
+    def _settle(self, case: "_Case", now: Instant, *, withhold: bool) -> list[Effect]:
+        """The formula, and what it changes on the node."""
+        uid, vertical, before = case.pod.uid, case.pod.vertical, case.claim.account
+        assert vertical is not None
+        question = case.question
+        if case.ask.last_permit is None and before.buffer != NOTHING:  # a new agent goes on with what its VM has
+            question = replace(question, last_permit=case.claimed())
+        resizing = vertical.resizing
+        put_off = resizing is not None and resizing.pending is not None
+        if withhold:
+            question = replace(question, withhold=True, max_step_units=0)
+        if put_off:  # nobody uses what the node has never given, whatever was permitted
+            question = replace(question, last_permit=NOTHING)
+        free, over = self._ledger.room(case.row)
+        if put_off or self._quarantine.has_unreadable(case.claim.node):  # how much room is left is not known there
+            free = NOTHING
+        after = settled(before, free, question, over=over)
+        effects: list[Effect] = []
+        if resizing is not None:
+            case.standing.permitted = after.reserved
+            if not after.reserved.within(before.reserved):
+                case.standing.resized_from = before.reserved
+            # What the node has put off is left to it for as long as the agent still wants it.
+            to = after.reserved.plus(after.capacity_pressure).at_most(resizing.whole) if put_off else after.reserved
+            effects = _resize(case.pod, resizing, to)
+            if not put_off:
+                after = replace(after, reserved=after.reserved.at_least(vertical.using))
+        pressed = any(after.capacity_pressure)
+        since = case.standing.denied_since
+        case.standing.denied_since = None if not pressed else now if since is None else since
+        if after != before:
+            self._claims.recount(uid, after)
+            if not before.reserved.within(after.reserved):
+                effects += self._room_given(now)
+        return effects
+
+    def answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
+        """What may be said now: never more than a restart would know of, nor less than the agent has. Remembered as told."""
+        claim, standing = self._claims.get(decided.uid), self._standings.get(decided.uid)
+        if claim is None or standing is None:
+            return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
+        granted = claim.account.reserved if standing.permitted is None else standing.permitted
+        granted = granted.at_most(decided.asked)
+        # To an agent that has asked to have less since, an earlier question of its own promises nothing.
+        held = decided.held if standing.has is None else decided.held.at_most(standing.has)
+        safe = granted if decided.told else self._ceilings.safe(decided.uid).at_least(held)
+        permit = granted.at_most(safe)
+        standing.has = permit if standing.has is None else permit.at_least(standing.has)
+        return PermitAnswer(
+            permit=permit,
+            slot_bytes=decided.slot_bytes,
+            migrate=decided.migrate,
+            ceiling_pending=not granted.within(safe),
+            node=claim.node,
+        )
+
+
+def _as_held(account: Account, question: Question) -> bool:
+    """Is that what the pod has? Before its agent has been heard, it may have been permitted some of its Buffer."""
+    certain = account.reserved.minus(account.buffer)
+    most = certain.at_least(question.last_permit).at_most(account.reserved)
+    return certain.within(question.asked) and question.asked.within(most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One question about one pod."""
+
+    pod: Pod
+    standing: Standing
+    claim: Claim
+    row: Row
+    ask: PermitAsk
+    question: Question
+    slot_bytes: int
+    own: Written | None  #: what is on record for it
+
+    def has(self) -> Amounts:
+        """What the agent has already. Of its last permit it has given back what it asked to have less of since, though the
+        answer never came: that may be written by now, by us or, where we count by a record, by a former process."""
+        standing, claimed = self.standing, self.claimed()
+        if standing.has is not None:
+            return claimed.at_most(standing.has)
+        if standing.exact:
+            return claimed
+        return claimed.at_most(self.claim.account.reserved if self.own is None else self.own.ceiling)
+
+    def claimed(self) -> Amounts:
+        """What the agent says it has; one that begins goes on with what its pod uses."""
+        if self.ask.last_permit is not None or self.pod.vertical is None:
+            return self.question.last_permit
+        return self.pod.vertical.using.at_most(self.question.asked)
+
+
+def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Policy) -> Question | PermitRefusal:
+    """The amounts in milliCPU and bytes, and the checks that concern them."""
+    unit = policy.vertical.unit if ask.compute_unit is None else _in_bytes(ask.compute_unit, ask, slot_bytes)
+    if vertical.machine is not None and unit.memory % slot_bytes:
+        message = (
+            f"computeUnit is not divisible by VM memory slot size: {{{unit.cpu / 1000:g} {format_bytes(unit.memory)}}} "
+            f"not divisible by {format_bytes(Bytes(slot_bytes))}"
+        )
+        return PermitRefusal(status=400, code="bad_compute_unit", message=message)
+    asked = _in_bytes(ask.asked, ask, slot_bytes)
+    last_permit = NOTHING if ask.last_permit is None else _in_bytes(ask.last_permit, ask, slot_bytes)
+    if (largest := max(*asked, *last_permit)) > LARGEST_AMOUNT:
+        message = f"resources or lastPermit: got {largest}, want at most {LARGEST_AMOUNT} (milliCPU, bytes)"
+        return PermitRefusal(status=400, code="too_large", message=message)
+    return Question(asked=asked, unit=unit, last_permit=last_permit, max_step_units=policy.vertical.max_step_units)
+
+
+def _slot_bytes(vertical: Vertical, policy: Policy) -> int:
+    """Plain pods have no slots of their own: an agent that counts slots means compute units."""
+    return vertical.slot_bytes if vertical.machine is not None else policy.vertical.unit.memory
+
+
+def _in_bytes(amounts: Amounts, ask: PermitAsk, slot_bytes: int) -> Amounts:
+    return Amounts(MilliCpu(amounts.cpu), Bytes(amounts.memory * slot_bytes)) if ask.slots else amounts
+
+
+def _resize(pod: Pod, resizing: Resizing, permit: Amounts) -> list[Effect]:
+    """Resizes the one container by what the whole pod's permit differs from what the whole pod asks."""
+    if permit == resizing.whole:
+        return []
+    to = resizing.requests.plus(permit.minus(resizing.whole)).at_least(NOTHING)
+    return [Resize(uid=pod.uid, key=pod.key, container=resizing.container, to=to, limits=resizing.limits)]

@@ -1,0 +1,197 @@
+"""Binds: hold -> reservation -> Binding -> confirmed by the watch. Every way a bind can end, ends here.
+
+The reservation is made before the API call and stays while its outcome is unknown: a binding that may have happened counts.
+"""
+
+from typing import Final, NamedTuple
+
+from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.reservations import Claim, ClaimState
+from slackwater.controllers.policy import Policy
+from slackwater.model.effects import Announce, Bind, Effect, ReadPod
+from slackwater.model.events import BindEnded
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.resources import Amounts
+
+#: How long a claim may stay "binding": longer than the dispatcher's deadline, which always ends it before.
+_BINDING_SECONDS: Final = 120.0
+
+
+class BindAnswer(NamedTuple):
+    """What to do about a bind request.
+
+    granted: room is reserved; send `effect`. already: the pod is bound there (or will be: another request is on its way, join
+    it by sending the same effect). Otherwise `reason` says why not.
+    """
+
+    reason: Reason
+    effect: Bind | None
+    already: bool
+
+
+class Binding:
+    """The only place where a pod gets a claim before the watch shows it."""
+
+    def __init__(self, books: Books) -> None:
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._quarantine = books.quarantine
+        self._pods = books.pods
+        self._claims = books.claims
+        self._holds = books.holds
+        self._denials = books.denials
+        self._standings = books.standings
+        self._room = books.room
+        self._tally = books.tally
+
+    def bind(self, uid: PodUid, key: PodKey, node: NodeName, policy: Policy, now: Instant) -> BindAnswer:
+        """Reserves room for the pod on the node, or says why not. Idempotent by (pod UID, node)."""
+        pod = self._pods.known(uid)
+        claim = self._claims.get(uid)
+        reason = self._refusal(uid, key, node, pod, claim)
+        if reason is Reason.OK and claim is not None:
+            return self._again(uid, claim, now)
+        if reason is Reason.OK and pod is not None:
+            reason = self._reserve(pod, node, policy, now)
+        if reason is not Reason.OK:
+            self._tally.bind_refusals[reason] += 1
+            return BindAnswer(reason, None, False)
+        return BindAnswer(Reason.OK, Bind(uid, key, node), False)
+
+    def _again(self, uid: PodUid, claim: Claim, now: Instant) -> BindAnswer:
+        self._holds.drop(uid)
+        if claim.state in {"seen", "bound"}:
+            return BindAnswer(Reason.OK, None, True)
+        # What this request comes to decides, not the read that an earlier one's silence led to. But where it is refused, the
+        # earlier one may have happened all the same.
+        state: ClaimState = "binding" if claim.state == "binding" else "repeated"
+        self._claims.settle(uid, state, Instant(now + _BINDING_SECONDS))
+        return BindAnswer(Reason.OK, Bind(uid, claim.key, claim.node), True)
+
+    def _refusal(self, uid: PodUid, key: PodKey, node: NodeName, pod: Pod | None, claim: Claim | None) -> Reason:
+        if self._pods.is_gone(uid) or (pod is not None and pod.ended):
+            return Reason.POD_FINISHED
+        if pod is None or pod.key != key:
+            return Reason.POD_UNKNOWN
+        if claim is not None:
+            return Reason.OK if claim.node == node else Reason.POD_BOUND_ELSEWHERE
+        if node in self._quarantine:
+            return Reason.NODE_QUARANTINED
+        return Reason.OK if node in self._nodes.row_of else Reason.NODE_UNKNOWN
+
+    def _reserve(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> Reason:
+        row = self._nodes.row_of[node]
+        wanted = pod.need
+        certain = self._is_certain(pod, row)
+        self._holds.drop(pod.uid)
+        with self._room.beside(pod.priority):
+            reason = self._lacking(row, wanted, beside_holds=not certain)
+        if reason is not Reason.OK:
+            self._denials.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.denial_seconds))
+            return reason
+        deadline = Instant(now + _BINDING_SECONDS)
+        self._claims.put(
+            pod.uid,
+            Claim(
+                key=pod.key,
+                node=node,
+                account=self._standings.placed(pod),
+                state="binding",
+                deadline=deadline,
+                priority=pod.priority,
+                vertical=pod.vertical is not None,
+            ),
+        )
+        return Reason.OK
+
+    def _is_certain(self, pod: Pod, row: Row) -> bool:
+        """Was the pod's room there when filter answered, and nobody else's since? It counted there; or kube-scheduler was told
+        of the row and counts the pod as we do."""
+        hold = self._holds.get(pod.uid)
+        if hold is None or not (hold.rows == row).any():
+            return False
+        return bool((hold.counted == row).any()) or (pod.vertical is None and not self._nodes.stricter[row])
+
+    def _lacking(self, row: Row, wanted: Amounts, *, beside_holds: bool) -> Reason:
+        """A pod whose room is certain needs it beside what is Reserved. Any other must leave room for those who can go nowhere
+        else; what counts there for others is a guess, and yields to a bind."""
+        columns = self._ledger.columns
+        for r, full in enumerate((Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)):
+            free = columns.total[r, row] - columns.reserved[r, row]
+            if wanted[r] and wanted[r] > free:
+                return full
+            if wanted[r] and beside_holds and wanted[r] > free - columns.held[r, row] + self._holds.guessed_on(row)[r]:
+                return Reason.HELD_FOR_OTHERS
+        return Reason.OK
+
+    def ended(self, event: BindEnded, policy: Policy, now: Instant) -> list[Effect]:
+        """The API call ended."""
+        claim = self._claims.get(event.uid)
+        if event.outcome == "bound" and (claim is None or claim.node != event.node):
+            self._bound_after_all(event, policy, now)
+            return []
+        if claim is None or claim.node != event.node or claim.state in {"seen", "bound"}:
+            return []  # the watch was faster
+        if event.outcome == "bound":
+            self._claims.settle(event.uid, "bound", Instant(now + policy.confirm_seconds))
+            return []
+        if event.outcome in {"unknown", "unreachable"}:
+            self._tally.bind_refusals[Reason.API_UNREACHABLE] += 1
+        no_news = claim.state == "repeated" and event.outcome in {"refused", "unreachable", "unsent"}
+        if event.outcome == "unknown" or no_news:
+            self._claims.settle(event.uid, "unsure", Instant(now + policy.confirm_seconds))
+            return [ReadPod(event.uid, claim.key)]
+        return self._failed(event, claim, policy, now)
+
+    def _bound_after_all(self, event: BindEnded, policy: Policy, now: Instant) -> None:
+        """A binding that had been given up happened: the API server's word stands above what was believed meanwhile."""
+        pod = self._pods.known(event.uid)
+        if pod is None or pod.ended or pod.node is not None:
+            return
+        self._claims.drop(event.uid)
+        account, deadline = self._standings.placed(pod), Instant(now + policy.confirm_seconds)
+        claim = Claim(
+            key=pod.key,
+            node=event.node,
+            account=account,
+            state="bound",
+            deadline=deadline,
+            priority=pod.priority,
+            vertical=pod.vertical is not None,
+        )
+        self._claims.put(event.uid, claim)
+
+    def _failed(self, event: BindEnded, claim: Claim, policy: Policy, now: Instant) -> list[Effect]:
+        self._claims.drop(event.uid)
+        if event.outcome == "elsewhere":
+            return [ReadPod(event.uid, claim.key)]
+        if event.outcome == "unsent":
+            self._tally.bind_refusals[Reason.ROOM_NOT_ON_RECORD] += 1
+        if event.outcome in {"gone", "unreachable", "unsent"}:
+            return []
+        self._tally.bind_refusals[Reason.API_REFUSED] += 1
+        self._denials.add(event.uid, event.node, for_room=False, deadline=Instant(now + policy.denial_seconds))
+        note = f"{MEANINGS[Reason.API_REFUSED].text} to {event.node}: {event.detail}"
+        return [Announce(event.uid, claim.key, "Warning", "BindRefused", note)]
+
+    def read_unbound(self, uid: PodUid) -> bool:
+        """A read found the pod without a node. (A watch event may be older than our bind; it says nothing.)
+
+        An unsure bind is given up only at a read `confirm_seconds` after it was sent: a request that was on its way when the
+        connection broke is long over by then. True where it was given up.
+        """
+        claim = self._claims.get(uid)
+        if claim is None or claim.state != "doubted":
+            return False
+        self._claims.drop(uid)
+        return True
+
+    def overdue(self, policy: Policy, now: Instant) -> list[Effect]:
+        """Asks about each bind whose end nobody has told in time."""
+        effects: list[Effect] = []
+        for uid, claim in self._claims.overdue(now):
+            self._claims.settle(uid, "doubted", Instant(now + policy.confirm_seconds))
+            effects.append(ReadPod(uid, claim.key))
+        return effects

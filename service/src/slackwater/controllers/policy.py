@@ -1,0 +1,85 @@
+"""What the world is told to do, as one value; the configuration file fills it, and may replace it while running."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from slackwater.controllers.migration.policy import MigrationPolicy
+from slackwater.controllers.nomination.window import PacePolicy
+from slackwater.fit.score_curve import ScoreCurve
+from slackwater.model.ledger.ledger import NodePolicy
+from slackwater.model.resources import Amounts
+from slackwater_protocol.units import Bytes, MilliCpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerticalPolicy:
+    """How workloads grow in place. `unit`: the compute unit of agents that name none. `max_step_units`: 0 for no cap."""
+
+    unit: Amounts = Amounts(MilliCpu(250), Bytes(1 << 30))
+    max_step_units: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionPolicy:
+    """Who may be evicted for more important pods where only our accounting leaves no room.
+
+    `asynchronous`: the pod is answered at once; otherwise when its victims have been deleted. `timeout_seconds`: how long
+    victims may take to leave, all together. `patience_seconds`: how long a pod is refused before anybody has to leave for it;
+    meanwhile a node may appear, or room (kubernetes/kubernetes#137655). `max_running`: preemptions under way at the same time;
+    further pods wait as ordinary refused ones.
+    """
+
+    enabled: bool = False
+    asynchronous: bool = True
+    timeout_seconds: float = 300.0
+    patience_seconds: float = 0.0
+    max_running: int = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteeringPolicy:
+    """Whether and how pods are told where to go before kube-scheduler searches.
+
+    `min_nodes`: in a smaller cluster nobody is. `max_ahead`: nominations that kube-scheduler has not come to yet.
+    `hold_seconds`: how long the room of one is kept until kube-scheduler comes to it. `gated`: pods behind our own gate are
+    nominated too, and wait for that up to `gate_seconds`.
+    """
+
+    enabled: bool = False
+    min_nodes: int = 0
+    max_ahead: int = 5000
+    hold_seconds: float = 60.0
+    gated: bool = True
+    gate_seconds: float = 2.0
+    pace: PacePolicy = field(default_factory=PacePolicy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """All durations in seconds.
+
+    `hold_seconds`: how long room is kept between filter and bind. `denial_seconds`: how long a node is left out after a denied
+    bind, unless room appears there. `confirm_seconds`: how long the watch may take to show a binding before the pod is read.
+    Where kube-scheduler binds, `in_flight_seconds` is how long after filter its bind may arrive (an API server gives a request
+    up after 60 s), `volumes_seconds` the same of pods with claims, whose volumes it waits for first.
+    `nominate_after_seconds`: kube-scheduler clears the nomination of a pod at the end of a failed cycle; ours comes after that.
+    """
+
+    nodes: NodePolicy = field(default_factory=NodePolicy)
+    curve: ScoreCurve = field(default_factory=ScoreCurve)
+    randomize_scores: bool = False
+    missing_requests: Literal["reject", "zero"] = "reject"
+    #: Pods of other schedulers are counted by what they use: nobody but us permits growth.
+    scheduler_name: str = "slackwater"
+    vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
+    migration: MigrationPolicy = field(default_factory=MigrationPolicy)
+    preemption: PreemptionPolicy = field(default_factory=PreemptionPolicy)
+    steering: SteeringPolicy = field(default_factory=SteeringPolicy)
+    #: False: kube-scheduler binds by itself, and the hold taken at filter is the reservation.
+    binds: bool = True
+    in_flight_seconds: float = 75.0
+    volumes_seconds: float = 660.0
+    hold_seconds: float = 10.0
+    denial_seconds: float = 60.0
+    confirm_seconds: float = 10.0
+    nominate_after_seconds: float = 0.3

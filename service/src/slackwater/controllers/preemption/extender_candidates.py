@@ -1,0 +1,118 @@
+"""The preempt question: kube-scheduler proposes victims, node by node, and we say which nodes help in our accounting too.
+
+    proposed victims -> they suffice -> kept as they are
+                     -> they do not  -> as few others as needed are added, or the node is dropped
+
+kube-scheduler chooses one of the nodes and deletes the victims itself. As soon as its choice is known, by its nomination or as
+only one node was kept, the room there is kept for the pod and the victims count as leaving, as in a preemption of ours: neither
+picks what the other has.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from slackwater.cluster.cluster_state import Books
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.preemption.potential_victims import Occupants
+from slackwater.controllers.preemption.proposed import added_victims, suffices
+from slackwater.controllers.preemption.state import Preemptions
+from slackwater.controllers.preemption.victims import Occupant, importance
+from slackwater.model.ids import Instant, NodeName, PodUid, Row
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+
+#: For each node that is kept its victims, the most important first, and how many budgets more than proposed they violate.
+Kept = dict[NodeName, tuple[tuple[PodUid, ...], int]]
+
+
+class Proposals:
+    """`about_the_pod` tells what of the pod itself makes filter refuse it, whatever goes."""
+
+    def __init__(
+        self,
+        books: Books,
+        occupants: Occupants,
+        preemptions: Preemptions,
+        *,
+        about_the_pod: Callable[[Pod, Policy], Reason],
+    ) -> None:
+        self._nodes = books.nodes
+        self._claims = books.claims
+        self._denials = books.denials
+        self._agreements = books.agreements
+        self._room = books.room
+        self._occupants = occupants
+        self._preemptions = preemptions
+        self._about_the_pod = about_the_pod
+
+    def answer(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], policy: Policy, now: Instant) -> Kept:
+        """The nodes that are kept.
+
+        A node is dropped when it is unknown, when a bind of the pod to it was denied, when a proposed victim is not on it
+        (kube-scheduler would refuse the whole answer), or when not even all pods of lower priority would make room. All are,
+        where filter would refuse the pod whatever goes, or earlier victims are just leaving, or have left since filter was
+        asked: others would die for nothing.
+        """
+        if self._about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
+            return {}
+        if self._preemptions.gated(pod.uid) or self._preemptions.just_opened(pod.uid):
+            return {}
+        if self._agreements.overtaken(pod.uid, proposed, self._occupants.seen_on, partial(self._fits, pod, now), now):
+            return {}
+        self._preemptions.supersede(pod.uid)
+        with self._room.beside(pod.priority):
+            kept = self._kept(pod, proposed, now)
+        if kept:
+            self._agreements.note(pod.uid, {name: uids for name, (uids, _) in kept.items()}, now)
+        if len(kept) == 1:
+            (node,) = kept
+            self._chosen(pod, node, policy, now)
+        return kept
+
+    def nominated(self, pod: Pod, policy: Policy, now: Instant) -> None:
+        """The watch shows a pending pod, perhaps with the node that kube-scheduler chose."""
+        if pod.nominated_node is not None:
+            self._chosen(pod, pod.nominated_node, policy, now)
+
+    def _chosen(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> None:
+        if self._preemptions.number_of(pod.uid) is not None:
+            return
+        agreed = self._agreements.victims_on(pod.uid, node, now)
+        waiting = {uid for uid in agreed if self._occupants.seen_on(uid, node) is not None}
+        if waiting and node in self._nodes.row_of:
+            self._preemptions.agree(pod, node, waiting, policy.preemption, now)
+
+    def _fits(self, pod: Pod, now: Instant, node: NodeName) -> bool:
+        """Without victims, and without a denied bind there."""
+        row = None if node in self._denials.nodes_denied(pod.uid, now) else self._nodes.row_of.get(node)
+        with self._room.beside(pod.priority):
+            return row is not None and suffices(pod.need, self._occupants.free_for(pod.uid, row), ())
+
+    def _kept(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
+        denied = set(self._denials.nodes_denied(pod.uid, now))
+        kept: Kept = {}
+        for name, uids in proposed.items():
+            row = self._nodes.row_of.get(name)
+            found = None if row is None or name in denied else self._victims(pod, name, row, uids, now)
+            if found is None or not any(found):
+                continue
+            chosen, added = found
+            # kube-scheduler's own order is kept where nobody was added: it knows starts that we may not have seen yet.
+            ordered = sorted([*chosen, *added], key=importance) if added else chosen
+            kept[name] = (tuple(victim.uid for victim in ordered), sum(victim.violates_budget for victim in added))
+        return kept
+
+    def _victims(
+        self, pod: Pod, name: NodeName, row: Row, uids: Sequence[PodUid], now: Instant
+    ) -> tuple[Sequence[Occupant], Sequence[Occupant]] | None:
+        """The proposed victims, and those to be added; None where the node is dropped."""
+        seen = [found for uid in uids if (found := self._occupants.seen_on(uid, name)) is not None]
+        if len(seen) < len(uids):
+            return None
+        chosen = [self._occupants.occupant(victim) for victim in seen]
+        # The usual case: what kube-scheduler found suffices, and nobody else on the node need be looked at.
+        if suffices(pod.need, self._occupants.free_for(pod.uid, row), chosen):
+            return chosen, ()
+        others = [uid for uid in self._claims.on_node(name) if uid not in uids]
+        added = added_victims(pod.need, chosen, self._occupants.site(pod, name, others, now, after=seen))
+        return None if added is None else (chosen, added)

@@ -1,0 +1,103 @@
+"""A node as a preemptor sees it: the room there, whom it may take, and what each of them gives back.
+
+Nobody is taken whose leaving would not help: a pod that a kubelet runs from a file, one that would not go when it was told
+to, one that the preemptor has to stand beside (required pod affinity). Deliberately absent: which nodes are worth a look, and
+who of the occupants has to go.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from slackwater.cluster.cluster_state import Books
+from slackwater.controllers.preemption.victims import Occupant, Site, fits, importance
+from slackwater.model.ids import Instant, NodeName, PodUid, Row
+from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import NO_PARTICULARS, PodTerm
+from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
+from slackwater.model.selectors import selects
+from slackwater_protocol.units import Bytes, MilliCpu
+
+
+class Occupants:
+    """`doomed` tells whether a pod is to leave for another preemptor; `immovable` names those that nobody should count on,
+    and until when."""
+
+    def __init__(self, books: Books, *, doomed: Callable[[PodUid], bool], immovable: dict[PodUid, Instant]) -> None:
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._holds = books.holds
+        self._budgets = books.budgets
+        self._doomed = doomed
+        self._immovable = immovable
+
+    def site(self, pod: Pod, node: NodeName, uids: Iterable[PodUid], now: Instant, *, after: Sequence[Pod] = ()) -> Site:
+        """The node, which has a row, with those of the pods there that the preemptor may take. Budgets are judged as if those
+        of `after` went first, then the most important of the others."""
+        takeable = [(self.occupant(found), found) for uid in uids if (found := self._takeable(pod, uid, node, now)) is not None]
+        takeable.sort(key=lambda one: importance(one[0]))
+        occupants = [occupant for occupant, _ in takeable]
+        if len(self._budgets):
+            staying = [found for one, found in takeable if not one.leaving]
+            violations = iter(self._budgets.violations([*after, *staying])[len(after) :])
+            occupants = [one if one.leaving else replace(one, violates_budget=next(violations)) for one in occupants]
+        return Site(node=node, free=self.free_for(pod.uid, self._nodes.row_of[node]), occupants=occupants)
+
+    def occupant(self, victim: Pod) -> Occupant:
+        """One that counts on a node, without a look at budgets."""
+        claim = self._claims.get(victim.uid)
+        assert claim is not None
+        return Occupant(
+            uid=victim.uid,
+            priority=victim.priority,
+            started_at=victim.started_at,
+            reserved=claim.account.reserved,
+            leaving=victim.deleting or self._doomed(victim.uid),
+        )
+
+    def room_in_tree(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
+        """Would the pod fit by requests alone, as kube-scheduler counts them, once these are gone?"""
+        found = self._nodes.by_row[self._nodes.row_of[node]]
+        assert found is not None
+        free, going = found.allocatable, set(gone)
+        for uid in self._claims.on_node(node):
+            other = self._pods.get(uid)
+            if other is not None and uid not in going:
+                free = free.minus(other.kind.requests)
+        return fits(pod.kind.requests, free)
+
+    def seen_on(self, uid: PodUid, node: NodeName) -> Pod | None:
+        """The pod if the watch shows it there: kube-scheduler refuses victims that it does not see on the node itself."""
+        claim = self._claims.get(uid)
+        return self._pods.get(uid) if claim is not None and claim.state == "seen" and claim.node == node else None
+
+    def free_for(self, uid: PodUid, row: Row) -> Amounts:
+        """What the pod could have there now; negative where more is promised than there is."""
+        columns = self._ledger.columns
+        free = columns.total[:, row] - columns.reserved[:, row] - columns.held[:, row]
+        own = (hold.amounts for hold in self._holds.all_of(uid) if (hold.counted == row).any())
+        held = reduce(Amounts.plus, own, NOTHING)
+        return Amounts(MilliCpu(int(free[CPU])), Bytes(int(free[MEMORY]))).plus(held)
+
+    def _takeable(self, pod: Pod, uid: PodUid, node: NodeName, now: Instant) -> Pod | None:
+        victim = self.seen_on(uid, node)
+        if victim is None or victim.priority >= pod.priority or victim.ties.mirror or self._immovable.get(uid, now) > now:
+            return None
+        terms = (pod.kind.particulars or NO_PARTICULARS).affinity
+        return None if terms and _stands_beside(terms, victim) else victim
+
+    def expire(self, now: Instant) -> None:
+        """Counts again on those that were immovable for long enough."""
+        for uid in [uid for uid, until in self._immovable.items() if until <= now or self._pods.get(uid) is None]:
+            del self._immovable[uid]
+
+
+def _stands_beside(terms: Sequence[PodTerm], victim: Pod) -> bool:
+    """Does a term of required pod affinity speak of the victim? Where namespaces are selected, all count as reached."""
+    labels = dict(victim.labels)
+    return any(
+        (term.namespace_selector is not None or victim.key.namespace in term.namespaces) and selects(term.selector, labels)
+        for term in terms
+    )

@@ -1,0 +1,124 @@
+"""Which refused pods preempt, decided on the scheduling path; and which go on after a restart.
+
+    filter refuses everywhere -> may the pod preempt? -> sites -> the cheapest sacrifice -> its preemption begins
+
+Nobody dies for a pod that may not preempt, that fits elsewhere, whose own preemption is under way (ours, or kube-scheduler's
+after the preempt verb), or that has not been refused for as long as the policy asks.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slackwater.cluster.cluster_state import Books
+from slackwater.controllers.policy import PreemptionPolicy
+from slackwater.controllers.preemption.activations import waking
+from slackwater.controllers.preemption.candidates import VictimSites
+from slackwater.controllers.preemption.choose import choose, cost
+from slackwater.controllers.preemption.potential_victims import Occupants
+from slackwater.controllers.preemption.state import Preemptions
+from slackwater.controllers.preemption.victims import Sacrifice, needed_victims
+from slackwater.model.columns import Codes, Rows
+from slackwater.model.effects import WritePreempting
+from slackwater.model.ids import Instant, PodUid
+from slackwater.model.objects import Pod
+
+
+@dataclass(slots=True)
+class _Patient:
+    pod: Pod
+    until: Instant
+    told: bool = False
+
+
+class Preemptors:
+    """Those that are patient yet, and the decision."""
+
+    def __init__(self, books: Books, occupants: Occupants, preemptions: Preemptions) -> None:
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._agreements = books.agreements
+        self._occupants = occupants
+        self._sites = VictimSites(books, occupants, preemptions)
+        self._preemptions = preemptions
+        self._patient: dict[PodUid, _Patient] = {}
+
+    def consider(
+        self,
+        pod: Pod,
+        rows: Rows,
+        codes: Codes,
+        policy: PreemptionPolicy,
+        now: Instant,
+        *,
+        helps: Callable[[Sacrifice], bool] = lambda _: True,
+    ) -> bool:
+        """Begins a preemption for a pod that fits on none of the rows; False where none begins. `helps` has the last word."""
+        if not policy.enabled or not self._may_preempt(pod, policy, now) or not self._waited(pod, policy, now):
+            return False
+        found = self._cheapest(pod, rows, codes, now)
+        if found is None or not (found.victims or found.awaited) or not helps(found):
+            return False
+        self.forget(pod.uid)
+        self._preemptions.begin(pod, found, policy, now)
+        return True
+
+    def _cheapest(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Sacrifice | None:
+        """Looks on only while what was found violates a budget, or nothing was."""
+        best: Sacrifice | None = None
+        for sites in self._sites.of(pod, rows, codes, now):
+            found = choose(pod.need, sites)
+            best = min((one for one in (best, found) if one is not None), key=cost, default=None)
+            if best is not None and not best.violations:
+                return best
+        return best
+
+    def _may_preempt(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
+        return (
+            pod.kind.preempts
+            and not pod.deleting
+            and not self._preemptions.rests(pod.uid, now)
+            and self._preemptions.number_of(pod.uid) is None
+            and self._preemptions.takes_more(policy)
+            and self._sites.anybody_below(pod.priority)
+            and not self._agreements.awaited(pod.uid, self._occupants.seen_on, now)
+        )
+
+    def _waited(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
+        if not policy.patience_seconds:
+            return True
+        patient = self._patient.setdefault(pod.uid, _Patient(pod, Instant(now + policy.patience_seconds)))
+        return patient.until <= now
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod was let pass, is bound or gone, or preempts."""
+        self._patient.pop(uid, None)
+
+    def due(self, now: Instant) -> None:
+        """Wakes those who have waited long enough: kube-scheduler would not."""
+        self._occupants.expire(now)
+        for patient in self._patient.values():
+            if patient.until <= now and not patient.told:
+                patient.told = True
+                self._preemptions.owed.append(waking(patient.pod, "patience-ended"))
+
+    def resume(self, policy: PreemptionPolicy, now: Instant) -> None:
+        """Everything is listed: goes on with what an earlier process began, as far as it is still needed.
+
+        What the annotation names is checked like a choice of our own: whoever may write it can make nobody leave who is
+        not less important, or need not.
+        """
+        for pod in list(self._pods):
+            if pod.preempting is None or pod.node is not None or pod.ended or pod.deleting:
+                continue
+            if not (policy.enabled and self._resumed(pod, policy, now)):
+                self._preemptions.owed += [WritePreempting(pod.uid, pod.key, None), waking(pod, "preemption-over")]
+
+    def _resumed(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
+        assert pod.preempting is not None
+        if pod.preempting.node not in self._nodes.row_of or not pod.kind.preempts or not self._preemptions.takes_more(policy):
+            return False
+        found = needed_victims(pod.need, self._occupants.site(pod, pod.preempting.node, pod.preempting.victims, now))
+        if found is None or not (found.victims or found.awaited):
+            return False
+        self._preemptions.begin(pod, found, policy, now, announced=True)
+        return True

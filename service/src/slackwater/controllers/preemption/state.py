@@ -1,0 +1,400 @@
+"""The life of a preemption, one for each preemptor: events in, effects out. Every way that it can end opens the gate.
+
+    agreed       kube-scheduler preempts for the pod, with victims that our preempt verb agreed to; it holds the pod back itself
+                 (where the pod fits before they are gone, it has returned, and awaits them no more)
+    announcing   the preemptor's annotation is being written, so that a restart can go on; nobody has been touched
+    evicting     the victims' deletions are on their way, or accepted; the gate is shut since announcing
+    opened       everybody is gone: the pod was nominated and woken, and its room is kept until it comes back
+    returned     it came back and may be bound to its node; its own hold keeps the room
+
+From announcing to opened filter answers `gated` and the preempt verb picks nobody. Each victim is deleted by one flight,
+however many wait for it. Deliberately absent: who has to leave (`victim_sites`, `decide.preemption`) and the API calls.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal, assert_never
+
+from slackwater.cluster.cluster_state import Books
+from slackwater.controllers.policy import PreemptionPolicy
+from slackwater.controllers.preemption.activations import Wakeups, waking
+from slackwater.controllers.preemption.counts import PreemptionCounts, Result
+from slackwater.controllers.preemption.victims import Sacrifice
+from slackwater.model.effects import DeleteVictim, Effect, Nominate, WritePreempting
+from slackwater.model.events import PreemptingNotWritten, PreemptingWritten, PreemptionEvent, Stopping, VictimEnded
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
+from slackwater.model.objects import Pod
+from slackwater.model.preempting import Preempting
+from slackwater.model.resources import Amounts
+
+Phase = Literal["agreed", "announcing", "evicting", "opened", "returned"]
+_SHUT: Final = ("announcing", "evicting")
+
+#: After kube-scheduler has proposed victims, how long its nomination of the preemptor may take to be seen.
+_NOMINATED_SECONDS: Final = 2.0
+#: How long room is kept for a preemptor who awaits nobody any more.
+KEPT_SECONDS: Final = 60.0
+#: How long nobody counts on a pod to leave: after the API server refused to delete it; after it stayed.
+_REFUSED_SECONDS, _STUCK_SECONDS = 60.0, 600.0
+#: How long a pod preempts nobody after the API server could not be asked: its victims may be leaving already.
+_REST_SECONDS: Final = 5.0
+
+
+@dataclass(slots=True)
+class Preemption:
+    """`victims` are those to be deleted, as far as they are still there; `waiting` all who have to be gone, nobody when the
+    preemption is opened, returned or over."""
+
+    pod: Pod
+    node: NodeName
+    victims: dict[PodUid, PodKey]
+    waiting: set[PodUid]
+    phase: Phase
+    since: Instant
+    deadline: Instant
+    text: str  #: of its annotation
+    number: int  #: grows from one to the next
+
+    @property
+    def shut(self) -> bool:
+        return self.phase in _SHUT
+
+
+@dataclass(slots=True)
+class Flights:
+    """Deletions on their way, one for each victim, and who waits for whom to leave."""
+
+    running: set[PodUid] = field(default_factory=set)
+    awaited_by: dict[PodUid, set[PodUid]] = field(default_factory=dict)
+
+    def wait(self, preemptor: PodUid, victims: Iterable[PodUid]) -> None:
+        for victim in victims:
+            self.awaited_by.setdefault(victim, set()).add(preemptor)
+
+    def leave(self, preemptor: PodUid, victims: Iterable[PodUid]) -> None:
+        for victim in victims:
+            waiting = self.awaited_by.get(victim)
+            if waiting is not None:
+                waiting.discard(preemptor)
+                if not waiting:
+                    del self.awaited_by[victim]
+
+
+class Preemptions:
+    """All of them, by the preemptor's UID. What they ask for is collected in `owed`."""
+
+    def __init__(self, books: Books) -> None:
+        self._room = books.room
+        self._pods = books.pods
+        #: Pods that did not go when they were told to, and until when nobody counts on their going.
+        self.immovable: dict[PodUid, Instant] = {}
+        self._resting: dict[PodUid, Instant] = {}
+        self._running: dict[PodUid, Preemption] = {}
+        self._stopping = False
+        self._number = 0
+        self.flights = Flights()
+        self.wakeups = Wakeups()
+        self.counts = PreemptionCounts()
+        self.owed: list[Effect] = []
+        #: The latest time that was told: some ends come without one.
+        self._now = Instant(0.0)
+
+    # --- questions --------------------------------------------------------------------------------------------------------
+
+    def gated(self, uid: PodUid) -> bool:
+        found = self._running.get(uid)
+        return found is not None and found.shut
+
+    def just_opened(self, uid: PodUid) -> bool:
+        """Has the gate opened since filter was last asked about the pod? What follows from that filter is about the past."""
+        found = self._running.get(uid)
+        return found is not None and found.phase == "opened"
+
+    def gated_pods(self) -> frozenset[PodUid]:
+        """Pods that need no node: their room is being made."""
+        return frozenset(uid for uid, found in self._running.items() if found.shut or found.phase == "agreed")
+
+    def shut_gates(self) -> int:
+        return sum(found.shut for found in self._running.values())
+
+    def doomed(self, victim: PodUid) -> bool:
+        """Is the pod to leave for some preemptor?"""
+        return victim in self.flights.awaited_by
+
+    def has(self, uid: PodUid) -> bool:
+        """Is a preemption of the pod under way?"""
+        return uid in self._running
+
+    def number_of(self, uid: PodUid) -> int | None:
+        found = self._running.get(uid)
+        return None if found is None else found.number
+
+    def waits_for(self, uid: PodUid) -> tuple[str, ...]:
+        """Names of the victims that have to be gone before the pod is tried again; UIDs of those that are none of its own."""
+        found = self._running.get(uid)
+        return () if found is None else tuple(sorted(str(found.victims.get(victim, victim)) for victim in found.waiting))
+
+    def rests(self, uid: PodUid, now: Instant) -> bool:
+        """Has the API server failed this preemptor just now?"""
+        return self._resting.get(uid, now) > now
+
+    def takes_more(self, policy: PreemptionPolicy) -> bool:
+        return not self._stopping and len(self._running) < policy.max_running
+
+    def sending(self, uid: PodUid) -> bool:
+        """Is somebody still to be sent for, or on the way to be, for this preemptor?"""
+        found = self._running.get(uid)
+        if found is None or not found.shut:
+            return False
+        return found.phase == "announcing" or not self.flights.running.isdisjoint(found.waiting)
+
+    def items(self) -> list[tuple[PodUid, Preemption]]:
+        return list(self._running.items())
+
+    # --- begin ------------------------------------------------------------------------------------------------------------
+
+    def begin(self, pod: Pod, sacrifice: Sacrifice, policy: PreemptionPolicy, now: Instant, *, announced: bool = False) -> None:
+        """Shuts the gate and keeps the room. `announced`: the annotation is there already, from before a restart."""
+        self._now = now
+        self.counts.begun(len(sacrifice.victims))
+        # Whom another preemption has doomed is a victim of this one too: the other may end before it has sent for anybody.
+        going = [*sacrifice.victims, *(one for one in sacrifice.awaited if self.doomed(one.uid))]
+        known = {one.uid: self._pods.get(one.uid) for one in going}
+        victims = {uid: victim.key for uid, victim in known.items() if victim is not None and not victim.deleting}
+        waiting = {one.uid for one in (*sacrifice.victims, *sacrifice.awaited)}
+        found = self._keep(pod, sacrifice.node, victims, waiting, Instant(now + policy.timeout_seconds))
+        if announced or not victims:
+            self._evict(found)
+        else:
+            self.owed.append(WritePreempting(pod.uid, pod.key, found.text))
+
+    def agree(self, pod: Pod, node: NodeName, waiting: set[PodUid], policy: PreemptionPolicy, now: Instant) -> None:
+        """kube-scheduler deletes these by itself: the room is kept for its preemptor, and they count as leaving."""
+        self._now = now
+        self._keep(pod, node, {}, waiting, Instant(now + policy.timeout_seconds)).phase = "agreed"
+
+    def supersede(self, uid: PodUid) -> None:
+        """kube-scheduler begins anew for this pod, whose gate is open: what room was kept for it is its own to count with."""
+        found = self._running.get(uid)
+        if found is not None and not found.shut:
+            self._end(found, "cancelled")
+
+    def _keep(
+        self, pod: Pod, node: NodeName, victims: dict[PodUid, PodKey], waiting: set[PodUid], deadline: Instant
+    ) -> Preemption:
+        self._number += 1
+        self._running[pod.uid] = found = Preemption(
+            pod=pod,
+            node=node,
+            victims=victims,
+            waiting=waiting,
+            phase="announcing",
+            since=self._now,
+            deadline=deadline,
+            text=Preempting(node, tuple(sorted(waiting))).text(),
+            number=self._number,
+        )
+        self.flights.wait(pod.uid, waiting)
+        self._room.put(pod, node, found.number)
+        self.wakeups.drop(pod.uid)
+        return found
+
+    def _evict(self, found: Preemption) -> None:
+        found.phase = "evicting"
+        for uid, key in sorted(found.victims.items()):
+            if uid in found.waiting and uid not in self.flights.running:
+                self.flights.running.add(uid)
+                self.owed.append(DeleteVictim(uid, key, found.pod.key))
+
+    # --- events -----------------------------------------------------------------------------------------------------------
+
+    def apply(self, event: PreemptionEvent, now: Instant) -> list[Effect]:
+        """Takes in one event; what follows is owed."""
+        self._now = now
+        match event:
+            case PreemptingWritten(uid, text):
+                found = self._announcing(uid, text)
+                if found is not None:
+                    self._evict(found)
+            case PreemptingNotWritten(uid, text):
+                found = self._announcing(uid, text)
+                if found is not None:
+                    self._rest(found)
+            case VictimEnded():
+                self._call_ended(event, now)
+            case Stopping():
+                self._stop()
+            case _:
+                assert_never(event)
+        return []
+
+    def _announcing(self, uid: PodUid, text: str | None) -> Preemption | None:
+        """The preemption that waits for this text to be written; the end of an earlier one's write is nobody's."""
+        found = self._running.get(uid)
+        return found if found is not None and found.phase == "announcing" and found.text == text else None
+
+    def _call_ended(self, event: VictimEnded, now: Instant) -> None:
+        self.flights.running.discard(event.uid)
+        if event.outcome == "accepted":
+            return
+        if event.outcome == "refused":
+            self.immovable[event.uid] = Instant(now + _REFUSED_SECONDS)
+        for uid in sorted(self.flights.awaited_by.get(event.uid, ())):
+            found = self._running[uid]
+            if event.outcome == "refused":
+                self._fail(found, "error", "preemption-failed")
+                self.wakeups.put_off(found.pod, self.immovable[event.uid])
+            else:
+                self._rest(found)
+
+    def _rest(self, found: Preemption) -> None:
+        """It fails, and is not tried again at once."""
+        self._fail(found, "error", "preemption-failed")
+        self._resting[found.pod.uid] = until = Instant(self._now + _REST_SECONDS)
+        self.wakeups.put_off(found.pod, until)
+
+    def left(self, victim: PodUid) -> None:
+        """The pod counts on its node no more, however that came."""
+        self.flights.running.discard(victim)
+        for uid in sorted(self.flights.awaited_by.pop(victim, ())):
+            found = self._running[uid]
+            found.waiting.discard(victim)
+            if not found.waiting:
+                self._open(found)
+
+    def preemptor_gone(self, uid: PodUid) -> None:
+        """It is bound, has ended, or is gone: nobody need leave for it any more."""
+        self.wakeups.drop(uid)
+        found = self._running.get(uid)
+        if found is not None:
+            self._end(found, "cancelled")
+            if found.shut and found.victims and self._pods.get(uid) is not None:
+                self.owed.append(WritePreempting(uid, found.pod.key, None))
+        self._room.drop(uid)
+
+    def preemptor_seen(self, pod: Pod) -> None:
+        """The watch shows it, not bound: what was decided was decided for a pod that asked the same."""
+        found = self._running.get(pod.uid)
+        if pod.deleting:
+            self.preemptor_gone(pod.uid)
+        elif found is not None and _asks(found.pod) != _asks(pod):
+            self._fail(found, "cancelled", "preemptor-changed")
+        elif found is not None:
+            found.pod = pod
+
+    def node_gone(self, node: NodeName) -> None:
+        for found in [found for found in self._running.values() if found.node == node]:
+            self._fail(found, "error" if found.shut else "success", "node-gone")
+
+    def due(self, now: Instant) -> None:
+        """Time passed: what took too long ends, and who did not come back is woken again."""
+        self._now = now
+        for found in [found for found in self._running.values() if found.deadline <= now]:
+            if found.shut:
+                until = Instant(now + _STUCK_SECONDS)
+                self.immovable.update(dict.fromkeys(found.waiting, until))
+                self._fail(found, "error", "victims-stayed")
+                self.wakeups.put_off(found.pod, until)
+            else:
+                self._end(found, "success")
+                self.wakeups.expect(found.pod, now)
+                self.owed.append(waking(found.pod, "nomination-ended"))
+        for pod in self.wakeups.due(now):
+            self.counts.touched_again += 1
+            self.owed.append(waking(pod, "victims-gone"))
+        for found in [found for found in self._running.values() if self._was_dropped(found)]:
+            self._end(found, "cancelled")
+        for uid in [uid for uid, until in self._resting.items() if until <= now]:
+            del self._resting[uid]
+        for pod in self.wakeups.put_off_until(now):
+            self.wakeups.expect(pod, now)
+            self.owed.append(waking(pod, "preemption-possible"))
+
+    # --- end --------------------------------------------------------------------------------------------------------------
+
+    def _was_dropped(self, found: Preemption) -> bool:
+        """kube-scheduler nominates a pod to the node where it preempts, and takes that back when it fails."""
+        seen = self._pods.get(found.pod.uid)
+        late = found.since + _NOMINATED_SECONDS <= self._now
+        return found.phase == "agreed" and late and (seen is None or seen.nominated_node != found.node)
+
+    def _open(self, found: Preemption) -> None:
+        """All victims are gone. kube-scheduler clears nominations when it fails, so it is told only now (facts, call 3)."""
+        if found.phase == "agreed":  # it sees that by itself
+            found.phase, found.deadline = "opened", Instant(self._now + KEPT_SECONDS)
+            self.wakeups.expect(found.pod, self._now)
+        if not found.shut:
+            return
+        uid, key, announced = found.pod.uid, found.pod.key, bool(found.victims)
+        found.phase, found.deadline = "opened", Instant(self._now + KEPT_SECONDS)
+        self.counts.ended("success", self._now - found.since)
+        self.owed.append(Nominate(uid, key, found.node))
+        self._wake(found, "victims-gone", announced=announced)
+
+    def _fail(self, found: Preemption, result: Result, why: str) -> None:
+        """The nomination is taken back and the pod tried again."""
+        shut, announced = found.shut, bool(found.victims)
+        self._end(found, result)
+        self._wake(found, why, announced=shut and announced)
+
+    def _end(self, found: Preemption, result: Result) -> None:
+        del self._running[found.pod.uid]
+        self._awaits_nobody(found)
+        self._room.drop(found.pod.uid)
+        if found.shut:
+            self.counts.ended(result, self._now - found.since)
+
+    def _awaits_nobody(self, found: Preemption) -> None:
+        """Whoever is still there need not leave for this pod any more; others may need it, and kube-scheduler may go on."""
+        self.flights.leave(found.pod.uid, found.waiting)
+        found.waiting.clear()
+
+    def _wake(self, found: Preemption, why: str, *, announced: bool) -> None:
+        pod = found.pod
+        self.owed.append(waking(pod, why))
+        if announced:
+            self.owed.append(WritePreempting(pod.uid, pod.key, None))
+        self.wakeups.expect(pod, self._now)
+
+    def _stop(self) -> None:
+        """Gates open in memory alone: the annotations stay, and with them whoever comes after us goes on."""
+        self._stopping = True
+        for found in list(self._running.values()):
+            self._end(found, "cancelled")
+
+    # --- the preemptor comes back -----------------------------------------------------------------------------------------
+
+    def came_back(self, uid: PodUid) -> None:
+        """kube-scheduler asks about the pod, whose gate is open: its room is its own while it is judged."""
+        self.wakeups.forget(uid)
+        self._room.drop(uid)
+
+    def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None) -> None:
+        """What came of that: None where the pod fits nowhere. Where it may go elsewhere alone, its nomination is over."""
+        found = self._running.get(uid)
+        if found is None or found.shut:
+            return
+        if passing is None and found.phase == "agreed":  # tried too early: its victims are still leaving
+            self._room.put(found.pod, found.node, found.number)
+        elif passing is None or not passing(found.node):
+            self._end(found, "success")
+        else:
+            if found.phase == "agreed":  # there is room before its victims are gone
+                self._awaits_nobody(found)
+                found.deadline = Instant(self._now + KEPT_SECONDS)
+            found.phase = "returned"
+
+    def hold_expired(self, uid: PodUid) -> None:
+        """It was let pass and not bound: the room stays its own until its time is over."""
+        found = self._running.get(uid)
+        if found is not None and found.phase == "returned":
+            self._room.put(found.pod, found.node, found.number)
+
+    def drain(self) -> list[Effect]:
+        """What is owed, once."""
+        owed, self.owed = self.owed, []
+        return owed
+
+
+def _asks(pod: Pod) -> tuple[Amounts, int, object]:
+    return pod.need, pod.priority, pod.kind

@@ -1,0 +1,232 @@
+r"""The removal of one node: tainted, emptied, deleted; or rolled back, whatever went wrong.
+
+    marking -> marked -> evicting -> delaying -> removing -> leaving -> ended
+        \__________\_________\___________\__________\___________\___-> unmarking -> ended
+
+marking: the taint is being written. marked: the rest of the batch is, and schedulers see it. evicting: pods leave. delaying:
+an annotation asks to wait. removing: the provider is asked. leaving: it has taken the deletion; the node is still there.
+unmarking: given up; the taint is being taken off, until it is. Time is an argument, effects are answers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from slackwater.controllers.scaledown.drains.leaving import LeavingPods, Problem
+from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.drains.node_view import Site
+from slackwater.fit.disruptions import Disruptions
+from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
+from slackwater.model.events import DrainEvent, EvictionEnded, NodeMarked, NodeRemoved, NodeUnmarked
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Taint
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater_protocol.names import TO_BE_DELETED_TAINT
+
+Phase = Literal["marking", "marked", "evicting", "delaying", "removing", "leaving", "unmarking", "ended"]
+#: Where a removal can still be given up: nothing was asked of the provider.
+_REVOCABLE: Final = frozenset({"marking", "marked", "evicting", "delaying"})
+#: How often a provider that gave no answer is asked again.
+_MOST_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainOrder:
+    """What is to be removed. `empty`: as a node without pods, and only so. `stamp` is the taint's time. `ready` and `gpu`: what
+    the node was, for those who count. `destinations`: where the plan sees each pod go, for people; none after a restart."""
+
+    node: NodeName
+    uid: str
+    group: GroupName
+    empty: bool
+    stamp: UnixTime
+    ready: bool = True
+    gpu: bool = False
+    destinations: tuple[tuple[PodKey, NodeName], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainEnd:
+    """removed: the node is gone, by our doing. gone: somebody else's. rolled-back: it stays, for the reason told."""
+
+    order: DrainOrder
+    outcome: Literal["removed", "gone", "rolled-back"]
+    hindrance: Hindrance | None
+    detail: str
+    seconds: float
+    evicted: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNode:
+    """The provider is to delete the machine of a node. Ends as `NodeRemoved`."""
+
+    node: NodeName
+    group: GroupName
+
+
+class Drain:
+    """See the module. `marked_at` is None until the taint is there."""
+
+    def __init__(
+        self, order: DrainOrder, limits: DrainLimits, migrate: Callable[[PodUid, NodeName], None], began: Instant
+    ) -> None:
+        self.order = order
+        self.phase: Phase = "marking"
+        self.marked_at: Instant | None = None
+        self.hindrance: Hindrance | None = None
+        self.detail = ""
+        self.end: DrainEnd | None = None
+        #: The provider is to be asked, once somebody takes this.
+        self.removal: RemoveNode | None = None
+        self.began = began
+        self.pods = LeavingPods(order.node, limits, migrate)
+        self.n_evicted = 0
+        self._limits = limits
+        self._since = began
+        self._attempts = 0
+        self._asked_daemons = False
+
+    # --- commands ---------------------------------------------------------------------------------------------------------
+
+    def mark(self) -> list[Effect]:
+        """The taint, with its time, and the cordon: what a removal begins with."""
+        taint = Taint(TO_BE_DELETED_TAINT, str(int(self.order.stamp)), "NoSchedule")
+        return [MarkNode(uid=self.order.uid, name=self.order.node, taint=taint, cordon=self._limits.cordon)]
+
+    def resume(self, now: Instant) -> None:
+        """The taint was found on the node after a start."""
+        self.marked_at = now
+        self._enter("marked", now)
+
+    def unix(self, now: Instant) -> UnixTime:
+        """The clock on the wall, by the taint's time."""
+        return UnixTime(self.order.stamp + (now - self.began))
+
+    @property
+    def revocable(self) -> bool:
+        return self.phase in _REVOCABLE
+
+    def give_up(self, hindrance: Hindrance, detail: str, now: Instant) -> list[Effect]:
+        """Rolls back: the taint goes, and the node is as before. Nothing where it is too late."""
+        if self.phase in {"unmarking", "ended"}:
+            return []
+        self.hindrance, self.detail, self.removal = hindrance, detail, None
+        self._enter("unmarking", now)
+        return self._unmark()
+
+    # --- events -----------------------------------------------------------------------------------------------------------
+
+    def apply(self, event: DrainEvent, now: Instant) -> list[Effect]:
+        match event:
+            case NodeMarked() if self.phase == "marking":
+                if not event.done:
+                    return self.give_up(Hindrance.TAINT_FAILED, event.detail, now)
+                self.marked_at = now
+                self._enter("marked", now)
+            case NodeUnmarked() if self.phase == "unmarking":
+                if event.done:
+                    self._finish("rolled-back", now)
+                else:
+                    self._since = now  # tried again after a pause
+            case EvictionEnded():
+                before = len(self.pods.evicted)
+                self.pods.ended(event, now)
+                self.n_evicted += len(self.pods.evicted) - before
+            case NodeRemoved() if self.phase == "removing":
+                return self._removed(event, now)
+            case _:
+                pass  # the end of a call whose drain has moved on
+        return []
+
+    def _removed(self, event: NodeRemoved, now: Instant) -> list[Effect]:
+        if event.outcome == "deleted":
+            self._enter("leaving", now)
+        elif event.outcome == "failed" or self._attempts >= _MOST_ATTEMPTS:
+            return self.give_up(Hindrance.DELETION_FAILED, event.detail, now)
+        else:
+            self._ask_provider(now)
+        return []
+
+    # --- time -------------------------------------------------------------------------------------------------------------
+
+    def step(self, site: Site, disruptions: Disruptions, now: Instant, *, batch_marked_at: Instant | None) -> list[Effect]:
+        """What is to be done now; not asked once it has ended. `batch_marked_at`: since when all of the batch are tainted, None
+        while some are not."""
+        if site.node is None or site.node.uid != self.order.uid:
+            self._finish("removed" if self.phase in {"removing", "leaving"} else "gone", now)
+            return []
+        if self.revocable and now - self.began >= self._limits.deadline_seconds:
+            return self.give_up(Hindrance.DRAIN_TIMEOUT, f"not done {now - self.began:.0f} s after it began", now)
+        return self._go_on(site, disruptions, now, batch_marked_at)
+
+    def _go_on(self, site: Site, disruptions: Disruptions, now: Instant, batch_marked_at: Instant | None) -> list[Effect]:
+        waited = now - self._since
+        match self.phase:
+            case "marked" if batch_marked_at is not None and now - batch_marked_at >= self._limits.settle_seconds:
+                return self._look(site, disruptions, now)
+            case "evicting" | "delaying":
+                return self._look(site, disruptions, now)
+            case "leaving" if waited >= self._limits.removal_seconds:
+                return self.give_up(Hindrance.DELETION_FAILED, "the node is still there", now)
+            case "unmarking" if waited >= self._limits.retry_seconds:
+                self._since = now
+                return self._unmark()
+            case _:
+                return []
+
+    def _look(self, site: Site, disruptions: Disruptions, now: Instant) -> list[Effect]:
+        """Looks at the node as it is now, each time anew: what was planned may have changed."""
+        problem = self._not_as_planned(site) or self.pods.never_leaves(site, disruptions)
+        if problem is not None:
+            return self.give_up(*problem, now)
+        if not site.empty:
+            if self.phase != "evicting":
+                self._enter("evicting", now)
+            effects, problem = self.pods.step(site, disruptions, now)
+            return effects if problem is None else [*effects, *self.give_up(*problem, now)]
+        effects = self._daemons(site)
+        assert site.node is not None
+        if self.phase != "delaying":
+            self._enter("delaying", now)
+        if not site.node.deletion_delayed or now - self._since >= self._limits.delay_seconds:
+            self._ask_provider(now)
+        return effects
+
+    def _not_as_planned(self, site: Site) -> Problem | None:
+        if site.blocked is not None:
+            pod, hindrance = site.blocked
+            return hindrance, str(pod.key)
+        if self.order.empty and not site.empty:
+            return Hindrance.NO_LONGER_EMPTY, ", ".join(str(pod.key) for pod in (*site.movers, *site.awaited)[:3])
+        return None
+
+    def _daemons(self, site: Site) -> list[Effect]:
+        """Asked to leave once, before the node goes; nobody waits for them."""
+        if self._asked_daemons or self.order.empty or not self._limits.evict_daemons:
+            return []
+        self._asked_daemons = True
+        return [Evict(uid=pod.uid, key=pod.key, node=self.order.node) for pod in site.daemons if not pod.deleting]
+
+    def _ask_provider(self, now: Instant) -> None:
+        self._attempts += 1
+        self.removal = RemoveNode(self.order.node, self.order.group)
+        self._enter("removing", now)
+
+    def _unmark(self) -> list[Effect]:
+        return [UnmarkNode(uid=self.order.uid, name=self.order.node, taint_key=TO_BE_DELETED_TAINT, uncordon=True)]
+
+    def _enter(self, phase: Phase, now: Instant) -> None:
+        self.phase, self._since = phase, now
+
+    def _finish(self, outcome: Literal["removed", "gone", "rolled-back"], now: Instant) -> None:
+        self._enter("ended", now)
+        self.end = DrainEnd(
+            order=self.order,
+            outcome=outcome,
+            hindrance=self.hindrance,
+            detail=self.detail,
+            seconds=now - self.began,
+            evicted=self.n_evicted,
+        )

@@ -1,0 +1,167 @@
+"""All removals that have begun: batches, limits on what goes on at the same time, cancelling, and what became of each.
+
+The world hands it the ends of its calls (`apply`) and time (`step`); the autoscaler begins removals and takes what they lead
+to: machines for the provider to delete, evicted pods to remember, and how each ended. A failed taint gives up its whole batch.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+from slackwater.controllers.scaledown.drains.drain import Drain, DrainEnd, DrainOrder, RemoveNode
+from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.drains.node_view import Sites
+from slackwater.model.effects import Effect
+from slackwater.model.events import DrainEvent
+from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.objects import Pod
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater_protocol.names import TO_BE_DELETED_TAINT
+
+#: Between two looks at a node that nothing is heard of.
+_STEP_SECONDS: Final = 0.5
+
+#: cancelled: it is being rolled back. too-late: its provider was asked already. none: there is no such removal.
+CancelAnswer = Literal["cancelled", "too-late", "none"]
+
+
+class Drains:
+    """See the module."""
+
+    def __init__(self, sites: Sites, limits: DrainLimits | None = None) -> None:
+        self.limits = limits or DrainLimits()
+        self._sites = sites
+        self._drains: dict[NodeName, Drain] = {}
+        self._batch_of: dict[NodeName, int] = {}
+        self._batches = 0
+        self._next_step: Instant | None = None
+        self._evicted: list[Pod] = []
+        self._ended: list[DrainEnd] = []
+
+    # --- commands ---------------------------------------------------------------------------------------------------------
+
+    def begin(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
+        """One batch: no pod of it is evicted before all its nodes are tainted. A node that is being removed is passed over."""
+        self._batches += 1
+        effects: list[Effect] = []
+        for order in orders:
+            if order.node not in self._drains:
+                drain = self._add(order, now)
+                effects += drain.mark()
+        return effects
+
+    def resume(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
+        """Goes on with removals that had begun before a start, as the taints tell: their deadlines run from then."""
+        for order in orders:
+            if order.node not in self._drains:
+                self._batches += 1
+                self._add(order, Instant(now - max(unix_now - order.stamp, 0.0))).resume(now)
+
+    def _add(self, order: DrainOrder, began: Instant) -> Drain:
+        drain = self._drains[order.node] = Drain(order, self.limits, self._sites.migrate, began)
+        self._batch_of[order.node] = self._batches
+        return drain
+
+    def cancel(self, node: NodeName, hindrance: Hindrance, detail: str, now: Instant) -> tuple[CancelAnswer, list[Effect]]:
+        """A person asks, or the room is needed again."""
+        drain = self._drains.get(node)
+        if drain is None or drain.phase in {"unmarking", "ended"}:
+            return "none", []
+        if not drain.revocable:
+            return "too-late", []
+        return "cancelled", self._give_up(drain, hindrance, detail, now)
+
+    # --- what they lead to ------------------------------------------------------------------------------------------------
+
+    def take_removals(self) -> list[RemoveNode]:
+        """Machines that the provider is to delete, each told once; the end of each call is an event."""
+        found = [drain.removal for drain in self._drains.values() if drain.removal is not None]
+        for drain in self._drains.values():
+            drain.removal = None
+        return found
+
+    def take_evicted(self) -> list[Pod]:
+        """Pods whose eviction was taken since this was last asked."""
+        found, self._evicted = self._evicted, []
+        return found
+
+    def take_ended(self) -> list[DrainEnd]:
+        """Removals that ended since this was last asked."""
+        found, self._ended = self._ended, []
+        return found
+
+    @property
+    def nodes(self) -> dict[NodeName, UnixTime]:
+        """The deleted set: nodes whose removal has begun, and when; also those that are being rolled back."""
+        return {node: drain.order.stamp for node, drain in self._drains.items()}
+
+    @property
+    def active(self) -> Sequence[Drain]:
+        """In the order in which they began."""
+        return tuple(self._drains.values())
+
+    def under_way(self) -> tuple[int, int]:
+        """How many nodes are on their way out, and of how many of these the pods may still be leaving."""
+        drains = sum(not drain.order.empty and drain.phase not in {"removing", "leaving"} for drain in self._drains.values())
+        return len(self._drains), drains
+
+    # --- events and time --------------------------------------------------------------------------------------------------
+
+    def apply(self, event: DrainEvent, now: Instant) -> list[Effect]:
+        """The end of a call."""
+        name = getattr(event, "name", None) or getattr(event, "node", None)
+        drain = self._drains.get(NodeName(str(name)))
+        if drain is None or getattr(event, "taint_key", TO_BE_DELETED_TAINT) != TO_BE_DELETED_TAINT:
+            return []
+        before = drain.phase
+        effects = drain.apply(event, now)
+        if before == "marking" and drain.phase == "unmarking":
+            effects += self._batch_failed(drain, now)
+        self._collect(now)
+        self._next_step = None
+        return effects
+
+    def step(self, now: Instant) -> list[Effect]:
+        """Looks at every node that is being removed; cheap where it was done a moment ago."""
+        if not self._drains or (self._next_step is not None and now < self._next_step):
+            return []
+        self._next_step = Instant(now + _STEP_SECONDS)
+        disruptions = self._sites.disruptions()
+        marked = {batch: self._marked_at(batch) for batch in set(self._batch_of.values())}
+        effects: list[Effect] = []
+        for node, drain in list(self._drains.items()):
+            before = drain.phase
+            site = self._sites.site(node, drain.unix(now))
+            effects += drain.step(site, disruptions, now, batch_marked_at=marked[self._batch_of[node]])
+            if drain.phase == "unmarking" and before != "unmarking":
+                self._sites.stay(drain.pods.leavers)
+        self._collect(now)
+        return effects
+
+    def _marked_at(self, batch: int) -> Instant | None:
+        """When the last node of a batch was tainted; None while one is not."""
+        of_batch = [self._drains[node] for node, own in self._batch_of.items() if own == batch]
+        if any(drain.phase == "marking" for drain in of_batch):
+            return None
+        return Instant(max((drain.marked_at for drain in of_batch if drain.marked_at is not None), default=0.0))
+
+    def _batch_failed(self, failed: Drain, now: Instant) -> list[Effect]:
+        """Nobody of the batch was evicted yet, since one taint was missing: none will be."""
+        batch = self._batch_of[failed.order.node]
+        others = [drain for node, drain in self._drains.items() if self._batch_of[node] == batch and drain is not failed]
+        effects: list[Effect] = []
+        for drain in others:
+            if drain.phase in {"marking", "marked"}:
+                effects += self._give_up(drain, Hindrance.TAINT_FAILED, f"with {failed.order.node}: {failed.detail}", now)
+        return effects
+
+    def _give_up(self, drain: Drain, hindrance: Hindrance, detail: str, now: Instant) -> list[Effect]:
+        self._sites.stay(drain.pods.leavers)
+        return drain.give_up(hindrance, detail, now)
+
+    def _collect(self, now: Instant) -> None:
+        for node, drain in list(self._drains.items()):
+            self._evicted += drain.pods.evicted
+            drain.pods.evicted.clear()
+            if drain.end is not None:
+                self._ended.append(drain.end)
+                del self._drains[node], self._batch_of[node]

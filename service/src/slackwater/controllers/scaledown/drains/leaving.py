@@ -1,0 +1,151 @@
+"""The pods of one node on their way: whose eviction was asked, was refused, or was taken, and until when.
+
+    effects, problem = pods.step(site, disruptions, now)        # what to ask now; why the removal has to be given up
+
+Groups of priorities leave one after another: a group begins when those before it have gone. A blocked eviction delays its own
+node alone. A virtual machine that may migrate is not evicted; its migration is asked for once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.drains.node_view import Site
+from slackwater.fit.disruptions import Disruptions
+from slackwater.model.effects import Effect, Evict
+from slackwater.model.events import EvictionEnded
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
+from slackwater.model.objects import Pod
+from slackwater.model.unremovable_reasons import Hindrance
+
+#: asked: the call is under way. taken: the API server has it; the pod is ending. waiting: to be asked again.
+_Step = Literal["asked", "taken", "waiting", "refused", "migrating"]
+#: Between two questions about one pod, however often its budget changes.
+_SHORTEST_PAUSE_SECONDS = 1.0
+
+Problem = tuple[Hindrance, str]
+
+
+@dataclass(slots=True)
+class _Leaver:
+    """One pod. `first_at`: when it was first asked. `forced`: its deletion was asked, not its eviction."""
+
+    pod: Pod
+    step: _Step
+    first_at: Instant
+    asked_at: Instant
+    forced: bool = False
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class LeavingPods:
+    """`migrate` puts a machine into the queue of migrations."""
+
+    node: NodeName
+    limits: DrainLimits
+    migrate: Callable[[PodUid, NodeName], None]
+    leavers: dict[PodUid, _Leaver] = field(default_factory=dict)
+    #: When each group began.
+    begun: dict[int, Instant] = field(default_factory=dict)
+    #: Pods whose eviction was taken, for whoever remembers them.
+    evicted: list[Pod] = field(default_factory=list)
+
+    def step(self, site: Site, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
+        there = {pod.uid: pod for pod in site.movers}
+        for uid in [uid for uid in self.leavers if uid not in there]:
+            del self.leavers[uid]
+        waiting = [*site.movers, *site.awaited]
+        if not waiting:
+            return [], None
+        group = min(self.limits.group_of(pod.priority) for pod in waiting)
+        began = self.begun.setdefault(group, now)
+        effects: list[Effect] = []
+        for pod in site.movers:
+            if self.limits.group_of(pod.priority) == group:
+                effect, problem = self._step(pod, disruptions, now)
+                if problem is not None:
+                    return effects, problem
+                effects += effect
+        return effects, self._overdue(waiting, group, began, now) if not effects else None
+
+    def never_leaves(self, site: Site, disruptions: Disruptions) -> Problem | None:
+        """A pod that no eviction will ever take away: known before the first pod is evicted. By force it would go."""
+        if self.limits.force:
+            return None
+        stuck = next((pod for pod in site.movers if not self._migrates(pod) and disruptions.never_evicted(pod)), None)
+        return None if stuck is None else (Hindrance.MULTIPLE_PDBS, str(stuck.key))
+
+    def _migrates(self, pod: Pod) -> bool:
+        return self.limits.migrate and pod.vertical is not None and pod.vertical.migratable
+
+    def _step(self, pod: Pod, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
+        leaver = self.leavers.get(pod.uid)
+        if leaver is None:
+            return self._first(pod, now), None
+        if leaver.step in {"asked", "taken", "migrating"}:
+            return [], None
+        if leaver.step == "refused" or now - leaver.first_at >= self.limits.eviction_seconds:
+            return self._last(leaver, now)
+        pause = _SHORTEST_PAUSE_SECONDS if disruptions.allows(pod) and leaver.detail else self.limits.retry_seconds
+        if now - leaver.asked_at < pause:
+            return [], None
+        return [self._ask(leaver, now)], None
+
+    def _first(self, pod: Pod, now: Instant) -> list[Effect]:
+        leaver = self.leavers[pod.uid] = _Leaver(pod, "waiting", now, now)
+        if pod.deleting:
+            leaver.step = "taken"
+            return []
+        if self._migrates(pod):
+            leaver.step = "migrating"
+            self.migrate(pod.uid, self.node)
+            return []
+        return [self._ask(leaver, now)]
+
+    def _ask(self, leaver: _Leaver, now: Instant) -> Effect:
+        leaver.step, leaver.asked_at = "asked", now
+        pod = leaver.pod
+        seconds = self.limits.groups[self.limits.group_of(pod.priority)].seconds
+        grace = int(seconds) if pod.grace_seconds > seconds else None
+        return Evict(uid=pod.uid, key=pod.key, node=self.node, grace_seconds=grace, force=leaver.forced)
+
+    def _last(self, leaver: _Leaver, now: Instant) -> tuple[list[Effect], Problem | None]:
+        """It was asked for long enough."""
+        if self.limits.force and not leaver.forced:
+            leaver.forced, leaver.first_at = True, now
+            return [self._ask(leaver, now)], None
+        hindrance = Hindrance.EVICTION_REFUSED if leaver.step == "refused" else Hindrance.EVICTION_TIMEOUT
+        return [], (hindrance, f"{leaver.pod.key}: {leaver.detail}")
+
+    def _overdue(self, waiting: list[Pod], group: int, began: Instant, now: Instant) -> Problem | None:
+        seconds = self.limits.groups[group].seconds + self.limits.headroom_seconds
+        late = [pod for pod in waiting if self.limits.group_of(pod.priority) == group]
+        if now - began < seconds + self.limits.eviction_seconds * self._blocked(late):
+            return None
+        named = ", ".join(str(pod.key) for pod in late[:3])
+        return Hindrance.DRAIN_TIMEOUT, f"{named} still there {now - began:.0f} s after the group began"
+
+    def _blocked(self, pods: list[Pod]) -> bool:
+        """Is some eviction still being asked? Its own time is bounded, and only then its pod's time to end begins."""
+        return any((leaver := self.leavers.get(pod.uid)) is not None and leaver.step in {"asked", "waiting"} for pod in pods)
+
+    def standing(self) -> list[tuple[PodKey, str, str]]:
+        """Each pod that was looked at and is still there: how far it is, and what was last said of it."""
+        return [(leaver.pod.key, leaver.step, leaver.detail) for leaver in self.leavers.values()]
+
+    def ended(self, event: EvictionEnded, now: Instant) -> None:
+        """The call about a pod ended."""
+        leaver = self.leavers.get(event.uid)
+        if leaver is None or leaver.step != "asked":
+            return
+        leaver.asked_at, leaver.detail = now, event.detail
+        match event.outcome:
+            case "accepted" | "gone":
+                leaver.step = "taken"
+                self.evicted.append(leaver.pod)
+            case "refused":
+                leaver.step = "refused"
+            case "blocked" | "unreachable":
+                leaver.step = "waiting"

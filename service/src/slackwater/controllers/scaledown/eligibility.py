@@ -1,0 +1,131 @@
+"""Which nodes may be tried at all: Cluster Autoscaler's rules in order, the first word counts.
+
+What depends on the nodes tried before (minima, destinations) is asked again when a node's turn comes; see `plan`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from slackwater.controllers.scaledown.policy import GroupRules, ScaleDownPolicy
+from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState, taint_time
+from slackwater.controllers.scaledown.utilization import Utilization
+from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Node
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater_protocol.names import TO_BE_DELETED_TAINT
+
+#: A taint of a removal that is none of ours says nothing any more when it is older.
+_STALE_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What the rules see of a node. `group` and `rules` are None where it belongs to no group."""
+
+    node: Node
+    group: GroupName | None
+    rules: GroupRules | None
+    utilization: Utilization
+    state: ScaleDownState
+    policy: ScaleDownPolicy
+    now: UnixTime
+
+
+Word = tuple[Hindrance, str] | None
+#: What was found by looking for places.
+_DEAR: Final = frozenset({Hindrance.NO_PLACE, Hindrance.SLACK_NEEDED})
+
+
+def being_deleted(look: Look) -> Word:
+    """It is in the deleted set, or somebody else has tainted it a short while ago."""
+    if look.node.name in look.state.deleted_set:
+        return Hindrance.BEING_DELETED, ""
+    at = taint_time(look.node, TO_BE_DELETED_TAINT)
+    if at is None or look.now - at >= _STALE_SECONDS:
+        return None
+    return Hindrance.BEING_DELETED, f"tainted {look.now - at:.0f} s ago"
+
+
+def not_autoscaled(look: Look) -> Word:
+    return (Hindrance.NOT_AUTOSCALED, "") if look.group is None else None
+
+
+def disabled_for_group(look: Look) -> Word:
+    off = look.rules is not None and not look.rules.enabled
+    return (Hindrance.DISABLED_FOR_GROUP, str(look.group)) if off else None
+
+
+def disabled_by_annotation(look: Look) -> Word:
+    return (Hindrance.DISABLED_ANNOTATION, "") if look.node.keep else None
+
+
+def unready_disabled(look: Look) -> Word:
+    return None if look.policy.unready_enabled or look.node.ready else (Hindrance.UNREADY_DISABLED, "")
+
+
+def not_underutilized(look: Look) -> Word:
+    """Equal to the threshold is low enough."""
+    if look.rules is None:
+        return None
+    used = look.utilization
+    threshold = look.rules.gpu_utilization_threshold if used.of_gpu else look.rules.utilization_threshold
+    if used.share <= threshold:
+        return None
+    return Hindrance.NOT_UNDERUTILIZED, f"{used.resource} {used.share:.1%}, at most {threshold:.1%}"
+
+
+def drain_failed(look: Look) -> Word:
+    """Each failed drain disturbs the node's other pods in vain; what was in the way the last time is told again."""
+    return backing_off(look.node.name, look.state, look.policy, look.now)
+
+
+def recently_unremovable(look: Look) -> Word:
+    """Its pods found no place a short while ago, which is dear to try again; what was in the way then is told again.
+
+    Pods that a rule does not let go are judged anew in each loop: that is cheap, and a budget may allow one any moment.
+    """
+    failed = look.state.non_candidate_set.get(look.node.name)
+    if failed is None or failed.kept.hindrance not in _DEAR:
+        return None
+    if look.now - failed.at >= look.policy.recheck_seconds:
+        return None
+    return (
+        Hindrance.RECENTLY_UNREMOVABLE,
+        f"{look.now - failed.at:.0f} s ago: {failed.kept.hindrance} {failed.kept.detail}".rstrip(),
+    )
+
+
+def backing_off(node: NodeName, state: ScaleDownState, policy: ScaleDownPolicy, now: UnixTime) -> Word:
+    """Why a node is left alone after its drain failed, as long as it is."""
+    failed = state.failed_drains.get(node)
+    if failed is None:
+        return None
+    left = failed.at + policy.backoff_seconds(failed.count) - now
+    if left <= 0:
+        return None
+    return Hindrance.DRAIN_FAILED, f"{failed.count} failed, the last: {failed.why}; tried again in {left:.0f} s"
+
+
+RULES: Final[tuple[Callable[[Look], Word], ...]] = (
+    being_deleted,
+    not_autoscaled,
+    disabled_for_group,
+    disabled_by_annotation,
+    unready_disabled,
+    not_underutilized,
+    drain_failed,
+    recently_unremovable,
+)
+
+
+def judge_node(look: Look) -> KeptNode | None:
+    """Why the node may not be tried; None where it may."""
+    for rule in RULES:
+        word = rule(look)
+        if word is not None:
+            failed = look.state.non_candidate_set.get(look.node.name)
+            blocked_by = failed.kept.blocked_by if failed and word[0] is Hindrance.RECENTLY_UNREMOVABLE else None
+            return KeptNode(node=look.node.name, hindrance=word[0], detail=word[1], blocked_by=blocked_by)
+    return None

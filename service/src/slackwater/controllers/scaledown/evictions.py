@@ -1,0 +1,97 @@
+"""Which recently evicted pods still need room: their controllers may not have made new ones yet.
+
+A pod whose controller is unknown needs it for as long as it is remembered. Where it is known how many pods a controller wants,
+at most as many are missing as it has too few; what it has is counted here, as its own count may be older than the eviction.
+Where only the controller's name is known, pods that it has made since count as the evicted ones' successors. Whoever is
+pending already is not missed: it has its room in the picture, or has asked for more.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.state import Eviction
+from slackwater.model.controllers import ControllerKey, Targets
+from slackwater.model.ids import Row, UnixTime
+from slackwater.model.objects import Pod
+
+#: Objects' times are whole seconds.
+_RESOLUTION_SECONDS = 1.0
+
+
+def remembered(evictions: Sequence[Eviction], now: UnixTime, seconds: float) -> tuple[Eviction, ...]:
+    """Those that were evicted less than `seconds` ago."""
+    return tuple(eviction for eviction in evictions if now - eviction.at < seconds)
+
+
+def missing(evictions: Sequence[Eviction], scene: Scene) -> list[Pod]:
+    """The evicted pods that nothing has been made for yet, in the order of their eviction.
+
+    One that stands somewhere still, as far as the watch has told, has its room there.
+    """
+    if not evictions:
+        return []
+    alive = [pod for pod in _related(evictions, scene) if not pod.deleting]
+    here = {pod.uid for pod in alive}
+    gone = [eviction for eviction in evictions if eviction.pod.uid not in here]
+    left = _missing_of(gone, alive, scene.replicas or {})
+    found = []
+    for eviction in gone:
+        controller = _controller(eviction.pod)
+        if controller is not None:
+            left[controller] -= 1
+            if left[controller] < 0:
+                continue
+        found.append(eviction.pod)
+    return found
+
+
+def _related(evictions: Sequence[Eviction], scene: Scene) -> Iterator[Pod]:
+    """The evicted pods themselves where they still stand, and those of their controllers, and of others named like them.
+
+    By name alone, as there may be 150,000 pods, and few are of these controllers.
+    """
+    uids = {eviction.pod.uid for eviction in evictions}
+    names = {eviction.pod.ties.owner.name for eviction in evictions if eviction.pod.ties.owner is not None}
+    for pod in _everyone(scene):
+        owner = pod.ties.owner
+        if pod.uid in uids or (owner is not None and owner.name in names):
+            yield pod
+
+
+def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets) -> Counter[ControllerKey]:
+    """How many pods each controller still has to make."""
+    evicted: dict[ControllerKey, list[float]] = defaultdict(list)
+    for eviction in gone:
+        controller = _controller(eviction.pod)
+        if controller is not None:
+            evicted[controller].append(eviction.at)
+    of_these = [(controller, pod) for pod in alive if (controller := _controller(pod)) is not None and controller in evicted]
+    current = Counter(controller for controller, _ in of_these)
+    made = Counter(controller for controller, pod in of_these if _born(pod) >= min(evicted[controller]) - _RESOLUTION_SECONDS)
+    missing = Counter[ControllerKey]()
+    for controller, times in evicted.items():
+        target = targets.get(controller)
+        missing[controller] = len(times) - made[controller] if target is None else target - current[controller]
+    return missing
+
+
+def _everyone(scene: Scene) -> Iterable[Pod]:
+    for row in range(scene.picture.n_rows):
+        for tenant in scene.standing.on(Row(row)):
+            yield tenant.pod
+    yield from scene.pending
+
+
+def _controller(pod: Pod) -> ControllerKey | None:
+    owner = pod.ties.owner
+    return None if owner is None else (pod.key.namespace, owner)
+
+
+def _born(pod: Pod) -> float:
+    """When the pod was made; 0 where it does not say."""
+    if not pod.created_at:
+        return 0.0
+    at = datetime.fromisoformat(pod.created_at)
+    return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp()

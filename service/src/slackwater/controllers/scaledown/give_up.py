@@ -1,0 +1,52 @@
+"""Which removals to give up because pods need the room: of nodes that are being removed, those where homeless pods would fit.
+
+    given_up = room_in_leaving(scene, leaving, homeless, hints)
+
+Each is opened in a trial, those that began last first, since the least is lost there; what fits stays. It is asked before
+new nodes are: a node that is there is sooner ready than one that is to come.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.fit.packing import NOWHERE, place_pods
+from slackwater.model.columns import Rows
+from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.objects import Node, Pod
+from slackwater_protocol.names import TO_BE_DELETED_TAINT
+
+#: What the node lifecycle controller adds to a node that is cordoned, and takes off again.
+_CORDON: Final = "node.kubernetes.io/unschedulable"
+
+
+def room_in_leaving(scene: Scene, leaving: Mapping[NodeName, UnixTime], homeless: Sequence[Pod]) -> tuple[NodeName, ...]:
+    """The nodes whose removal is to be given up for pods that fit nowhere else, the latest first."""
+    if not homeless or not leaving:
+        return ()
+    picture, found = scene.picture, list[NodeName]()
+    pods = sorted(homeless, key=lambda pod: (-pod.priority, pod.key))
+    kinds: Rows = np.array([picture.kind_id(pod.kind, pod.labels) for pod in pods], np.intp)
+    with picture.fork():
+        for name in sorted(leaving, key=lambda name: (-leaving[name], name)):
+            row = picture.facts.row_of.get(name)
+            if row is None or not picture.facts.live[row] or not len(kinds):
+                continue
+            with picture.fork() as trial:
+                picture.put_node(row, kept_after_all(picture.facts.nodes[row]))
+                placed = place_pods(picture, kinds, rows=np.array([row], np.intp)).rows
+                if (placed != NOWHERE).any():
+                    trial.commit()
+                    found.append(name)
+                    kinds = kinds[placed == NOWHERE]
+    return tuple(found)
+
+
+def kept_after_all(node: Node) -> Node:
+    """The node as it is once its removal is given up: where the cordon was ours, it goes with its taint."""
+    ours = {TO_BE_DELETED_TAINT, _CORDON} if node.cordoned_by_us else {TO_BE_DELETED_TAINT}
+    taints = tuple(taint for taint in node.taints if taint.key not in ours)
+    return replace(node, taints=taints, unschedulable=node.unschedulable and not node.cordoned_by_us)

@@ -1,0 +1,319 @@
+"""Removal of nodes as the loop's part: what was planned is begun, what has ended is remembered and told.
+
+    inquiry = shrinking.sense()            # what has happened since the last loop, and what is to be planned
+    ...                                    # the plan, in the planning thread
+    record = shrinking.act(plan, ...)      # gives up, begins, marks
+
+How a removal goes on is the world's (`world.drains`); machines are deleted by `run.loops.machines`. Deliberately absent:
+anything that waits.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.cluster.nodegroups.status import Census
+from slackwater.controllers.scaledown.batch import Batch, Status, UnderWay, choose_batch
+from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder, Phase
+from slackwater.controllers.scaledown.eligibility import backing_off
+from slackwater.controllers.scaledown.outcome import Removable
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
+from slackwater.controllers.scaledown.soft_taints import soft_taints
+from slackwater.controllers.scaledown.state import ScaleDownState, restored
+from slackwater.controllers.scaledown.utilization import GPUS
+from slackwater.model.controllers import Targets
+from slackwater.model.effects import Announce, Effect, MarkNode, UnmarkNode
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
+from slackwater.model.objects import Node, Taint
+from slackwater.model.placeholders import is_placeholder
+from slackwater.model.unremovable_reasons import TEXTS, Hindrance
+from slackwater.runtime.autoscaler.scaledown_planning import ShrinkInquiry, ShrinkPlan, without_candidates
+from slackwater.runtime.state_machine import World
+from slackwater_protocol.names import DELETION_CANDIDATE_TAINT
+
+#: Ends of removals that are no failure of the group: it may go on shrinking.
+_NO_FAILURE: Final = frozenset({Hindrance.CANCELLED, Hindrance.ROOM_NEEDED, Hindrance.NO_LONGER_EMPTY})
+#: Of the others those after which the node may be tried again at once: no pod of it was disturbed.
+_UNDISTURBED: Final = frozenset({Hindrance.TAINT_FAILED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShrinkDelays:
+    """Seconds for which a group does not shrink after each."""
+
+    after_add: float = 600.0
+    after_delete: float = 0.0
+    after_failure: float = 180.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShrinkRecord:
+    """What one loop saw and did of removals. `unneeded` and `reasons` count nodes; `begun` were started now."""
+
+    status: Status | None = None
+    unneeded: Mapping[GroupName, int] = field(default_factory=dict)
+    reasons: Mapping[Hindrance, int] = field(default_factory=dict)
+    begun: tuple[NodeName, ...] = ()
+    given_up: tuple[NodeName, ...] = ()
+    ended: tuple[DrainEnd, ...] = ()
+    under_way: tuple[int, int] = (0, 0)
+    #: Nodes that are being removed, and how far each has come.
+    removals: tuple[tuple[NodeName, Phase], ...] = ()
+    #: Groups that may not shrink yet, and why.
+    cooling: Mapping[GroupName, str] = field(default_factory=dict)
+    homeless: str = ""
+    evaluated: int = 0
+    cut: bool = False
+    seconds: float = 0.0
+
+
+class Shrinking:
+    """One for the life of the process. `policy` is asked for once a loop."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        fleet: Fleet,
+        policy: Callable[[], ScaleDownPolicy],
+        delays: ShrinkDelays,
+        timeout_seconds: float,
+        submit: Callable[[Iterable[Effect]], None],
+        clock: Callable[[], Instant],
+        steady: Callable[[], UnixTime],
+    ) -> None:
+        self._world = world
+        self._drains = world.removals.drains
+        self._fleet = fleet
+        self._policy = policy
+        self._delays = delays
+        self._timeout_seconds = timeout_seconds
+        self._submit = submit
+        self._clock = clock
+        self._steady = steady
+        self._ended: tuple[DrainEnd, ...] = ()
+        self.state: ScaleDownState | None = None
+
+    # --- sense ------------------------------------------------------------------------------------------------------------
+
+    def sense(self, census: Mapping[GroupName, Census], replicas: Targets) -> ShrinkInquiry | None:
+        """What happened to removals since the last loop. The first time: what the taints of the nodes tell.
+
+        None where nothing is to be planned: it is switched off, and what had begun is given up; or no provider has told yet
+        which nodes are its own.
+        """
+        policy, now = self._policy(), self._steady()
+        if self.state is None:
+            if not census or not all(found.known for found in census.values()):
+                return None
+            self.state = self._resumed(census, policy, now)
+        for pod in self._drains.take_evicted():
+            self.state = self.state.evicted(pod, now)
+        self._ended = tuple(self._drains.take_ended())
+        for end in self._ended:
+            self.state = self.state.ended(end.order.node)
+            if _is_failed_drain(end):
+                self.state = self.state.drain_failed(end.order.node, f"{end.hindrance} {end.detail}".rstrip(), now)
+            self._note(end)
+        if not policy.enabled:
+            self._switched_off()
+            return None
+        revocable = {drain.order.node: drain.order.stamp for drain in self._drains.active if drain.revocable}
+        return ShrinkInquiry(
+            state=self.state,
+            policy=policy,
+            timeout_seconds=self._timeout_seconds,
+            revocable=revocable,
+            replicas=replicas,
+        )
+
+    def _switched_off(self) -> None:
+        """No node stays tainted for a removal that nobody goes on with."""
+        now = self._clock()
+        for drain in self._drains.active:
+            _, effects = self._drains.cancel(drain.order.node, Hindrance.CANCELLED, "scale-down is switched off", now)
+            self._submit(effects)
+        assert self.state is not None
+        self.state = ScaleDownState(deleted_set=self._drains.nodes, failed_drains=self.state.failed_drains)
+        self._mark()
+
+    def _resumed(self, census: Mapping[GroupName, Census], policy: ScaleDownPolicy, now: UnixTime) -> ScaleDownState:
+        """Removals of nodes that belong to no group of ours are somebody else's."""
+        longest = 2 * max(policy.unneeded_seconds, policy.unready_seconds)
+        state = restored((node for _, node in self._world.nodes), now=now, longest_seconds=longest)
+        membership = Membership(found.group for found in census.values())
+        orders = []
+        for name, stamp in state.deleted_set.items():
+            node = self._node(name)
+            group = None if node is None else membership.group_of(node)
+            if node is None or group is None:
+                state = state.ended(name)
+            else:
+                orders.append(DrainOrder(node=name, uid=node.uid, group=group, empty=False, stamp=stamp))
+        self._drains.resume(orders, self._clock(), now)
+        return state
+
+    def _note(self, end: DrainEnd) -> None:
+        """Cool-downs, and words for people."""
+        if end.outcome == "removed":
+            self._fleet.deleted(end.order.group, self._clock(), ok=True)
+        elif end.outcome == "rolled-back" and end.hindrance not in _NO_FAILURE:
+            self._fleet.deleted(end.order.group, self._clock(), ok=False)
+        if end.outcome == "rolled-back" and end.hindrance is not None:
+            note = f"removal given up: {TEXTS[end.hindrance]}: {end.detail}".rstrip(": ")
+            self._announce(end.order.node, end.order.uid, "Warning", "ScaleDownFailed", note)
+
+    # --- told -------------------------------------------------------------------------------------------------------------
+
+    def held_back(self, node: NodeName, group: NodeGroup, *, ready: bool) -> tuple[float | None, list[tuple[Hindrance, str]]]:
+        """For how long a node has been a candidate (None: it is none), and what holds it back now but time for planning."""
+        if self.state is None:
+            return None, []
+        policy, delays, since = self._policy(), self._delays, self.state.since(node)
+        if since is None:
+            pause = backing_off(node, self.state, policy, self._steady())
+            return None, [] if pause is None else [pause]
+        waited = self._steady() - since
+        rules = rules_of(group, policy)
+        found: list[tuple[Hindrance, str]] = []
+        cooling = self._fleet.cooling(
+            group.name,
+            self._clock(),
+            after_add=delays.after_add,
+            after_delete=delays.after_delete,
+            after_failure=delays.after_failure,
+        )
+        if cooling is not None:
+            found.append((Hindrance.IN_COOLDOWN, f"{group.name}: {cooling}"))
+        ripe = rules.unneeded_seconds if ready else rules.unready_seconds
+        if waited <= ripe:
+            hindrance = Hindrance.NOT_UNNEEDED_LONG_ENOUGH if ready else Hindrance.NOT_UNREADY_LONG_ENOUGH
+            found.append((hindrance, f"{waited:.0f} s, more than {ripe:.0f} s"))
+        removals, _ = self._drains.under_way()
+        if removals >= policy.max_parallelism:
+            found.append((Hindrance.THROTTLED, f"{removals} nodes are being removed, at most {policy.max_parallelism}"))
+        return waited, found
+
+    # --- act --------------------------------------------------------------------------------------------------------------
+
+    def give_up(self, names: Iterable[NodeName]) -> tuple[NodeName, ...]:
+        """Those of the nodes whose removal could be given up."""
+        now = self._clock()
+        return tuple(name for name in names if self._give_up(name, now))
+
+    def act(
+        self, found: ShrinkPlan, census: Mapping[GroupName, Census], *, healthy: bool, given_up: tuple[NodeName, ...] = ()
+    ) -> ShrinkRecord:
+        """Gives up what has to be beside `given_up`, begins what may, and keeps the candidates' times in taints."""
+        plan, now = found.plan, self._clock()
+        self.state = plan.state if healthy else without_candidates(plan.state)
+        given_up = (*given_up, *self.give_up(found.given_up))
+        batch = self._begin(found, census) if healthy and not given_up else None
+        self._mark()
+        return ShrinkRecord(
+            status=None if batch is None else batch.status,
+            unneeded=plan.unneeded,
+            reasons=found.reasons,
+            begun=() if batch is None else batch.nodes,
+            given_up=given_up,
+            ended=self._ended,
+            under_way=self._drains.under_way(),
+            cooling=self._cooling(census, now),
+            removals=tuple((drain.order.node, drain.phase) for drain in self._drains.active),
+            homeless="" if plan.homeless is None else f"{plan.homeless.hindrance}: {plan.homeless.detail}",
+            evaluated=plan.evaluated,
+            cut=plan.cut,
+            seconds=found.seconds,
+        )
+
+    def _give_up(self, name: NodeName, now: Instant) -> bool:
+        answer, effects = self._drains.cancel(name, Hindrance.ROOM_NEEDED, "", now)
+        self._submit(effects)
+        return answer == "cancelled"
+
+    def _begin(self, found: ShrinkPlan, census: Mapping[GroupName, Census]) -> Batch:
+        now, unix_now = self._clock(), self._steady()
+        removals, drains = self._drains.under_way()
+        cooling = self._cooling(census, now)
+        batch = choose_batch(
+            found.plan,
+            {name: each.group for name, each in census.items()},
+            self._policy(),
+            UnderWay(removals=removals, drains=drains),
+            now=unix_now,
+            cooling=cooling,
+        )
+        # Empty nodes need not wait until all others are tainted.
+        for some in (batch.empty, batch.drains):
+            orders = [order for one in some if (order := self._order(one, unix_now)) is not None]
+            self._submit(self._drains.begin(orders, now))
+            assert self.state is not None
+            self.state = self.state.begun([order.node for order in orders], unix_now)
+        return batch
+
+    def _cooling(self, names: Iterable[GroupName], now: Instant) -> dict[GroupName, str]:
+        """The groups that may not shrink yet, and why."""
+        delays = self._delays
+        found = (
+            (
+                name,
+                self._fleet.cooling(
+                    name,
+                    now,
+                    after_add=delays.after_add,
+                    after_delete=delays.after_delete,
+                    after_failure=delays.after_failure,
+                ),
+            )
+            for name in names
+        )
+        return {name: why for name, why in found if why is not None}
+
+    def _order(self, found: Removable, unix_now: UnixTime) -> DrainOrder | None:
+        """None where the node has gone since the plan was made."""
+        node = self._node(found.node)
+        if node is None:
+            return None
+        words = "empty" if found.empty else found.worth.words()
+        self._announce(node.name, node.uid, "Normal", "ScaleDown", f"node is removed, since it is not needed: {words}")
+        return DrainOrder(
+            node=node.name,
+            uid=node.uid,
+            group=found.group,
+            empty=found.empty,
+            stamp=unix_now,
+            ready=found.ready,
+            gpu=any(name in GPUS and amount for name, amount in node.scalars),
+            destinations=tuple((pod.key, target) for pod, target in found.moves if not is_placeholder(pod)),
+        )
+
+    def _mark(self) -> None:
+        """Candidates' taints, a few in each loop."""
+        assert self.state is not None
+        found = soft_taints((node for _, node in self._world.nodes), self.state, most=self._policy().max_soft_taints)
+        effects: list[Effect] = []
+        for name in found.clear:
+            node = self._node(name)
+            if node is not None:
+                effects.append(UnmarkNode(uid=node.uid, name=name, taint_key=DELETION_CANDIDATE_TAINT))
+        for name, since in found.mark:
+            node = self._node(name)
+            if node is not None:
+                taint = Taint(DELETION_CANDIDATE_TAINT, str(int(since)), "PreferNoSchedule")
+                effects.append(MarkNode(uid=node.uid, name=name, taint=taint))
+        self._submit(effects)
+
+    def _node(self, name: NodeName) -> Node | None:
+        row = self._world.nodes.row_of.get(name)
+        return None if row is None else self._world.nodes.by_row[row]
+
+    def _announce(self, name: NodeName, uid: str, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
+        self._submit([Announce(PodUid(uid), PodKey("", name), kind, reason, note, about="Node")])
+
+
+def _is_failed_drain(end: DrainEnd) -> bool:
+    """Did a removal of a node with pods fail for a reason that may be there the next time too?"""
+    failed = end.outcome == "rolled-back" and end.hindrance not in _NO_FAILURE | _UNDISTURBED
+    return failed and not end.order.empty

@@ -1,0 +1,63 @@
+"""What a plan says: the nodes that can go together, why the others stay, and the state for the next loop."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slackwater.controllers.scaledown.removal_score import Worth
+from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
+from slackwater.model.ids import NodeName, PodKey, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.model.placeholders import is_placeholder
+from slackwater.model.unremovable_reasons import Hindrance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removable:
+    """A node of the candidate set. `moves` are its pods and where they would go, the first to find its place first.
+
+    `awaited` are pods that have to complete before the node goes. `risky`: some budget allows fewer disruptions now than the
+    node has pods of it, so that its drain will wait in between. `ripe_after_seconds` in the candidate set it may go.
+    """
+
+    node: NodeName
+    group: GroupName
+    since: UnixTime
+    ready: bool
+    moves: tuple[tuple[Pod, NodeName], ...]
+    awaited: tuple[PodKey, ...]
+    risky: bool
+    ripe_after_seconds: float
+    worth: Worth
+
+    @property
+    def empty(self) -> bool:
+        """Nobody has to leave: placeholders only stand in plans."""
+        return not self.awaited and all(is_placeholder(pod) for pod, _ in self.moves)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleDownPlan:
+    """`removable` in the order in which they were tried, `kept` in the order of the node list.
+
+    `homeless` is set where there may be no candidates at all: a pod that is leaving its node, or left one, fits nowhere.
+    `evaluated` nodes were tried. `cut`: the time was over before the last.
+    """
+
+    state: ScaleDownState
+    removable: tuple[Removable, ...] = ()
+    kept: tuple[KeptNode, ...] = ()
+    homeless: KeptNode | None = None
+    evaluated: int = 0
+    cut: bool = False
+
+    @property
+    def unneeded(self) -> Mapping[GroupName, int]:
+        """How many nodes of each group can go."""
+        return Counter(found.group for found in self.removable)
+
+    @property
+    def reasons(self) -> Mapping[Hindrance, int]:
+        """How many nodes stay for each reason."""
+        return Counter(kept.hindrance for kept in self.kept)

@@ -1,0 +1,43 @@
+"""Slack in a plan of removals: placeholders stand on their nodes like pods that move, after all pods that are there.
+
+They count for nothing in which nodes may be tried, and in what a removal is worth: room that is kept is no use of a node, and
+nobody is disturbed. But no node goes unless they fit elsewhere. Pods of nodes that are being removed, and evicted ones,
+find their places before them. A placeholder that they leave no room for stands nowhere: no removal makes that worse.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slackwater.fit.packing import NOWHERE, Hints, place_pods
+from slackwater.model.columns import Rows
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.objects import Pod
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.running_pods import Standing, Tenant
+
+
+class Lodgers:
+    """Who stands on a row, placeholders among them once they have been put there."""
+
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
+        self._put: dict[int, list[Tenant]] = {}
+
+    def on(self, row: Row) -> list[Tenant]:
+        return [*self._standing.on(row), *self._put.get(row, ())]
+
+    def put(self, picture: Picture, pods: Sequence[Pod], rows: Rows) -> None:
+        """Places placeholders where they stood, or on the first of `rows` that takes them."""
+        if not pods:
+            return
+        row_of, nowhere = picture.facts.row_of, NodeName("")
+        kinds = picture.number(pods)
+        order = np.argsort(kinds, kind="stable")
+        hints = np.fromiter((row_of.get(pod.node or nowhere, NOWHERE) for pod in pods), np.intp, len(pods))
+        open_rows = rows[picture.facts.live[rows]]
+        found = place_pods(picture, kinds[order], rows=open_rows, hints=Hints(pods=hints[order])).rows
+        for at, row in zip(order.tolist(), found.tolist(), strict=True):
+            if row != NOWHERE:
+                self._put.setdefault(row, []).append(Tenant(pods[at], KindId(int(kinds[at]))))

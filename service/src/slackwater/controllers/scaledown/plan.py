@@ -1,0 +1,320 @@
+"""One loop's plan: do the pods that are leaving still fit, and which nodes can all go together?
+
+    plan = plan_scale_down(state, scene, policy, now=now, stop=stop)
+
+First the pods of nodes that are being removed look for a place again, where the plan before saw them if they can; budgets
+are not asked about them, but count them. Then the recently evicted ones. If one of all these finds none, no other node is
+tried. Else the eligible nodes are emptied one after another, each where the ones before left room, until `stop` says that
+the time is over; `min_evaluated` are tried whatever it says. The order: empty nodes; candidates of the loop before, so that
+their times go on; then what is worth most, or the order of the list. Nothing of all this stays in the picture.
+
+Deliberately absent: what begins now (`batch`), and what time it is.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from slackwater.controllers.scaledown import evictions
+from slackwater.controllers.scaledown.destinations import Destinations
+from slackwater.controllers.scaledown.eligibility import Look, judge_node
+from slackwater.controllers.scaledown.minima import Minima
+from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
+from slackwater.controllers.scaledown.placeholders import Lodgers
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.policy import GroupRules, ScaleDownPolicy, rules_of
+from slackwater.controllers.scaledown.removal_score import Weighing, Worth
+from slackwater.controllers.scaledown.state import DrainFailure, Eviction, Failure, KeptNode, ScaleDownState
+from slackwater.controllers.scaledown.utilization import Utilization, utilizations, without_daemons
+from slackwater.fit.disruptions import Disruptions
+from slackwater.fit.drainability import Facts
+from slackwater.fit.evacuation import Evacuated, Evacuations, Kept
+from slackwater.fit.packing import NOWHERE, Hints, place_pods
+from slackwater.model.columns import Rows
+from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.unremovable_reasons import Hindrance
+
+#: How many verdicts a detail names.
+_MOST_REASONS: Final = 3
+
+
+class _Eligible(NamedTuple):
+    """A node whose turn comes."""
+
+    row: Row
+    node: NodeName
+    group: GroupName
+    ready: bool
+    rules: GroupRules
+    worth: Worth
+
+
+def plan_scale_down(
+    state: ScaleDownState,
+    scene: Scene,
+    policy: ScaleDownPolicy,
+    *,
+    now: UnixTime,
+    stop: Callable[[], bool] = lambda: False,
+) -> ScaleDownPlan:
+    """See the module. Every live row of the picture is a node, and every pod on it stands in `scene.standing`."""
+    facts = Facts(
+        now=now,
+        policy=policy.rules,
+        disruptions=None if scene.budgets is None else Disruptions(scene.budgets),
+        replicas=scene.replicas,
+    )
+    with scene.picture.fork():
+        return _Planning(state, scene, policy, facts, stop).run()
+
+
+@dataclass(slots=True)
+class _Planning:
+    state: ScaleDownState
+    scene: Scene
+    policy: ScaleDownPolicy
+    facts: Facts
+    stop: Callable[[], bool]
+    evacuations: Evacuations = field(init=False)
+    destinations: Destinations = field(init=False)
+    hints: Mapping[PodUid, NodeName] = field(init=False)
+    #: Rows that pods other than the evacuations' guests go to.
+    arrivals: set[int] = field(default_factory=set)
+    evaluated: int = 0
+    cut: bool = False
+    removable: list[Removable] = field(default_factory=list)
+    kept: dict[NodeName, KeptNode] = field(default_factory=dict)
+    failures: dict[NodeName, Failure] = field(default_factory=dict)
+    unreached: dict[NodeName, UnixTime] = field(default_factory=dict)
+    found_hints: dict[NodeName, Mapping[PodUid, NodeName]] = field(default_factory=dict)
+
+    def run(self) -> ScaleDownPlan:
+        facts, state = self.scene.picture.facts, self.state
+        rows = [Row(row) for row in np.flatnonzero(facts.live[: facts.n_rows]).tolist()]
+        leaving = [row for row in rows if facts.nodes[row].name in state.deleted_set]
+        self.hints = {uid: to for hints in state.pod_destination_hints.values() for uid, to in hints.items()}
+        lodgers = Lodgers(self.scene.standing)
+        self.evacuations = Evacuations(self.scene.picture, lodgers, facts=self.facts, hints=self.hints, leaving=leaving)
+        recent = evictions.remembered(state.recent_evictions, self.facts.now, self.policy.eviction_memory_seconds)
+        candidates = self._in_order(list(self._eligible(rows)))
+        tried: Rows = np.array([candidate.row for candidate in candidates], np.intp)
+        staying: Rows = np.setdiff1d(np.array(rows, np.intp), np.array([*tried, *leaving], np.intp))
+        self.destinations = Destinations(staying=staying, candidates=tried)
+        self.arrivals.update(facts.row_of[name] for name in self.scene.arriving if name in facts.row_of)
+        minima = Minima(self.scene, state, self.policy.minimum)
+        homeless = self._leaving_fit(leaving) or self._evicted_fit(recent)
+        lodgers.put(self.scene.picture, self.scene.placeholders, self.destinations.rows())
+        for candidate in candidates:
+            if homeless is None:
+                self._try(candidate, minima)
+            else:
+                self._keep(KeptNode(node=candidate.node, hindrance=homeless.hindrance, detail=homeless.detail))
+        return self._told(rows, recent, homeless)
+
+    # --- who may be tried -------------------------------------------------------------------------------------------------
+
+    def _eligible(self, rows: list[Row]) -> Iterator[_Eligible]:
+        """The others are kept, with their reason; also those with a pod that no rule lets go: nodes that stay are where pods
+        should go, so it is best to know them before the first pod looks for a place."""
+        weighing = Weighing(self.scene, self.facts)
+        rules = {name: rules_of(group, self.policy) for name, group in self.scene.groups.items()}
+        nodes = self.scene.picture.facts.nodes
+        for row, used in zip(rows, utilizations(self.scene.picture, np.array(rows, np.intp)), strict=True):
+            node = nodes[row]
+            group = self.scene.group_of.get(node.name)
+            own = None if group is None else rules[group]
+            look = Look(
+                node=node,
+                group=group,
+                rules=own,
+                utilization=self._without_daemons(row, used, own),
+                state=self.state,
+                policy=self.policy,
+                now=self.facts.now,
+            )
+            kept = judge_node(look)
+            if kept is not None:
+                self._keep(kept)
+            elif group is not None and own is not None:
+                worth = weighing.weigh(row, group)
+                if isinstance(worth, Worth):
+                    yield _Eligible(row, node.name, group, node.ready, own, worth)
+                else:
+                    pod, hindrance = worth
+                    self._failed(KeptNode(node=node.name, hindrance=hindrance, blocked_by=pod.key))
+
+    def _without_daemons(self, row: Row, used: Utilization, rules: GroupRules | None) -> Utilization:
+        if rules is None or not rules.ignore_daemon_sets or used.of_gpu or used.share <= rules.utilization_threshold:
+            return used
+        return without_daemons(self.scene.picture, self.scene.standing, row)
+
+    def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:
+        """1. empty ones  2. candidates of the loop before  3. what is worth most, if that counts  4. the order of the list."""
+        by_worth = self.policy.choice == "value"
+
+        def key(one: _Eligible) -> tuple[bool, bool, float, int]:
+            known = self.state.since(one.node) is not None
+            return one.worth.pods > 0, not known, -one.worth.score if by_worth else 0.0, one.row
+
+        return sorted(found, key=key)
+
+    # --- do those that are leaving still fit? -----------------------------------------------------------------------------
+
+    def _leaving_fit(self, leaving: list[Row]) -> KeptNode | None:
+        nodes = self.scene.picture.facts.nodes
+        for row in sorted(leaving, key=lambda row: (self.state.deleted_set[nodes[row].name], row)):
+            found = self.evacuations.evacuate(row, rows=self.destinations.rows(), begun=True)
+            if isinstance(found, Kept):
+                return self._homeless(nodes[row].name, Hindrance.LEAVING_PODS_HOMELESS, found)
+            if found is not None:
+                self._remember(found, nodes[row].name)
+        return None
+
+    def _evicted_fit(self, recent: tuple[Eviction, ...]) -> KeptNode | None:
+        """They stay in the trial, as a safety buffer."""
+        pods = sorted(evictions.missing(recent, self.scene), key=lambda pod: (-pod.priority, pod.key))
+        if not pods:
+            return None
+        picture = self.scene.picture
+        kinds: Rows = np.array([picture.kind_id(pod.kind_anew, pod.labels) for pod in pods], np.intp)
+        hinted: Rows = np.array([picture.facts.row_of.get(self.hints.get(pod.uid, NodeName("")), NOWHERE) for pod in pods])
+        rows = self.destinations.rows()
+        placed = place_pods(picture, kinds, rows=rows[picture.facts.live[rows]], hints=Hints(pods=hinted))
+        self.arrivals.update(placed.rows[placed.rows != NOWHERE].tolist())
+        if not placed.left:
+            return None
+        left = placed.left[0]
+        pod = pods[left.pods[0]]
+        detail = f"{pod.key}: {_words(left.reasons)}"
+        node = pod.node or NodeName("")
+        return KeptNode(node=node, hindrance=Hindrance.EVICTED_PODS_HOMELESS, detail=detail, blocked_by=pod.key)
+
+    def _homeless(self, node: NodeName, hindrance: Hindrance, found: Kept) -> KeptNode:
+        detail = f"{found.pod.key} of {node}: {_words(found.reasons)}"
+        return KeptNode(node=node, hindrance=hindrance, detail=detail, blocked_by=found.pod.key)
+
+    # --- the simulation ---------------------------------------------------------------------------------------------------
+
+    def _time_is_over(self) -> bool:
+        return self.evaluated > self.policy.min_evaluated and self.stop()
+
+    def _try(self, candidate: _Eligible, minima: Minima) -> None:
+        node = candidate.node
+        if self.cut:
+            self._not_reached(node)
+            return
+        if candidate.row in self.arrivals or self.evacuations.has_guests(candidate.row):
+            self._keep(KeptNode(node=node, hindrance=Hindrance.DESTINATION))
+            return
+        refusal = minima.refusal(candidate.row, candidate.group, self.scene.groups[candidate.group].min_size)
+        if refusal is not None:
+            self._keep(KeptNode(node=node, hindrance=refusal[0], detail=refusal[1]))
+            return
+        self.evaluated += 1
+        found = self.evacuations.evacuate(candidate.row, rows=self.destinations.rows(), stop=self._time_is_over)
+        match found:
+            case None:
+                self.cut = True
+                self._not_reached(node)
+            case Kept():
+                kept = KeptNode(node=node, hindrance=found.hindrance, detail=_words(found.reasons), blocked_by=found.pod.key)
+                self._failed(kept)
+            case Evacuated():
+                minima.take(candidate.row, candidate.group)
+                self.removable.append(self._removable(candidate, found))
+        self.cut = self.cut or (self.evaluated >= self.policy.min_evaluated and self.stop())
+
+    def _removable(self, candidate: _Eligible, found: Evacuated) -> Removable:
+        since = self.state.since(candidate.node)
+        rules = candidate.rules
+        return Removable(
+            node=candidate.node,
+            group=candidate.group,
+            since=self.facts.now if since is None else since,
+            ready=candidate.ready,
+            moves=self._remember(found, candidate.node),
+            awaited=tuple(pod.key for pod in found.awaited),
+            risky=found.risky,
+            ripe_after_seconds=rules.unneeded_seconds if candidate.ready else rules.unready_seconds,
+            worth=candidate.worth,
+        )
+
+    def _remember(self, found: Evacuated, node: NodeName) -> tuple[tuple[Pod, NodeName], ...]:
+        """Moves the pointer, and keeps where the node's pods would go as hints for the next loop."""
+        nodes = self.scene.picture.facts.nodes
+        moves = tuple((move.pod, nodes[move.to].name) for move in found.moves)
+        if found.moves:
+            self.destinations.went_to(found.moves[-1].to)
+        self.found_hints[node] = {pod.uid: to for pod, to in moves}
+        return moves
+
+    def _keep(self, kept: KeptNode) -> None:
+        self.kept[kept.node] = kept
+
+    def _failed(self, kept: KeptNode) -> None:
+        """It cannot be emptied: not tried again for a while."""
+        self._keep(kept)
+        self.failures[kept.node] = Failure(self.facts.now, kept)
+
+    def _not_reached(self, node: NodeName) -> None:
+        self._keep(KeptNode(node=node, hindrance=Hindrance.NOT_REACHED))
+        since = self.state.since(node)
+        if since is not None:
+            self.unreached[node] = since
+
+    # --- the end ----------------------------------------------------------------------------------------------------------
+
+    def _told(self, rows: list[Row], recent: tuple[Eviction, ...], homeless: KeptNode | None) -> ScaleDownPlan:
+        names = [self.scene.picture.facts.nodes[row].name for row in rows]
+        old = self.state.non_candidate_set
+        lately = (name for name in names if (kept := self.kept.get(name)) and kept.hindrance is Hindrance.RECENTLY_UNREMOVABLE)
+        state = ScaleDownState(
+            candidate_set={found.node: found.since for found in self.removable},
+            unreached=self.unreached,
+            deleted_set=self.state.deleted_set,
+            non_candidate_set={**{name: old[name] for name in lately}, **self.failures},
+            pod_destination_hints=self._hints(),
+            recent_evictions=recent,
+            failed_drains=self._failed_drains(names),
+        )
+        return ScaleDownPlan(
+            state=state,
+            removable=tuple(self.removable),
+            kept=tuple(self.kept[name] for name in names if name in self.kept),
+            homeless=homeless,
+            evaluated=self.evaluated,
+            cut=self.cut,
+        )
+
+    def _failed_drains(self, names: list[NodeName]) -> dict[NodeName, DrainFailure]:
+        """A node that has not failed again for the longest back-off after its own was over begins anew."""
+        old, policy = self.state.failed_drains, self.policy
+        return {
+            name: failed
+            for name in names
+            if (failed := old.get(name)) is not None
+            and self.facts.now < failed.at + policy.backoff_seconds(failed.count) + policy.longest_backoff_seconds
+        }
+
+    def _hints(self) -> dict[NodeName, Mapping[PodUid, NodeName]]:
+        """Where pods were seen to fit, by the node that they leave.
+
+        Nodes whose turn did not come keep their hints. So do nodes that are being removed, with what was found now laid over
+        them: their evicted pods stand there no more, and need the same place in the next loop.
+        """
+        old, deleted = self.state.pod_destination_hints, self.state.deleted_set
+        hints = {node: found for node, found in old.items() if node in self.unreached or node in deleted}
+        for node, found in self.found_hints.items():
+            hints[node] = {**hints.get(node, {}), **found}
+        return hints
+
+
+def _words(reasons: tuple[tuple[Reason, int], ...]) -> str:
+    """The most frequent verdicts, as kube-scheduler counts them."""
+    told = [f"{count} {MEANINGS[reason].text}" for reason, count in reasons[:_MOST_REASONS]]
+    return ", ".join([*told, "..."] if len(reasons) > _MOST_REASONS else told)

@@ -1,0 +1,100 @@
+"""What the configuration says about removing nodes: for all of them, and for single groups."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from slackwater.fit.drainability import DrainPolicy
+from slackwater.model.nodegroups import GroupName, NodeGroup
+
+#: value: what is saved against what is disturbed. list: the order of the node list, as Cluster Autoscaler takes it.
+Choice = Literal["value", "list"]
+#: A back-off of a millisecond is doubled to a year by fewer.
+_MOST_DOUBLINGS: Final = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMinimum:
+    """What the cluster keeps of all nodes together: a count, milliCPU and bytes of allocatable; 0 is no minimum."""
+
+    nodes: int = 0
+    cpu: int = 0
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPolicy:
+    """What the configuration says of one group; None: as for all."""
+
+    enabled: bool = True
+    utilization_threshold: float | None = None
+    unneeded_seconds: float | None = None
+    unready_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleDownPolicy:
+    """Shares are of allocatable, 0..1. `min_evaluated` nodes are tried in each plan, however little time there is.
+
+    A node that could not be emptied is not tried again for `recheck_seconds`, nor is one whose drain failed; each further
+    failure doubles that, up to `longest_backoff_seconds`. An evicted pod is kept in mind for `eviction_memory_seconds`. With
+    `overlap_drains` false no drain begins while any node is being removed.
+    """
+
+    enabled: bool = True
+    utilization_threshold: float = 0.5
+    gpu_utilization_threshold: float = 0.5
+    ignore_daemon_sets: bool = False
+    unneeded_seconds: float = 600.0
+    unready_seconds: float = 1200.0
+    unready_enabled: bool = True
+    max_parallelism: int = 10
+    max_drains: int = 5
+    overlap_drains: bool = True
+    min_evaluated: int = 10
+    recheck_seconds: float = 300.0
+    longest_backoff_seconds: float = 14_400.0
+    eviction_memory_seconds: float = 60.0
+    max_soft_taints: int = 10
+    choice: Choice = "value"
+    minimum: ClusterMinimum = field(default_factory=ClusterMinimum)
+    rules: DrainPolicy = field(default_factory=DrainPolicy)
+    groups: Mapping[GroupName, GroupPolicy] = field(default_factory=dict)
+
+    def backoff_seconds(self, failures: int) -> float:
+        """For how long a node is left alone after so many drains of it have failed in a row."""
+        doubled = self.recheck_seconds * float(2 ** min(failures - 1, _MOST_DOUBLINGS))
+        return min(doubled, self.longest_backoff_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRules:
+    """What holds for the nodes of one group, everything told."""
+
+    enabled: bool
+    utilization_threshold: float
+    gpu_utilization_threshold: float
+    unneeded_seconds: float
+    unready_seconds: float
+    ignore_daemon_sets: bool
+
+
+_UNSAID: Final = GroupPolicy()
+
+
+def rules_of(group: NodeGroup, policy: ScaleDownPolicy) -> GroupRules:
+    """1. what the configuration says of the group  2. what its provider says  3. what holds for all."""
+    own, options = policy.groups.get(group.name, _UNSAID), group.options
+    return GroupRules(
+        enabled=own.enabled,
+        utilization_threshold=_first(own.utilization_threshold, options.utilization_threshold, policy.utilization_threshold),
+        gpu_utilization_threshold=_first(options.gpu_utilization_threshold, policy.gpu_utilization_threshold),
+        unneeded_seconds=_first(own.unneeded_seconds, options.unneeded_seconds, policy.unneeded_seconds),
+        unready_seconds=_first(own.unready_seconds, options.unready_seconds, policy.unready_seconds),
+        ignore_daemon_sets=policy.ignore_daemon_sets if options.ignore_daemon_sets is None else options.ignore_daemon_sets,
+    )
+
+
+def _first(*values: float | None) -> float:
+    """The first that is said."""
+    return next(value for value in values if value is not None)

@@ -1,0 +1,137 @@
+"""What removing a node is worth: what is saved, against what is disturbed.
+
+    worth = saved / (1 + disturbed / 10)
+
+`saved` is the node's size against that of the cluster's mean node: the mean of its shares of the mean node's CPU and memory.
+A node's price takes the place of its size where prices are known; no provider reports any yet. `disturbed` sums over the
+pods that would move: 1 for the move, 1 where the pod restarts (a virtual machine that migrates does not), up to 1 for its age
+(a day or more is 1: the longer it ran, the more is warm), 1/(1+slack) for the tightest of its budgets, and up to 1 more or
+less for its pod-deletion-cost.
+The scale of ten pods is a choice: a node with ten ordinary pods is worth half of an empty one of the same size.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.fit.disruptions import Disruptions
+from slackwater.fit.drainability import Facts, Fate, judge
+from slackwater.model.ids import Row, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.snapshot.node_facts import CPU, MEMORY
+
+_POD_SCALE: Final = 10.0
+_DISTURBED: Final = frozenset({Fate.MOVE, Fate.WAIT})
+_DAY: Final = 86_400.0
+#: A pod-deletion-cost of so much counts half.
+_COST_SCALE: Final = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """`saved` in mean nodes, the rest as in the module; `tight` are pods whose budget allows one disruption or none."""
+
+    saved: float
+    disturbed: float
+    pods: int
+    restarts: int
+    tight: int
+    oldest_seconds: float
+
+    @property
+    def score(self) -> float:
+        return self.saved / (1.0 + self.disturbed / _POD_SCALE)
+
+    def words(self) -> str:
+        """For people."""
+        return (
+            f"saves {self.saved:.2f} nodes, disturbs {self.disturbed:.1f}: {self.pods} pods move, {self.restarts} restart, "
+            f"{self.tight} with a tight budget, the oldest {self.oldest_seconds / 3600:.1f} h old; worth {self.score:.3f}"
+        )
+
+
+class Weighing:
+    """Weighs nodes of one scene."""
+
+    def __init__(self, scene: Scene, facts: Facts) -> None:
+        nodes = scene.picture.facts
+        live = nodes.live[: nodes.n_rows]
+        mean = nodes.allocatable[[CPU, MEMORY], : nodes.n_rows][:, live].mean(axis=1) if live.any() else None
+        self._scene = scene
+        self._facts = facts
+        self._mean: tuple[float, float] = (1.0, 1.0) if mean is None else (max(mean[0], 1.0), max(mean[1], 1.0))
+        self._mean_price = _mean_price(scene.prices, scene)
+
+    def weigh(self, row: Row, group: GroupName | None) -> Worth | tuple[Pod, Hindrance]:
+        """Or the first pod that no rule lets go, and why. Pods that an earlier evacuation would bring do not count: they are
+        disturbed there."""
+        movers: list[Pod] = []
+        facts = self._facts
+        for pod, _ in self._scene.standing.on(row):
+            verdict = judge(pod, facts)
+            if verdict.hindrance is not None:
+                return pod, verdict.hindrance
+            if verdict.fate in _DISTURBED:
+                movers.append(pod)
+        ages = [_age(pod, facts.now) for pod in movers]
+        slacks = [] if facts.disruptions is None else _slacks(movers, facts.disruptions)
+        restarts = sum(pod.vertical is None or not pod.vertical.migratable for pod in movers)
+        disturbed = (
+            len(movers)
+            + restarts
+            + sum([min(age / _DAY, 1.0) for age in ages])
+            + sum([1.0 / (1.0 + max(slack, 0)) for slack in slacks])
+            + sum([_cost(pod) for pod in movers if pod.ties.deletion_cost])
+        )
+        return Worth(
+            saved=self._saved(row, group),
+            disturbed=max(disturbed, 0.0),
+            pods=len(movers),
+            restarts=restarts,
+            tight=sum(slack <= 1 for slack in slacks),
+            oldest_seconds=max(ages, default=0.0),
+        )
+
+    def _saved(self, row: Row, group: GroupName | None) -> float:
+        price = None if group is None else self._scene.prices.get(group)
+        if price is not None and self._mean_price > 0:
+            return price / self._mean_price
+        cpu, memory = self._scene.picture.facts.allocatable[[CPU, MEMORY], row].tolist()
+        return float((cpu / self._mean[0] + memory / self._mean[1]) / 2)
+
+
+def _mean_price(prices: Mapping[GroupName, float], scene: Scene) -> float:
+    known = [prices[group] for group in scene.group_of.values() if group in prices]
+    return sum(known) / len(known) if known else 0.0
+
+
+def _slacks(pods: Iterable[Pod], disruptions: Disruptions) -> list[int]:
+    """How many disruptions the tightest budget of each pod allows; pods without a budget are left out."""
+    found = (disruptions.of(pod) for pod in pods)
+    return [min(disruptions.left(*budget) for budget in budgets) for budgets in found if budgets]
+
+
+def _cost(pod: Pod) -> float:
+    cost = float(pod.ties.deletion_cost)
+    return cost / (abs(cost) + _COST_SCALE)
+
+
+def _age(pod: Pod, now: UnixTime) -> float:
+    """In seconds; 0 where the pod does not say."""
+    at = _time(pod.started_at or pod.created_at)
+    return 0.0 if at is None else max(now - at, 0.0)
+
+
+@lru_cache(maxsize=8_192)
+def _time(text: str) -> float | None:
+    """A time as the API writes it; None for a text that is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp()

@@ -1,0 +1,134 @@
+"""What scale-down remembers from one loop to the next, in the words of the parallel-drain proposal.
+
+    state = restored(nodes, now=now)            # after a start: what the taints tell
+    plan = plan_scale_down(state, scene, policy, now=now)
+    state = plan.state
+    state = state.begun(["n1"], now)            # candidate set -> deleted set
+    state = state.evicted(pod, now)
+    state = state.ended("n1")
+
+Frozen: each step gives a new value. Times are Unix times, since taints carry them over restarts, of a clock that never jumps.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
+from slackwater.model.objects import Node, Pod
+from slackwater.model.unremovable_reasons import Hindrance
+from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptNode:
+    """Why a node stays: `detail` has the numbers, `blocked_by` is the pod in the way where there is one."""
+
+    node: NodeName
+    hindrance: Hindrance
+    detail: str = ""
+    blocked_by: PodKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """When a node was last tried in vain, and why."""
+
+    at: UnixTime
+    kept: KeptNode
+
+
+@dataclass(frozen=True, slots=True)
+class DrainFailure:
+    """Drains of a node that failed in a row: when the last one did, why, and how many there were."""
+
+    at: UnixTime
+    why: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that was evicted, as it stood before."""
+
+    pod: Pod
+    at: UnixTime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleDownState:
+    """`candidate_set`: nodes that can all go together, and since when each has been in it without a break.
+
+    `unreached`: nodes that were in it, and whose turn did not come when planning was cut short: their time goes on, but
+    nothing begins with them. `deleted_set`: nodes whose removal has begun, and when. `non_candidate_set`: nodes that were tried
+    in vain. `pod_destination_hints`: for each node of the candidate and the deleted set where each of its pods would go.
+    `recent_evictions`: the oldest first. `failed_drains`: nodes whose drain failed, so that they are left alone for a while.
+    """
+
+    candidate_set: Mapping[NodeName, UnixTime] = field(default_factory=dict)
+    unreached: Mapping[NodeName, UnixTime] = field(default_factory=dict)
+    deleted_set: Mapping[NodeName, UnixTime] = field(default_factory=dict)
+    non_candidate_set: Mapping[NodeName, Failure] = field(default_factory=dict)
+    pod_destination_hints: Mapping[NodeName, Mapping[PodUid, NodeName]] = field(default_factory=dict)
+    recent_evictions: tuple[Eviction, ...] = ()
+    failed_drains: Mapping[NodeName, DrainFailure] = field(default_factory=dict)
+
+    def since(self, node: NodeName) -> UnixTime | None:
+        """Since when the node has been a candidate."""
+        return self.candidate_set.get(node, self.unreached.get(node))
+
+    def begun(self, nodes: Iterable[NodeName], now: UnixTime) -> "ScaleDownState":
+        """The nodes' removal has begun: from the candidate set into the deleted set."""
+        leaving = frozenset(nodes)
+        return replace(
+            self,
+            candidate_set=_without(self.candidate_set, leaving),
+            unreached=_without(self.unreached, leaving),
+            deleted_set={**self.deleted_set, **dict.fromkeys(sorted(leaving), now)},
+        )
+
+    def ended(self, node: NodeName) -> "ScaleDownState":
+        """The node's removal has ended, however: where the node is still there it begins anew, like any other."""
+        gone = frozenset((node,))
+        return replace(
+            self,
+            deleted_set=_without(self.deleted_set, gone),
+            pod_destination_hints={of: hints for of, hints in self.pod_destination_hints.items() if of != node},
+        )
+
+    def drain_failed(self, node: NodeName, why: str, now: UnixTime) -> "ScaleDownState":
+        """A drain of the node was given up for a reason of its own, and perhaps disturbed pods in vain."""
+        before = self.failed_drains.get(node)
+        failure = DrainFailure(now, why, 1 if before is None else before.count + 1)
+        return replace(self, failed_drains={**self.failed_drains, node: failure})
+
+    def evicted(self, pod: Pod, now: UnixTime) -> "ScaleDownState":
+        """The API server has taken an eviction."""
+        return replace(self, recent_evictions=(*self.recent_evictions, Eviction(pod, now)))
+
+
+def restored(nodes: Iterable[Node], *, now: UnixTime, longest_seconds: float) -> ScaleDownState:
+    """What the taints of the nodes tell after a start: who has been a candidate since when, and whose removal has begun.
+
+    Candidates are `unreached` until a plan has tried them. A taint without a time, with one to come, or one more than
+    `longest_seconds` old, tells nothing of a candidate: the clock was set meanwhile, or nobody has looked for long. No node has
+    been a candidate for longer than it is there.
+    """
+    candidates: dict[NodeName, UnixTime] = {}
+    leaving: dict[NodeName, UnixTime] = {}
+    for node in nodes:
+        begun, since = taint_time(node, TO_BE_DELETED_TAINT), taint_time(node, DELETION_CANDIDATE_TAINT)
+        if begun is not None:
+            leaving[node.name] = min(begun, now)
+        elif since is not None and now - longest_seconds <= since <= now:
+            candidates[node.name] = since if node.created_at is None else UnixTime(max(since, min(node.created_at, now)))
+    return ScaleDownState(unreached=candidates, deleted_set=leaving)
+
+
+def taint_time(node: Node, key: str) -> UnixTime | None:
+    """The time that a taint's value tells; None where the node has no such taint, or its value is no time."""
+    value = next((taint.value for taint in node.taints if taint.key == key), "")
+    return UnixTime(float(value)) if value.isascii() and value.isdecimal() else None
+
+
+def _without(times: Mapping[NodeName, UnixTime], gone: frozenset[NodeName]) -> dict[NodeName, UnixTime]:
+    return {node: at for node, at in times.items() if node not in gone}

@@ -1,0 +1,178 @@
+"""How many new nodes of some similar groups the demand needs, and which pods they take.
+
+First-fit decreasing over whole kinds: the pods that ask the largest share of a node come first, and each goes to the first
+new node that takes it. Where a limit leaves some out, the estimate is made again with the more important pods first.
+Whatever was found when time ran out is valid. Deliberately absent: which estimate is the best (`expanders`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.controllers.scaleup.expanders.scarcity import Resources, resources_of
+from slackwater.controllers.scaleup.limits import Budget, counted
+from slackwater.controllers.scaleup.new_nodes import NewNodes
+from slackwater.controllers.scaleup.template_nodes import Sites
+from slackwater.controllers.scaleup.tracked import TrackedNodes
+from slackwater.model.columns import Rows
+from slackwater.model.nodegroups import GroupName
+from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.node_facts import CPU, MEMORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Pods of one kind, by their position in the demand, the most important first."""
+
+    kind: KindId
+    pods: Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Option:
+    """What growing some similar groups together would bring.
+
+    `groups` says for each new node which group it is of, shape (nodes,); `kinds` are those of the pods that found a place, in
+    order. `pods[i]` of the demand goes to node `at[i]`; `~row` is a row of the picture that was there before. `asked` is what
+    these pods ask, `offered` what the new nodes have.
+    `left_out` pods would fit if it were not for a limit, or time. `moving`: it holds only on the picture it was made on.
+    """
+
+    bundle: tuple[int, ...]
+    names: tuple[GroupName, ...]
+    groups: Rows
+    kinds: tuple[KindId, ...]
+    pods: Rows
+    at: Rows
+    asked: Resources
+    offered: Resources
+    left_out: bool
+    cut: bool
+    moving: bool
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.groups)
+
+    @property
+    def n_pods(self) -> int:
+        return len(self.pods)
+
+
+def estimate(
+    sites: Sites,
+    budget: Budget,
+    bundle: Sequence[int],
+    runs: Sequence[Run],
+    *,
+    priorities: Rows,
+    stop: Callable[[], bool],
+) -> Option:
+    """`runs` are pods that are left, of kinds of which a new node may take some. `priorities` are those of the demand, shape
+    (pods of the demand,). The picture is as before."""
+    found = _filled(sites, budget, bundle, largest_first(sites, bundle[0], runs), stop)
+    if found.left_out and not found.cut and _differ(priorities[_joined([run.pods for run in runs])]):
+        by_priority = most_important_first(largest_first(sites, bundle[0], runs), priorities)
+        found = _filled(sites, budget, bundle, by_priority, stop)
+    return found
+
+
+def largest_first(sites: Sites, group: int, runs: Sequence[Run]) -> list[Run]:
+    """By the share of an empty node of the group that a pod asks, CPU and memory added; then by first pod."""
+    has = sites.node(group).allocatable
+
+    def key(run: Run) -> tuple[float, int]:
+        asked = dict(sites.amounts(run.kind))
+        share = sum(asked.get(line, 0) / (amount or 1) for line, amount in ((CPU, has.cpu), (MEMORY, has.memory)))
+        return (-share, int(run.pods[0]))
+
+    return sorted(runs, key=key)
+
+
+def most_important_first(runs: Sequence[Run], priorities: Rows) -> list[Run]:
+    """Each run cut where priorities change, higher ones first; within one priority the order stays."""
+    found: list[tuple[int, Run]] = []
+    for run in runs:
+        of = priorities[run.pods]
+        found += [(priority, Run(kind=run.kind, pods=run.pods[of == priority])) for priority in np.unique(of).tolist()]
+    return [run for _, run in sorted(found, key=lambda each: -each[0])]
+
+
+def _filled(sites: Sites, budget: Budget, bundle: Sequence[int], runs: Sequence[Run], stop: Callable[[], bool]) -> Option:
+    nodes = NewNodes(sites, budget.copy(), bundle)
+    moving = any(run.kind in sites.company.moving for run in runs)
+    if not moving:
+        placed, cut = _fill_all(nodes.fill, runs, stop)
+    else:
+        with sites.picture.fork():
+            tracked = TrackedNodes(nodes, stop)
+            placed, cut = _fill_all(tracked.fill, runs, stop)
+            cut = cut or tracked.cut
+    whole = _whole_groups(sites, nodes)
+    groups = np.append(nodes.groups[: nodes.n], whole or []).astype(np.intp)
+    if whole is None:  # all of the group is more than a limit allows
+        placed, groups = [], groups[:0]
+    return Option(
+        bundle=tuple(bundle),
+        names=tuple(sites.groups[group].name for group in bundle),
+        groups=groups,
+        kinds=tuple(sorted({run.kind for run, at in placed if len(at)})),
+        pods=_joined([run.pods[: len(at)] for run, at in placed]),
+        at=_joined([at for _, at in placed]),
+        asked=_asked(sites, placed),
+        offered=_offered(sites, groups),
+        left_out=sum(len(at) for _, at in placed) < sum(len(run.pods) for run in runs),
+        cut=cut,
+        moving=moving,
+    )
+
+
+def _asked(sites: Sites, placed: Sequence[tuple[Run, Rows]]) -> Resources:
+    names = sites.picture.facts.resource
+    total = np.zeros(len(names), np.int64)
+    for run, at in placed:
+        total += sites.picture.kinds.requests[: len(names), run.kind] * len(at)
+    return dict(zip(names, total.tolist(), strict=True))
+
+
+def _offered(sites: Sites, groups: Rows) -> Resources:
+    total: dict[str, int] = {}
+    for group, count in counted(groups):
+        for name, amount in resources_of(sites.node(group)).items():
+            total[name] = total.get(name, 0) + amount * count
+    return total
+
+
+def _whole_groups(sites: Sites, nodes: NewNodes) -> list[int] | None:
+    """The further nodes of groups that grow to their maximum or not at all; None where that is not allowed."""
+    further: list[int] = []
+    for group in sorted(set(filter(sites.all_or_nothing, nodes.bundle)).intersection(nodes.groups[: nodes.n].tolist())):
+        lacking = sites.groups[group].group.max_size - nodes.budget.sizes[group]
+        if lacking > nodes.budget.room(group):
+            return None
+        nodes.budget.take(group, lacking)
+        further += [group] * lacking
+    return further
+
+
+def _fill_all(
+    fill: Callable[[KindId, int], Rows], runs: Sequence[Run], stop: Callable[[], bool]
+) -> tuple[list[tuple[Run, Rows]], bool]:
+    """The node of each pod placed, run by run, and whether `stop` ended it early."""
+    placed: list[tuple[Run, Rows]] = []
+    for run in runs:
+        if stop():
+            return placed, True
+        placed.append((run, fill(run.kind, len(run.pods))))
+    return placed, False
+
+
+def _differ(values: Rows) -> bool:
+    return bool((values != values[:1]).any())
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.zeros(0, np.intp)

@@ -1,0 +1,92 @@
+"""Pods that fit nodes which exist, or which are on their way, need no new ones: they are placed first and stay placed.
+
+What flows through: the demand -> the row of each pod that fits, in the order in which they were placed. More important pods
+choose first, and among equals those that were seen to fit somewhere before (hints). Deliberately absent: scores; which node
+kube-scheduler will choose in the end does not matter, that there is one does.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from slackwater.controllers.scaleup.pending import Demand, importance
+from slackwater.fit.packing import NO_HINTS, NOWHERE, Hints, place_pods
+from slackwater.model.columns import Rows
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.objects import Node, Pod
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
+
+#: In the names of devices, which a node tells of later than of its CPU and memory.
+_DEVICE_MARK: Final = "/"
+
+
+def place_existing(
+    picture: Picture,
+    pods: Sequence[Pod],
+    kinds: Rows,
+    *,
+    hints: Mapping[PodUid, NodeName],
+    stop: Callable[[], bool] = lambda: False,
+) -> Rows:
+    """The row of each pod, NOWHERE where it fits none; shape (pods,). `pods` are in the order of importance."""
+    rows: Rows = np.full(len(pods), NOWHERE, np.intp)
+    if not picture.n_rows:
+        return rows
+    everywhere = np.arange(picture.n_rows)
+    hinted = _hinted_rows(picture, pods, hints)
+    for part in _by_priority(pods) if hints else [np.arange(len(pods))]:
+        order = part[_kinds_together(pods, kinds, part)]
+        given = NO_HINTS if hinted is None else Hints(pods=hinted[order])
+        rows[order] = place_pods(picture, kinds[order], rows=everywhere, hints=given, stop=stop).rows
+    return rows
+
+
+def without_lost_nominations(picture: Picture, demand: Demand) -> Demand:
+    """Pods that were nominated to a node which is gone count like any other."""
+    known = tuple(pod for pod in demand.nominated if pod.nominated_node in picture.facts.row_of)
+    if len(known) == len(demand.nominated):
+        return demand
+    lost = (pod for pod in demand.nominated if pod.nominated_node not in picture.facts.row_of)
+    return replace(demand, nominated=known, counted=tuple(sorted((*demand.counted, *lost), key=importance)))
+
+
+def place_nominated(picture: Picture, pods: Sequence[Pod]) -> list[tuple[Pod, NodeName]]:
+    """Pods for which room is being made count where they were nominated, fit or not. Their nodes must be there."""
+    placed = [(pod, pod.nominated_node) for pod in pods if pod.nominated_node is not None]
+    for kind, (_, name) in zip(picture.number(pods).tolist(), placed, strict=True):
+        picture.place(KindId(kind), picture.facts.row_of[name])
+    return placed
+
+
+def awaits_devices(node: Node, template: Node) -> bool:
+    """Has a node not told yet of a device that the nodes of its group have? It then counts as upcoming.
+
+    A GPU appears on a node only once its driver's plug-in runs there, minutes after the node is Ready.
+    """
+    has = dict(node.scalars)
+    return any(_DEVICE_MARK in name and amount and not has.get(name) for name, amount in template.scalars)
+
+
+def _hinted_rows(picture: Picture, pods: Sequence[Pod], hints: Mapping[PodUid, NodeName]) -> Rows | None:
+    if not hints:
+        return None
+    row_of = picture.facts.row_of
+    names = (hints.get(pod.uid) for pod in pods)
+    return np.fromiter((NOWHERE if name is None else row_of.get(name, NOWHERE) for name in names), np.intp, len(pods))
+
+
+def _by_priority(pods: Sequence[Pod]) -> list[Rows]:
+    priorities = np.fromiter((pod.priority for pod in pods), np.int64, len(pods))
+    cuts = np.flatnonzero(priorities[1:] != priorities[:-1]) + 1
+    return np.split(np.arange(len(pods)), cuts)
+
+
+def _kinds_together(pods: Sequence[Pod], kinds: Rows, part: Rows) -> Rows:
+    """An order of a part: higher priorities first, within one the kind whose first pod comes first, then as they are."""
+    priorities = np.fromiter((-pods[pod].priority for pod in part.tolist()), np.int64, len(part))
+    _, first, of = np.unique(kinds[part], return_index=True, return_inverse=True)
+    order: Rows = np.lexsort((np.arange(len(part)), first[of], priorities))
+    return order

@@ -1,0 +1,65 @@
+"""Expander `priority`: the options whose groups the user ranks highest, in the words of Cluster Autoscaler's ConfigMap.
+
+A priority is a whole number with regular expressions, each searched for anywhere in a group's name; the highest one that
+matches is the group's. Groups that nothing matches come after all that have a rank. Where none has one, or nothing
+is configured, all options are equal.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from slackwater.controllers.scaleup.estimate import Option
+from slackwater.model.nodegroups import GroupName
+
+
+class BadPriorities(ValueError):
+    """What is configured cannot be read: where, what was seen and what is wanted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priorities:
+    """`ranks` from the highest down, each with its expressions."""
+
+    ranks: tuple[tuple[int, tuple[re.Pattern[str], ...]], ...] = ()
+
+    def of(self, group: GroupName) -> int | None:
+        """The group's rank; None where nothing matches."""
+        return next((rank for rank, patterns in self.ranks if any(each.search(group) for each in patterns)), None)
+
+
+NO_PRIORITIES: Final = Priorities()
+
+
+def read_priorities(document: object) -> Priorities:
+    """From the parsed YAML of the ConfigMap's key `priorities`: a map of numbers to lists of expressions.
+
+    Raises BadPriorities.
+    """
+    if not isinstance(document, Mapping):
+        raise BadPriorities(f"priorities: got {document!r:.80}, want a map of numbers to lists of expressions")
+    ranks = []
+    for rank, expressions in document.items():
+        if isinstance(rank, bool) or not isinstance(rank, int):
+            raise BadPriorities(f"priorities: got key {rank!r:.80}, want a whole number")
+        if isinstance(expressions, str) or not isinstance(expressions, Sequence):
+            raise BadPriorities(f"priorities[{rank}]: got {expressions!r:.80}, want a list of expressions")
+        ranks.append((rank, tuple(_compiled(rank, expressions))))
+    return Priorities(ranks=tuple(sorted(ranks, key=lambda each: -each[0])))
+
+
+def _compiled(rank: int, expressions: Iterable[object]) -> Iterable[re.Pattern[str]]:
+    for expression in expressions:
+        if not isinstance(expression, str):
+            raise BadPriorities(f"priorities[{rank}]: got {expression!r:.80}, want an expression")
+        try:
+            yield re.compile(expression.replace(r"\z", r"\Z"))  # the one word of Go's that Python spells otherwise
+        except (re.error, RecursionError, OverflowError) as err:
+            raise BadPriorities(f"priorities[{rank}]: {expression!r:.80}: {err}") from err
+
+
+def rank(option: Option, priorities: Priorities) -> tuple[bool, int]:
+    """Groups of one option are of one rank. Without one they come last."""
+    found = priorities.of(option.names[0])
+    return found is None, -(found or 0)

@@ -1,0 +1,151 @@
+"""What the pods of a demand mean for one another on new nodes, told before any of them is placed.
+
+Three cases. Most kinds mean nothing to others: a node is full when its amounts are. Some must not share a node, by
+anti-affinity on the hostname or by host ports: then a pod marks its node, and other pods keep away from a mark (`leaves`,
+`avoids`). The rest, whose verdict anywhere may change with a pod placed elsewhere (spread, affinity, terms over zones,
+volumes), are `moving`: they are judged on the picture each time. A rule that no other pod of the demand can touch is settled
+by one look at an empty new node, whatever it says.
+"""
+
+from collections.abc import Iterable, Sequence, Set
+
+from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, repelling_counters, term_counter
+from slackwater.model.columns import Rows
+from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.counters import Carrying, Counter
+from slackwater.snapshot.equivalence_groups import KindId, Numbered
+from slackwater.snapshot.node_facts import HOSTNAME
+
+#: What a pod may leave on its node, by number. Thousands of kinds under one rule share one.
+Mark = int
+
+
+class Company:
+    """See the module."""
+
+    def __init__(self, picture: Picture, kinds: Sequence[KindId]) -> None:
+        self._picture = picture
+        self._here = frozenset(kinds)
+        self._touched: dict[Counter, bool] = {}
+        self._numbers: dict[object, Mark] = {}
+        self._leaves: dict[KindId, dict[Mark, None]] = {}
+        self._avoids: dict[KindId, dict[Mark, None]] = {}
+        for kind in kinds:
+            self._mark_by_terms(picture.of(kind))
+            self._mark_by_ports(picture.of(kind))
+        self.moving = frozenset(kind for kind in kinds if self._moves(picture.of(kind)))
+
+    def leaves(self, kind: KindId) -> Iterable[Mark]:
+        """The marks that a pod of the kind leaves on its node."""
+        return self._leaves.get(kind, ())
+
+    def avoids(self, kind: KindId) -> Iterable[Mark]:
+        """The marks that no pod of the kind may share a node with."""
+        return self._avoids.get(kind, ())
+
+    def is_alone(self, kind: KindId) -> bool:
+        """Do pods of the kind keep away from one another?"""
+        left = self._leaves.get(kind, {})
+        return any(mark in left for mark in self.avoids(kind))
+
+    def is_free_on_empty(self, kind: KindId, standing: Set[KindId]) -> bool:
+        """Do the kind's rules about other pods let it onto every empty node where only `standing` kinds are?
+
+        So it is where they are about the hostname alone, and about none of these.
+        """
+        numbered = self._picture.of(kind)
+        if kind in self.moving or numbered.asks.affinity:
+            return False
+        counters = [(term, term_counter(self._picture, term)) for term in numbered.asks.anti_affinity]
+        found = repelling_counters(self._picture, numbered)
+        counters += [(counter.of.term, counter) for counter in found if isinstance(counter.of, Carrying)]
+        return all(
+            term.topology_key == HOSTNAME and not any(other in counter.kinds for other in standing)
+            for term, counter in counters
+        )
+
+    def _moves(self, kind: Numbered) -> bool:
+        asks = kind.asks
+        if asks.claims or asks.disks or asks.inline_disks or any(constraint.hard for constraint in asks.spread):
+            return True
+        if asks.affinity and self._touches(term_counter(self._picture, *asks.affinity)):
+            return True
+        if asks.affinity and matches_all_its_terms(self._picture, kind):
+            return True
+        own = (term for term in asks.anti_affinity if term.topology_key != HOSTNAME)
+        if any(self._touches(term_counter(self._picture, term)) for term in own):
+            return True
+        return any(
+            isinstance(counter.of, Carrying) and counter.of.term.topology_key != HOSTNAME and self._touches(counter)
+            for counter in repelling_counters(self._picture, kind)
+        )
+
+    def _touches(self, counter: Counter) -> bool:
+        """Does the counter count any kind of the demand?"""
+        if counter not in self._touched:
+            self._touched[counter] = not self._here.isdisjoint(counter.kinds)
+        return self._touched[counter]
+
+    def _mark_by_terms(self, kind: Numbered) -> None:
+        """Pods that a term matches leave a mark, which those that carry the term avoid; and the other way round."""
+        for term in kind.asks.anti_affinity:
+            if term.topology_key == HOSTNAME:
+                matched = self._left_by(term_counter(self._picture, term))
+                self._avoids.setdefault(kind.id, {})[matched] = None
+        for counter in repelling_counters(self._picture, kind):
+            if isinstance(counter.of, Carrying) and counter.of.term.topology_key == HOSTNAME:
+                self._avoids.setdefault(kind.id, {})[self._left_by(counter)] = None
+
+    def _left_by(self, counter: Counter) -> Mark:
+        """The mark of the kinds that a counter counts."""
+        mark = self._numbers.get(counter)
+        if mark is None:
+            mark = self._numbers[counter] = len(self._numbers)
+            for kind in counter.kinds.keys() & self._here:
+                self._leaves.setdefault(kind, {})[mark] = None
+        return mark
+
+    def _mark_by_ports(self, kind: Numbered) -> None:
+        """A pod that takes a port on every address avoids any other; one that names an address, these and its like."""
+        for port in kind.asks.host_ports:
+            own, anybody = self._port_mark(port, port.ip), self._port_mark(port, None)
+            self._leaves.setdefault(kind.id, {}).update({own: None, anybody: None})
+            everywhere = port.ip == EVERY_ADDRESS
+            avoided = (anybody,) if everywhere else (own, self._port_mark(port, EVERY_ADDRESS))
+            self._avoids.setdefault(kind.id, {}).update(dict.fromkeys(avoided))
+
+    def _port_mark(self, port: HostPort, ip: str | None) -> Mark:
+        return self._numbers.setdefault((port.protocol, port.port, ip), len(self._numbers))
+
+
+def representatives(picture: Picture, kinds: Rows) -> Rows:
+    """For each kind the first of those that nothing here tells apart: images and schedulers fill no node.
+
+    Shape (len(kinds),). 22,000 pods without controllers are then a handful of kinds.
+    """
+    first: dict[object, int] = {}
+    known: dict[int, int] = {}
+    found = kinds.copy()
+    for at, number in enumerate(kinds.tolist()):
+        kind = known.get(number)
+        if kind is None:
+            kind = known[number] = first.setdefault(_alike(picture.of(KindId(number))), number)
+        found[at] = kind
+    return found
+
+
+def _alike(numbered: Numbered) -> object:
+    kind = numbered.kind
+    labels = tuple(sorted(numbered.labels.items()))
+    return (
+        kind.namespace,
+        kind.requests,
+        kind.node_selector,
+        kind.node_affinity,
+        kind.tolerations,
+        kind.missing_request,
+        kind.particulars,
+        labels,
+        numbered.deleting,
+    )

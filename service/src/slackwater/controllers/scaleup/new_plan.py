@@ -1,0 +1,99 @@
+"""The nodes that a plan adds, and who goes where, as they come together option by option.
+
+Nodes are numbered in the order in which they were opened. Some of them stand in the picture, because pods are judged by
+what stands on them; their rows are known here.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes
+from slackwater.controllers.scaleup.outcome import Growth
+from slackwater.fit.assume import assume_volumes
+from slackwater.model.columns import Rows
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.model.resources import Amounts
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
+
+
+class NewPlan:
+    """See the module. Pods are told by their position in the demand, groups by theirs."""
+
+    def __init__(self, picture: Picture, groups: Sequence[GrowableGroup], pods: Sequence[Pod]) -> None:
+        self._picture, self._groups, self._pods = picture, groups, pods
+        self._group_of: list[int] = []
+        self._node_at: dict[int, int] = {}  # by row
+        self._row_of: dict[int, int] = {}  # by node
+        self._on: dict[int, int] = {}  # the node of a pod
+        self._elsewhere: dict[int, NodeName] = {}  # the node of a pod that needs no new one, in the order of placement
+
+    def open(self, groups: Sequence[int], *, system: Amounts, shown: bool) -> int:
+        """Adds nodes; the number of the first. `shown`: they stand in the picture."""
+        first = len(self._group_of)
+        self._group_of += groups
+        for group, numbers in _numbered(groups, first).items() if shown else ():
+            template = self._groups[group].template
+            assert template is not None
+            names = [NodeName(f"new:{self._groups[group].name}:{number}") for number in numbers]
+            rows = add_nodes(self._picture, template, names, system=system)
+            self._node_at.update(zip(rows, numbers, strict=True))
+            self._row_of.update(zip(numbers, rows, strict=True))
+        return first
+
+    def join(self, pods: Rows, nodes: Rows) -> None:
+        """Pods go to new nodes."""
+        self._on.update(zip(pods.tolist(), nodes.tolist(), strict=True))
+
+    def stand(self, pods: Rows, rows: Rows) -> None:
+        """Pods go to rows of the picture, new nodes among them."""
+        for pod, row in zip(pods.tolist(), rows.tolist(), strict=True):
+            if row in self._node_at:
+                self._on[pod] = self._node_at[row]
+            else:
+                self._elsewhere[pod] = self._picture.facts.nodes[row].name
+
+    def show(self, pods: Rows, kinds: Rows) -> None:
+        """Pods that have a node now stand there in the picture, by their kinds."""
+        rows = np.fromiter((self._row(pod) for pod in pods.tolist()), np.intp, len(pods))
+        for kind in np.unique(kinds[pods]).tolist():
+            at = rows[kinds[pods] == kind]
+            if self._picture.of(KindId(kind)).asks.claims:
+                for row in at.tolist():
+                    assume_volumes(self._picture, KindId(kind), Row(row))
+                    self._picture.place(KindId(kind), row)
+            else:
+                where, counts = np.unique(at, return_counts=True)
+                self._picture.place_many(KindId(kind), where, counts)
+
+    def _row(self, pod: int) -> int:
+        return self._row_of[self._on[pod]] if pod in self._on else self._picture.facts.row_of[self._elsewhere[pod]]
+
+    def schedulable(self) -> list[tuple[Pod, NodeName]]:
+        return [(self._pods[pod], name) for pod, name in self._elsewhere.items()]
+
+    def growths(self) -> tuple[Growth, ...]:
+        """In the order of the groups; each group's most important nodes first."""
+        pods_on: list[list[int]] = [[] for _ in self._group_of]
+        for pod in sorted(self._on):
+            pods_on[self._on[pod]].append(pod)
+        by_group: dict[int, list[list[int]]] = {}
+        for number, group in enumerate(self._group_of):
+            by_group.setdefault(group, []).append(pods_on[number])
+        return tuple(self._growth(self._groups[group].name, by_group[group]) for group in sorted(by_group))
+
+    def _growth(self, name: GroupName, nodes: list[list[int]]) -> Growth:
+        # Pods are in the order of importance, so a node is as important as its first one.
+        nodes.sort(key=lambda pods: pods[0] if pods else len(self._pods))
+        return Growth(group=name, nodes=tuple(tuple(self._pods[pod] for pod in pods) for pods in nodes))
+
+
+def _numbered(groups: Sequence[int], first: int) -> dict[int, list[int]]:
+    """The numbers of new nodes by their group; `first` is that of the first."""
+    found: dict[int, list[int]] = {}
+    for number, group in enumerate(groups, first):
+        found.setdefault(group, []).append(number)
+    return found

@@ -1,0 +1,112 @@
+"""The options that are left, the best first, while one after another is taken.
+
+What is taken touches other options: those that count on the same pods, or on room within a limit that is gone now, and those
+whose pods are judged by where others stand. Of few options that are touched each is estimated again at once, and the choice
+is exact. Of many each is estimated again when its turn comes: estimating a thousand groups for each node group that grows
+would take an hour. Whatever is taken was estimated on the picture as it is (docs/adr/0160).
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Final
+
+from slackwater.controllers.scaleup.estimate import Option
+from slackwater.controllers.scaleup.expanders.chain import Merit
+from slackwater.controllers.scaleup.limits import Budget
+from slackwater.snapshot.equivalence_groups import KindId
+
+Bundle = tuple[int, ...]
+#: As many options that are touched are estimated again at once.
+_FEW: Final = 64
+
+
+class OptionQueue:
+    """See the module. `merit` orders options, the best first."""
+
+    def __init__(
+        self,
+        bundles: Sequence[Bundle],
+        budget: Budget,
+        *,
+        estimate: Callable[[Bundle], Option],
+        merit: Callable[[Option], Merit],
+    ) -> None:
+        self._budget = budget
+        self._estimate, self._merit = estimate, merit
+        self._options: dict[Bundle, Option] = {}
+        #: Moves with every estimate of the bundle, so that entries of an earlier one are known.
+        self._version: dict[Bundle, int] = dict.fromkeys(bundles, 0)
+        self._queue: list[tuple[Merit, int, Bundle]] = []
+        #: By limit: what options need of it, the most first, below 0.
+        self._needs: dict[int, list[tuple[int, int, Bundle]]] = {}
+        self._of_kind: dict[KindId, dict[Bundle, None]] = {}
+        self._moving: dict[Bundle, None] = {}
+        #: Options that may be others now.
+        self._touched: dict[Bundle, None] = {}
+        for bundle in bundles:
+            self._renew(bundle)
+
+    def best(self) -> Option | None:
+        """The best option; None where none helps any pod."""
+        while True:
+            while self._queue:
+                _, version, bundle = self._queue[0]
+                if version != self._version[bundle]:
+                    heappop(self._queue)
+                elif bundle in self._touched:
+                    self._renew(bundle)
+                else:
+                    return self._options[bundle]
+            if not self._touched:
+                return None
+            for bundle in list(self._touched):  # those that helped nobody before
+                self._renew(bundle)
+
+    def best_known(self) -> Option | None:
+        """The best of those that nothing touched, when there is no time to estimate any more. What was cut off in its
+        beginnings is no match for a whole option."""
+        known = [option for bundle, option in self._options.items() if option.n_pods and bundle not in self._touched]
+        return min([option for option in known if not option.cut] or known, key=self._merit, default=None)
+
+    def took(self, option: Option, *, shown: bool) -> None:
+        """The option was taken, and its pods are left no more. `shown`: they stand in the picture."""
+        self._touched[option.bundle] = None
+        for kind in option.kinds:
+            self._touched.update(self._of_kind.get(kind, {}))
+        for limit, _ in self._budget.needs(option.groups):
+            self._touch_those_above(limit)
+        if shown:
+            self._touched.update(self._moving)
+        if len(self._touched) <= _FEW:
+            for bundle in list(self._touched):
+                self._renew(bundle)
+
+    def _touch_those_above(self, limit: int) -> None:
+        """Options that need more of a limit than is left."""
+        needs, left = self._needs.get(limit, []), self._budget.left(limit)
+        while needs and -needs[0][0] > left:
+            _, version, bundle = heappop(needs)
+            if version == self._version[bundle]:
+                self._touched[bundle] = None
+
+    def _renew(self, bundle: Bundle) -> None:
+        self._forget(bundle)
+        option = self._options[bundle] = self._estimate(bundle)
+        version = self._version[bundle]
+        if option.moving:
+            self._moving[bundle] = None
+        if not option.n_pods:
+            return
+        heappush(self._queue, (self._merit(option), version, bundle))
+        for kind in option.kinds:
+            self._of_kind.setdefault(kind, {})[bundle] = None
+        for limit, amount in self._budget.needs(option.groups):
+            heappush(self._needs.setdefault(limit, []), (-amount, version, bundle))
+
+    def _forget(self, bundle: Bundle) -> None:
+        self._version[bundle] += 1
+        self._touched.pop(bundle, None)
+        self._moving.pop(bundle, None)
+        known = self._options.get(bundle)
+        for kind in known.kinds if known is not None else ():
+            self._of_kind.get(kind, {}).pop(bundle, None)

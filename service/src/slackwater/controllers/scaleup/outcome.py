@@ -1,0 +1,81 @@
+"""What a planning found: a plan is a value, checked again before anything is done with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slackwater.controllers.scaleup.groups import Bar
+from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """How a group should grow: one entry for each new node, with the pods that it is for.
+
+    The most important nodes come first (highest priority on it, then its first pod's place in the demand), so that a caller
+    who may create only some of them begins at the front. A node that only brings the group to its minimum has no pods.
+    """
+
+    group: GroupName
+    nodes: tuple[tuple[Pod, ...], ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for node in self.nodes for pod in node)
+
+    def priority(self, number: int) -> int | None:
+        """The highest priority among the pods of one new node; None where it has none."""
+        return max((pod.priority for pod in self.nodes[number]), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why a new node of a group would not do: the verdict, and kube-scheduler's words for it."""
+
+    reason: Reason
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unhelpable:
+    """Pods of one kind for which no group grows, and for every group why."""
+
+    pods: tuple[Pod, ...]
+    groups: Mapping[GroupName, Refused | Bar]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassedOver:
+    """A pod that is not planned for, and why."""
+
+    pod: Pod
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleUpPlan:
+    """Every pod that was given is in exactly one of the lists.
+
+    `growths` are the whole plan, before any limit on nodes in creation; a group is there at most once. `schedulable` pods fit
+    nodes that exist or are upcoming, perhaps only once the plan's nodes are there. `passed_over` are pods that do not count.
+    `not_looked_at` are those beyond the cap on pods in one loop. `notes` are for people: settings that had no effect.
+    `again_at` is when the first pod that is passed over for its age will count.
+    """
+
+    growths: tuple[Growth, ...] = ()
+    schedulable: tuple[tuple[Pod, NodeName], ...] = ()
+    unhelpable: tuple[Unhelpable, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
+    not_looked_at: tuple[Pod, ...] = ()
+    notes: tuple[str, ...] = ()
+    again_at: UnixTime | None = None
+
+    @property
+    def n_nodes(self) -> int:
+        return sum(growth.count for growth in self.growths)

@@ -1,0 +1,234 @@
+"""The whole of scaling up as one function: a picture, the demand and the groups in, a plan out.
+
+    demand = which_count(pods, rules=policy.pending, now=now)
+    with picture.fork():
+        plan = plan_scale_up(picture, demand, groups, policy=policy, clock=clock)
+
+1. What fits nodes that exist or are upcoming is placed there; groups below their minimum get their missing nodes first.
+2. For every set of similar groups: how many new nodes would the rest need, and whom would they help (`estimate`)?
+3. The expanders choose one. Its pods are done with. What it does not take goes back to 2, until nothing helps any more:
+   the whole demand is planned at once, and no pod counts twice.
+4. For each pod that is left: why no group helps.
+
+What was placed on existing and upcoming nodes stays in the picture, which the caller should have forked; new nodes do not.
+Deliberately absent: the clock (an argument), what is in creation, calls to anybody.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from slackwater.controllers.scaleup.estimate import Option, Run, estimate
+from slackwater.controllers.scaleup.existing import place_existing, place_nominated, without_lost_nominations
+from slackwater.controllers.scaleup.expanders.chain import Merit, chain_of
+from slackwater.controllers.scaleup.expanders.scarcity import largest_of, weights_of
+from slackwater.controllers.scaleup.groups import Bar, GrowableGroup, add_nodes, upcoming_name
+from slackwater.controllers.scaleup.inter_pod_constraints import representatives
+from slackwater.controllers.scaleup.limits import Budget
+from slackwater.controllers.scaleup.new_plan import NewPlan
+from slackwater.controllers.scaleup.option_queue import OptionQueue
+from slackwater.controllers.scaleup.outcome import Refused, ScaleUpPlan, Unhelpable
+from slackwater.controllers.scaleup.pending import Demand
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.similar import bundles
+from slackwater.controllers.scaleup.template_nodes import Sites
+from slackwater.fit.packing import NOWHERE
+from slackwater.model.columns import Rows
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId
+
+_NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
+_NO_TEMPLATE: Final = Bar(kind="no-template", text="nobody knows what a node of the group looks like")
+_OUT_OF_TIME: Final = Bar(kind="time", text="planning took too long: the next one goes on")
+_NOT_FOUND: Final = Bar(kind="limit", text="the group is all or nothing, and all of it is more than a limit allows")
+
+
+def plan_scale_up(
+    picture: Picture,
+    demand: Demand,
+    groups: Sequence[GrowableGroup],
+    *,
+    policy: ScaleUpPolicy,
+    clock: Callable[[], float],
+    hints: Mapping[PodUid, NodeName] = _NO_HINTS,
+) -> ScaleUpPlan:
+    """See the module. `clock` counts seconds. `hints` say where pods of an earlier plan were seen to fit.
+
+    Raises `UnreadLabel` where the picture was built without the demand's kinds, or the templates' pods.
+    """
+    planning = _Planning(picture, demand, groups, policy, clock)
+    planning.add_upcoming()
+    planning.fill_existing(hints)
+    planning.choose()
+    return planning.result()
+
+
+class _Planning:
+    """One planning. `left` are the pods that nobody takes so far, by their position in the demand."""
+
+    def __init__(
+        self,
+        picture: Picture,
+        demand: Demand,
+        groups: Sequence[GrowableGroup],
+        policy: ScaleUpPolicy,
+        clock: Callable[[], float],
+    ) -> None:
+        demand = without_lost_nominations(picture, demand)
+        self._picture, self._demand, self._groups, self._policy, self._clock = picture, demand, groups, policy, clock
+        self._ends = clock() + policy.plan_seconds if policy.plan_seconds else None
+        self._cut = False
+        #: Seconds that the estimates of each bundle have taken so far.
+        self._spent: dict[tuple[int, ...], float] = {}
+        self._kinds = representatives(picture, picture.number(demand.counted))
+        self._priorities = np.fromiter((pod.priority for pod in demand.counted), np.int64, len(demand.counted))
+        self._left = np.ones(len(demand.counted), np.bool_)
+        self._bars = [_bar_of(group) for group in groups]
+        self._new = NewPlan(picture, groups, demand.counted)
+        self._nominated = place_nominated(picture, demand.nominated)
+
+    def add_upcoming(self) -> None:
+        """Nodes on their way stand in the picture; then those that groups lack to their minimum, which are new."""
+        picture, system = self._picture, self._policy.system
+        for group in self._groups:
+            if group.template is not None:
+                names = [upcoming_name(group.name, number) for number in range(group.upcoming)]
+                add_nodes(picture, group.template, names, system=system)
+        self._budget = Budget.of(
+            self._groups,
+            nodes=[node for row, node in enumerate(picture.facts.nodes) if picture.facts.live[row]],
+            quotas=self._policy.quotas,
+            max_nodes=self._policy.max_nodes,
+        )
+        for at, group in enumerate(self._groups):
+            lacking = min(max(group.group.min_size - group.group.target, 0), self._budget.room(at))
+            if lacking and self._bars[at] is None:
+                self._budget.take(at, lacking)
+                self._new.open([at] * lacking, system=system, shown=True)
+
+    def fill_existing(self, hints: Mapping[PodUid, NodeName]) -> None:
+        rows = place_existing(self._picture, self._demand.counted, self._kinds, hints=hints, stop=self._is_over)
+        placed = np.flatnonzero(rows != NOWHERE)
+        self._left[placed] = False
+        self._new.stand(placed, rows[placed])
+
+    def choose(self) -> None:
+        """Options, the best of them, and again with what it leaves."""
+        if not self._left.any():
+            return
+        with self._picture.fork():
+            self._runs = _by_kind(np.flatnonzero(self._left), self._kinds)
+            self._sites = Sites(self._picture, self._groups, list(self._runs), system=self._policy.system)
+            self._rounds()
+            self._unhelpable = self._why_not()
+
+    def _rounds(self) -> None:
+        if self._is_over():
+            return
+        queue = OptionQueue(self._bundles(), self._budget, estimate=self._estimated, merit=self._expanders())
+        while (option := queue.best_known() if self._is_over() else queue.best()) is not None:
+            shown = self._take(option)
+            if not self._runs or self._is_over():
+                return
+            queue.took(option, shown=shown)
+
+    def _bundles(self) -> list[tuple[int, ...]]:
+        policy = self._policy
+        usable = [at for at, bar in enumerate(self._bars) if bar is None]
+        ranks = [policy.priorities.of(group.name) if "priority" in policy.expanders else None for group in self._groups]
+        return bundles(self._sites, usable, ranks=ranks, balance=policy.balance, ignored_labels=policy.ignored_labels)
+
+    def _expanders(self) -> Callable[[Option], Merit]:
+        policy = self._policy
+        nodes = [group.template.node for group in self._groups if group.template is not None]
+        return chain_of(
+            policy.expanders,
+            seed=policy.seed,
+            priorities=policy.priorities,
+            weights=weights_of(nodes),
+            largest=largest_of(nodes),
+        )
+
+    def _estimated(self, bundle: tuple[int, ...]) -> Option:
+        began = self._clock()
+        limited = bool(self._policy.estimate_seconds)
+        left = self._policy.estimate_seconds - self._spent.get(bundle, 0.0)
+        option = estimate(
+            self._sites,
+            self._budget,
+            bundle,
+            [self._runs[kind] for kind in self._sites.takers(bundle) if kind in self._runs],
+            priorities=self._priorities,
+            stop=lambda: self._is_over() or (limited and self._clock() - began >= left),
+        )
+        self._spent[bundle] = self._spent.get(bundle, 0.0) + self._clock() - began
+        self._cut = self._cut or option.cut
+        return option
+
+    def _take(self, option: Option) -> bool:
+        """Whether the pods stand in the picture now, where others are judged by them."""
+        self._budget.take_all(option.groups)
+        self._left[option.pods] = False
+        for kind in option.kinds:
+            pods = self._runs.pop(kind).pods
+            left = pods[self._left[pods]]
+            if len(left):
+                self._runs[kind] = Run(kind=kind, pods=left)
+        shown = bool(self._sites.company.moving) and bool(self._runs)
+        first = self._new.open(option.groups.tolist(), system=self._policy.system, shown=shown)
+        on_new = option.at >= 0
+        self._new.join(option.pods[on_new], first + option.at[on_new])
+        self._new.stand(option.pods[~on_new], ~option.at[~on_new])
+        if shown:
+            self._new.show(option.pods, self._kinds)
+        return shown
+
+    def _why_not(self) -> list[Unhelpable]:
+        runs = list(self._runs.values())
+        reasons = {} if self._is_over() else self._sites.why_not([run.kind for run in runs])
+        pods = self._demand.counted
+        return [
+            Unhelpable(
+                pods=tuple(pods[pod] for pod in run.pods.tolist()),
+                groups={group.name: self._why(at, reasons.get(run.kind, {})) for at, group in enumerate(self._groups)},
+            )
+            for run in sorted(runs, key=lambda run: int(run.pods[0]))
+        ]
+
+    def _why(self, at: int, refused: Mapping[int, Refused]) -> Refused | Bar:
+        bar = self._bars[at]
+        if bar is not None:
+            return bar
+        return refused.get(at) or self._budget.bar(at) or (_OUT_OF_TIME if self._cut or self._is_over() else _NOT_FOUND)
+
+    def _is_over(self) -> bool:
+        return self._ends is not None and self._clock() >= self._ends
+
+    def result(self) -> ScaleUpPlan:
+        return ScaleUpPlan(
+            growths=self._new.growths(),
+            schedulable=(*self._nominated, *self._new.schedulable()),
+            unhelpable=tuple(self._unhelpable),
+            passed_over=self._demand.passed_over,
+            not_looked_at=self._demand.not_looked_at,
+            again_at=self._demand.again_at,
+        )
+
+    _runs: dict[KindId, Run]  #: the pods that are left, by kind
+    _sites: Sites
+    _budget: Budget
+    _unhelpable: Sequence[Unhelpable] = ()
+
+
+def _bar_of(group: GrowableGroup) -> Bar | None:
+    return group.bar or (_NO_TEMPLATE if group.template is None else None)
+
+
+def _by_kind(pods: Rows, kinds: Rows) -> dict[KindId, Run]:
+    """Pods in their order, by kind."""
+    order = pods[np.argsort(kinds[pods], kind="stable")]
+    present, starts = np.unique(kinds[order], return_index=True)
+    parts = np.split(order, starts[1:])
+    return {KindId(kind): Run(kind=KindId(kind), pods=part) for kind, part in zip(present.tolist(), parts, strict=True)}

@@ -1,0 +1,33 @@
+"""What the user decides about scaling up: filled from the configuration, read by `plan` and `pending`."""
+
+from dataclasses import dataclass, field
+
+from slackwater.controllers.scaleup.expanders.chain import ExpanderName
+from slackwater.controllers.scaleup.expanders.priority import Priorities
+from slackwater.controllers.scaleup.limits import Quota
+from slackwater.controllers.scaleup.pending import PendingRules
+from slackwater.model.nodetaints import DEFAULT_TAINT_RULES, TaintRules
+from slackwater.model.resources import NOTHING, Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleUpPolicy:
+    """`max_nodes` bounds one plan, `estimate_seconds` all estimates of one option, `plan_seconds` the plan; 0: no limit.
+
+    `balance` lets similar groups grow alike, whatever they carry of `ignored_labels`. `system` is set aside on every node by
+    our own accounting. `taints` says which taints are no property of a group. `priorities` and `seed` are for the expanders of
+    these names; the seed decides among equals too.
+    """
+
+    pending: PendingRules = field(default_factory=PendingRules)
+    expanders: tuple[ExpanderName, ...] = ("least-waste",)
+    balance: bool = True
+    ignored_labels: frozenset[str] = frozenset()
+    max_nodes: int = 1000
+    estimate_seconds: float = 10.0
+    plan_seconds: float = 60.0
+    quotas: tuple[Quota, ...] = ()
+    system: Amounts = NOTHING
+    taints: TaintRules = DEFAULT_TAINT_RULES
+    priorities: Priorities = field(default_factory=Priorities)
+    seed: int = 0

@@ -1,0 +1,114 @@
+"""Which groups are alike, so that they grow together and stay of a size: as a rule one group for each zone.
+
+The tolerances are Cluster Autoscaler's. Two differences, both on purpose. Groups of different priority (expander `priority`)
+are never alike, since their owner prefers one. And groups need not take the very same pods: each pod goes to a group of the
+bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. Labels that differ from
+node to node, or that name the group, say nothing: no list can know them all.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from slackwater.controllers.scaleup.groups import Template
+from slackwater.controllers.scaleup.template_nodes import Sites
+from slackwater.controllers.scaleup.usual import lone_labels
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Node
+from slackwater.snapshot.node_facts import CPU, MEMORY, PODS
+
+#: Labels that similar groups may differ in: names, places, and what providers write of their own groups.
+IGNORED_LABELS: Final = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "beta.kubernetes.io/fluentd-ds-ready",
+        "kops.k8s.io/instancegroup",
+        "slackwater.dev/node-group",
+        "alpha.eksctl.io/nodegroup-name",
+        "eks.amazonaws.com/nodegroup",
+        "k8s.amazonaws.com/eniConfig",
+        "topology.ebs.csi.aws.com/zone",
+        "topology.k8s.aws/zone-id",
+        "agentpool",
+        "kubernetes.azure.com/agentpool",
+        "topology.disk.csi.azure.com/zone",
+        "cloud.google.com/gke-nodepool",
+        "topology.gke.io/zone",
+    }
+)
+#: How far amounts may differ, of the larger one.
+_PERCENT: Final = 5
+
+
+def bundles(
+    sites: Sites,
+    groups: Sequence[int],
+    *,
+    ranks: Sequence[int | None],
+    balance: bool,
+    ignored_labels: frozenset[str] = frozenset(),
+) -> list[tuple[int, ...]]:
+    """Each of the groups with those alike, every bundle once; the groups of a bundle are in order. Positions throughout."""
+    if not balance:
+        return [(group,) for group in groups]
+    labels = _labels(sites, groups, IGNORED_LABELS | ignored_labels)
+    classes: dict[object, _Class] = {}
+    for group in groups:
+        node = sites.node(group)
+        taints = tuple(sorted(map(str, node.taints)))
+        said = (ranks[group], frozenset(labels[group].items()), taints, _other_resources(node))
+        alone = group if sites.all_or_nothing(group) else None
+        classes.setdefault((*said, alone), _Class()).add(group, _amounts(sites, group))
+    found = [bundle for each in classes.values() for bundle in each.bundles()]
+    return sorted(dict.fromkeys(found))
+
+
+class _Class:
+    """Groups that differ in amounts at most, by their amounts: cloud providers sell few sizes, so that these are few."""
+
+    def __init__(self) -> None:
+        self._by_amounts: dict[tuple[int, ...], list[int]] = {}
+
+    def add(self, group: int, amounts: tuple[int, ...]) -> None:
+        self._by_amounts.setdefault(amounts, []).append(group)
+
+    def bundles(self) -> Iterator[tuple[int, ...]]:
+        table = np.array(list(self._by_amounts), np.int64)
+        members = list(self._by_amounts.values())
+        for own, amounts in enumerate(table):
+            near = (100 * np.abs(table - amounts) <= _PERCENT * np.maximum(table, amounts)).all(axis=1)
+            near[own] = True  # also where DaemonSets ask for more than there is: nothing is near an amount below 0
+            yield tuple(sorted(group for at in np.flatnonzero(near).tolist() for group in members[at]))
+
+
+def _amounts(sites: Sites, group: int) -> tuple[int, ...]:
+    """What may differ a little: CPU and memory that pods may use, and what DaemonSets leave of them and of pods."""
+    has = sites.node(group).allocatable
+    return (has.cpu, has.memory, *(int(sites.empty[line, group]) for line in (CPU, MEMORY, PODS)))
+
+
+def _labels(sites: Sites, groups: Sequence[int], ignored: frozenset[str]) -> dict[int, dict[str, str]]:
+    """By group, the labels that say something of it."""
+    templates = {group: sites.template(group) for group in groups}
+    lone = lone_labels([template.node.labels for template in templates.values() if template.n_models == 1])
+    shared = {key for each in templates.values() if each.n_models != 1 for key in each.node.labels if key not in each.differing}
+    by_node = lone.union(*(template.differing for template in templates.values())) - shared
+    return {group: _said(template, ignored | by_node, sites.groups[group].name) for group, template in templates.items()}
+
+
+def _said(template: Template, ignored: frozenset[str], name: GroupName) -> dict[str, str]:
+    own = ignored | template.differing
+    return {key: value for key, value in template.node.labels.items() if key not in own and value != name}
+
+
+def _other_resources(node: Node) -> frozenset[tuple[str, int]]:
+    return frozenset(_but(node.scalars, ("pods", "ephemeral-storage")))
+
+
+def _but(scalars: Iterable[tuple[str, int]], names: Sequence[str]) -> Iterable[tuple[str, int]]:
+    return ((name, amount) for name, amount in scalars if amount and name not in names)

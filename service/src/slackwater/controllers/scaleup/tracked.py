@@ -1,0 +1,134 @@
+"""Filling new nodes where verdicts move: pods that spread, stick together, keep apart in zones, or have volumes.
+
+As `newnodes`, but every node that is opened stands in the picture too, and kinds whose verdicts move are judged there, by
+every rule, each time. They may go to nodes that exist already, which a pod placed elsewhere may have opened to them. New
+nodes are tried before they count: one that takes nobody is not opened, since even an empty node changes what a spread allows.
+
+At first one node is tried at a time. Later as many at once as the pods need at least, by their amounts.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+
+from slackwater.controllers.scaleup.groups import add_nodes
+from slackwater.controllers.scaleup.new_nodes import NewNodes
+from slackwater.fit.assume import assume_volumes
+from slackwater.fit.packing import NOWHERE, place_pods
+from slackwater.model.columns import Rows
+from slackwater.model.ids import NodeName, Row
+from slackwater.snapshot.equivalence_groups import KindId
+
+#: So many nodes are opened one by one: what is found is then what pod by pod would find.
+_ONE_BY_ONE: Final = 64
+
+
+class TrackedNodes:
+    """See the module. Nodes are told by number as in `NewNodes`; a row of the picture that was there before is `~row`."""
+
+    def __init__(self, nodes: NewNodes, stop: Callable[[], bool]) -> None:
+        self._nodes = nodes
+        self._picture = nodes.sites.picture
+        self._first = self._picture.n_rows
+        self._stop = stop
+        self.cut = False
+
+    def fill(self, kind: KindId, count: int) -> Rows:
+        """The node of each pod placed, shape (placed,): the first ones of `count`."""
+        if kind not in self._nodes.sites.company.moving:
+            before = self._nodes.n
+            placed = self._nodes.fill(kind, count)
+            self._show(before)
+            self._stand(kind, self._first + placed)
+            return placed
+        placed = self._noted(kind, self._place(kind, count))
+        while len(placed) < count and not self.cut:
+            more = self._open_some(kind, count - len(placed))
+            if not len(more):
+                break
+            placed = np.concatenate([placed, more])
+        return placed
+
+    def _open_some(self, kind: KindId, count: int) -> Rows:
+        """Opens nodes that take at least one pod; the node of each pod placed, none where no group helps."""
+        nodes, picture = self._nodes, self._picture
+        for groups in self._attempts(kind, count):
+            first = self._first + nodes.n
+            with picture.fork() as trial:
+                self._add_rows(nodes.n, groups)
+                rows = self._place(kind, count)
+                used = np.unique(rows[rows >= first]) - first
+                if len(used) == len(groups):
+                    trial.commit()
+            if len(used):
+                before = nodes.n
+                nodes.add([groups[number] for number in used.tolist()])
+                if len(used) < len(groups):
+                    rows = self._moved_up(kind, rows, first, before, used)
+                return self._noted(kind, rows)
+            if self.cut:
+                break
+        return np.zeros(0, np.intp)
+
+    def _moved_up(self, kind: KindId, rows: Rows, first: int, before: int, used: Rows) -> Rows:
+        """Nodes that stayed empty are not opened: the others appear, and the pods stand there, one after another."""
+        self._show(before)
+        number_of = {first + was: first + now for now, was in enumerate(used.tolist())}
+        moved = np.array([number_of.get(row, row) for row in rows.tolist()], np.intp)
+        self._stand(kind, moved)
+        return moved
+
+    def _place(self, kind: KindId, count: int) -> Rows:
+        """Places as many pods of the kind as can be on what is there; the row of each that has one."""
+        picture = self._picture
+        found = place_pods(picture, np.full(count, kind), rows=np.arange(picture.n_rows), stop=self._stop, reasons=False)
+        self.cut = self.cut or found.cut
+        placed: Rows = found.rows[found.rows != NOWHERE]
+        return placed
+
+    def _noted(self, kind: KindId, rows: Rows) -> Rows:
+        """Pods of the kind stand on these rows of the picture; the node of each."""
+        new = rows >= self._first
+        self._nodes.note(kind, rows[new] - self._first)
+        found: Rows = np.where(new, rows - self._first, ~rows)
+        return found
+
+    def _attempts(self, kind: KindId, count: int) -> list[list[int]]:
+        """Which nodes to try together: at first one of each group, the smallest group first."""
+        nodes = self._nodes
+        each = dict(zip(nodes.bundle, nodes.sites.most_copies(kind, nodes.bundle), strict=True))
+        takers = [group for group in nodes.bundle if each[group] and nodes.budget.room(group)]
+        takers.sort(key=lambda group: (nodes.budget.sizes[group], group))
+        ones = [[group] for group in takers]
+        if nodes.n < _ONE_BY_ONE or not takers:
+            return ones
+        budget = nodes.budget.copy()
+        many: list[int] = []
+        need = -(-count // max(each[group] for group in takers))
+        while len(many) < need and (open_to := [group for group in takers if budget.room(group)]):
+            group = min(open_to, key=lambda group: (budget.sizes[group], group))
+            budget.take(group, 1)
+            many.append(group)
+        return [many, *ones]
+
+    def _stand(self, kind: KindId, rows: Rows) -> None:
+        if self._picture.of(kind).asks.claims:
+            for row in rows.tolist():  # volumes that one takes are gone for the next
+                assume_volumes(self._picture, kind, Row(row))
+                self._picture.place(kind, row)
+            return
+        at, counts = np.unique(rows, return_counts=True)
+        self._picture.place_many(kind, at, counts)
+
+    def _show(self, before: int) -> None:
+        """Nodes opened since `before` appear in the picture."""
+        self._add_rows(before, self._nodes.groups[before : self._nodes.n].tolist())
+
+    def _add_rows(self, before: int, groups: Sequence[int]) -> None:
+        sites, number = self._nodes.sites, self._first + before
+        for group, run in groupby(groups):
+            names = [NodeName(f"trial:{at}") for at, _ in enumerate(run, number)]
+            add_nodes(self._picture, sites.template(group), names, system=sites.system)
+            number += len(names)

@@ -1,0 +1,233 @@
+"""The pods of each class that has a promise: when they came, and whether they had a node in time.
+
+    book = ArrivalBook(classes, now)
+    book.restore(saved, now)             # what an earlier process saved, if anything
+    book.seen(pod, now); book.gone(uid, now)  # as the watch shows them
+    book.observed(now)                   # for the planner, and for people
+
+A pod arrives in the minute in which it was created, and is counted once, for the first class that it is of. It is in time where
+the watch shows it on a node so soon after its creation as was promised, and late as soon as it cannot be any more. Of pods
+that were on a node when they were first seen nobody knows how long they waited, unless they are younger than that.
+
+Memory: four integers for each class and minute of the last days, and an entry for each pod of a class that exists. A restart
+loses what was not saved: pods that came and went since the last save, when pods went since, and whether pods that came in
+between were in time.
+Deliberately absent: where it is saved, and what is made of it (`decide.slack.promised`).
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from slackwater.controllers.slack.minute_counts import Minutes
+from slackwater.model.columns import Int64
+from slackwater.model.equivalence import Kind
+from slackwater.model.ids import PodUid, UnixTime
+from slackwater.model.objects import Labels, Pod, created_at_of
+from slackwater.model.promises import Kept, KindShare, Observed, PodClass
+
+_DAY: Final = 1440
+#: Enough for a cycle of days that three cycles before it foretell, and some more to judge by.
+MOST_MINUTES: Final = 8 * _DAY
+#: Of so many of a class's newest pods the kinds are remembered.
+_MIX: Final = 256
+#: What the API server writes has whole seconds: a pod first seen within one was created just then.
+_SECOND: Final = 1.0
+
+
+@dataclass(slots=True)
+class _Class:
+    """What is remembered of one class."""
+
+    of: PodClass
+    arrivals: Minutes
+    departures: Minutes
+    in_time: Minutes
+    late: Minutes
+    mix: deque[tuple[Kind, Labels]] = field(default_factory=lambda: deque(maxlen=_MIX))
+    #: Pods without a node, those that were seen first come first. Some may have gone on.
+    queue: deque["_Life"] = field(default_factory=deque)
+    waiting: int = 0
+    all_in_time: int = 0
+    all_late: int = 0
+
+    def rings(self) -> dict[str, Minutes]:
+        """All counts by the minute, under the names by which they are saved."""
+        return {"arrivals": self.arrivals, "departures": self.departures, "inTime": self.in_time, "late": self.late}
+
+
+@dataclass(slots=True)
+class _Life:
+    """A pod of a class. `waits` until it has a node, or is late; `over` when it has ended."""
+
+    of: _Class
+    created: UnixTime
+    waits: bool = False
+    over: bool = False
+
+
+class ArrivalBook:
+    """See the module. Times are Unix times."""
+
+    def __init__(self, classes: Sequence[PodClass], now: UnixTime) -> None:
+        self._classes = [_a_class(of, _minute(now)) for of in classes]
+        #: Pods of a class that exist.
+        self._known: dict[PodUid, _Life] = {}
+        #: Pods that were created before were counted by an earlier process, or by nobody.
+        self._since = now
+
+    def seen(self, pod: Pod, now: UnixTime) -> None:
+        """The pod as the watch shows it."""
+        life = self._known.get(pod.uid)
+        if life is None:
+            of = next((each for each in self._classes if each.of.holds(pod)), None)
+            if of is None or _comes_with_a_node(pod):
+                return
+            life = self._known[pod.uid] = self._arrived(of, pod, now)
+        elif life.waits and (pod.node is not None or pod.ended):
+            _judge(life, now, found=pod.node is not None)
+        if pod.ended:
+            _leave(life, now)
+
+    def gone(self, uid: PodUid, now: UnixTime) -> None:
+        """The pod is gone. One that waited in vain counts as late once the time was over."""
+        life = self._known.pop(uid, None)
+        if life is not None:
+            _judge(life, now, found=False)
+            _leave(life, now)
+
+    def observed(self, now: UnixTime) -> tuple[Observed, ...]:
+        """Of each class, in their order."""
+        self._overdue(now)
+        return tuple(_observed(each, _minute(now)) for each in self._classes)
+
+    def saved(self, now: UnixTime) -> dict[str, Any]:
+        """JSON values for `restore`."""
+        self._overdue(now)
+        end = _minute(now) + 1
+        classes = {
+            each.of.name: {name: {"end": end, "counts": ring.until(end).tolist()} for name, ring in each.rings().items()}
+            for each in self._classes
+        }
+        return {"at": now, "classes": classes}
+
+    def restore(self, saved: Mapping[str, Any], now: UnixTime) -> None:
+        """Takes up what an earlier process saved, before any pod was seen. Raises AttributeError, KeyError, TypeError or
+        ValueError where it cannot be read; then nothing of it is taken."""
+        at = min(UnixTime(float(saved["at"])), now)
+        found: list[tuple[Minutes, int, list[int]]] = []
+        for each in self._classes:
+            kept = saved["classes"].get(each.of.name, {})
+            for name, ring in each.rings().items():
+                if name in kept:
+                    counts = [int(count) for count in kept[name]["counts"]]
+                    found.append((ring, min(int(kept[name]["end"]), _minute(now) + 1) - len(counts), counts))
+        for ring, begin, counts in found:
+            ring.restore(begin, counts)
+        self._since = at
+
+    def _arrived(self, of: _Class, pod: Pod, now: UnixTime) -> _Life:
+        """A pod that is seen for the first time."""
+        life = _Life(of, _created(pod, now))
+        of.mix.append((pod.kind, pod.labels))
+        is_new, is_young = life.created > self._since, now - life.created <= of.of.within_seconds
+        if is_new:
+            of.arrivals.add(_minute(life.created))
+        else:
+            life.over = pod.ended  # long ago
+        if pod.node is None and not pod.ended:
+            life.waits = life.created + of.of.within_seconds > self._since  # else it was late before our time
+            if life.waits:
+                of.queue.append(life)
+                of.waiting += 1
+        elif pod.node is not None and is_new and is_young:
+            _note(of, now, in_time=True)
+        return life
+
+    def _overdue(self, now: UnixTime) -> None:
+        for of in self._classes:
+            while of.queue and (not of.queue[0].waits or now - of.queue[0].created > of.of.within_seconds):
+                _judge(of.queue.popleft(), now, found=False)
+
+
+def _judge(life: _Life, now: UnixTime, *, found: bool) -> None:
+    """Whether a pod that waited is in time. One that goes before its time is over is neither in time nor late."""
+    if life.waits:
+        life.waits = False
+        life.of.waiting -= 1
+        in_time = now - life.created <= life.of.of.within_seconds
+        if found or not in_time:
+            _note(life.of, now, in_time=in_time)
+
+
+def _leave(life: _Life, now: UnixTime) -> None:
+    if not life.over:
+        life.over = True
+        life.of.departures.add(_minute(now))
+
+
+def _a_class(of: PodClass, minute: int) -> _Class:
+    return _Class(
+        of=of,
+        arrivals=Minutes(MOST_MINUTES, minute),
+        departures=Minutes(MOST_MINUTES, minute),
+        in_time=Minutes(MOST_MINUTES, minute),
+        late=Minutes(MOST_MINUTES, minute),
+    )
+
+
+def _note(of: _Class, now: UnixTime, *, in_time: bool) -> None:
+    of.all_in_time += in_time
+    of.all_late += not in_time
+    (of.in_time if in_time else of.late).add(_minute(now))
+
+
+def _observed(each: _Class, minute: int) -> Observed:
+    newest = {id(kind): (kind, labels) for kind, labels in each.mix}  # equal kinds are one object: see `KindInterner`
+    shares = Counter(id(kind) for kind, _ in each.mix)
+    arrivals = each.arrivals.until(minute)
+    in_time, late = each.in_time.until(minute), each.late.until(minute)
+    return Observed(
+        of=each.of,
+        minute=minute,
+        arrivals=arrivals,
+        departures=_as_long_as(arrivals, each.departures.until(minute)),
+        in_time=_as_long_as(arrivals, in_time),
+        late=_as_long_as(arrivals, late),
+        moved=each.arrivals.at(minute) - each.departures.at(minute),
+        mix=tuple(KindShare(*newest[kind], count) for kind, count in shares.most_common()),
+        kept=Kept(
+            in_time=int(in_time[1 - _DAY :].sum()) + each.in_time.at(minute),
+            late=int(late[1 - _DAY :].sum()) + each.late.at(minute),
+            waiting=each.waiting,
+            all_in_time=each.all_in_time,
+            all_late=each.all_late,
+        ),
+    )
+
+
+def _as_long_as(arrivals: Int64, counts: Int64) -> Int64:
+    """The newest of the counts; 0 where it was not observed yet."""
+    found, known = np.zeros(len(arrivals), np.int64), min(len(arrivals), len(counts))
+    found[len(found) - known :] = counts[len(counts) - known :]
+    return found
+
+
+def _comes_with_a_node(pod: Pod) -> bool:
+    owner = pod.ties.owner
+    return pod.ties.mirror or pod.ties.daemon or (owner is not None and owner.kind == "DaemonSet")
+
+
+def _created(pod: Pod, now: UnixTime) -> UnixTime:
+    """When the pod was created, as exactly as can be told; never later than now."""
+    if not pod.created_at:
+        return now
+    written = created_at_of(pod.created_at)
+    return now if now - written < _SECOND else written
+
+
+def _minute(at: UnixTime) -> int:
+    return int(at // 60)

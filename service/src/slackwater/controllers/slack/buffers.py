@@ -1,0 +1,115 @@
+"""What a CapacityBuffer comes to: how many placeholders like which pod, and what its status should say.
+
+    chunks = min(max(replicas, ceil(percentage x replicas of the workload / 100)), limits)
+
+A chunk is a pod of the PodTemplate, or of the workload: its newest pod where it has one, since that is what admission made of
+the template. Only limits given: as many as they allow. The rules, and the words of the conditions, are those of Cluster
+Autoscaler's controller for the same objects. Deliberately absent: ResourceQuotas, and managed copies of templates.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from slackwater.controllers.slack.mirrored import Mirrored
+from slackwater.model.buffers import ACTIVE_CAPACITY, Askers, BufferStatus, CapacityBuffer, Condition, Workload
+from slackwater.model.equivalence import Kind
+from slackwater.model.eviction_facts import Owner
+from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import NO_PARTICULARS
+
+READY: Final = "ReadyForProvisioning"
+PROVISIONING: Final = "Provisioning"
+#: A buffer that asks for more is refused: one number too many would be planned for in every loop.
+MOST_CHUNKS: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A buffer, the placeholders it gets (None: none), and the status that says so, its times left empty."""
+
+    buffer: CapacityBuffer
+    mirrored: Mirrored | None
+    status: BufferStatus
+
+
+class _NotReady(Exception):
+    """Why a buffer cannot be provided for, as a sentence."""
+
+
+def source_of(buffer: CapacityBuffer) -> str:
+    """What its placeholders are for, as people read it."""
+    return f"buffer {buffer.key}"
+
+
+def resolved(askers: Askers, newest: Mapping[tuple[str, Owner], Pod]) -> list[Resolved]:
+    """All buffers of our strategy, the oldest first. `newest` has the newest pod of the workloads that have one."""
+    buffers = sorted(askers.buffers, key=lambda each: (each.created_at, each.key))
+    return [_resolve(buffer, askers, newest) for buffer in buffers if buffer.strategy in ("", ACTIVE_CAPACITY)]
+
+
+def _resolve(buffer: CapacityBuffer, askers: Askers, newest: Mapping[tuple[str, Owner], Pod]) -> Resolved:
+    try:
+        workload = _workload(buffer, askers)
+        pod = newest.get((buffer.key.namespace, buffer.scalable), workload.pod) if buffer.scalable else workload.pod
+        chunks = _chunks(buffer, workload, pod.kind)
+    except _NotReady as why:
+        conditions = (
+            Condition(READY, "False", "error", f"Buffer not ready for provisioning: {why}"),
+            Condition(PROVISIONING, "False", "NotReadyForProvisioning", "CapacityBuffer is not ready for provisioning"),
+        )
+        return Resolved(buffer=buffer, mirrored=None, status=BufferStatus(strategy=ACTIVE_CAPACITY, conditions=conditions))
+    ready = Condition(READY, "True", "AttributesSetSuccessfully", "ready")
+    provisioning = (
+        Condition(PROVISIONING, "True", "FakePodsInjected", f"room is kept for {chunks} pods")
+        if chunks
+        else Condition(PROVISIONING, "False", "BufferIsEmpty", "CapacityBuffer has zero replicas")
+    )
+    status = BufferStatus(
+        template=buffer.template,
+        template_generation=workload.generation if buffer.template is not None else None,
+        replicas=chunks,
+        strategy=ACTIVE_CAPACITY,
+        conditions=(ready, provisioning),
+    )
+    mirrored = Mirrored(source=source_of(buffer), kind=pod.kind, labels=pod.labels, count=chunks) if chunks else None
+    return Resolved(buffer=buffer, mirrored=mirrored, status=status)
+
+
+def _workload(buffer: CapacityBuffer, askers: Askers) -> Workload:
+    namespace = buffer.key.namespace
+    if (buffer.template is None) == (buffer.scalable is None):
+        raise _NotReady("want exactly one of podTemplateRef and scalableRef")
+    if buffer.template is not None:
+        found = askers.templates.get((namespace, buffer.template))
+        what = f"PodTemplate {namespace}/{buffer.template}"
+    else:
+        assert buffer.scalable is not None
+        found = askers.workloads.get((namespace, buffer.scalable))
+        what = f"{buffer.scalable.kind} {namespace}/{buffer.scalable.name}"
+    if found is None:
+        raise _NotReady(f"{what}: not found")
+    return found
+
+
+def _chunks(buffer: CapacityBuffer, workload: Workload, kind: Kind) -> int:
+    asked = [buffer.replicas] if buffer.replicas is not None else []
+    if buffer.percentage is not None and buffer.scalable is not None:
+        asked.append(-(-buffer.percentage * workload.replicas // 100))
+    within = None if buffer.limits is None else _within(buffer.limits, kind)
+    if not asked and within is None:
+        raise _NotReady("want at least one of replicas, percentage (with scalableRef) and limits")
+    chunks = max(asked) if asked else within
+    if chunks is None or chunks > MOST_CHUNKS:
+        raise _NotReady(f"asks for {chunks} pods, want at most {MOST_CHUNKS}")
+    return chunks if within is None else min(chunks, within)
+
+
+def _within(limits: Sequence[tuple[str, int]], kind: Kind) -> int:
+    """How many pods the limits allow."""
+    asks = dict((kind.particulars or NO_PARTICULARS).scalars)
+    asks.update(cpu=kind.requests.cpu, memory=kind.requests.memory)
+    counts = [limit // asks[name] for name, limit in limits if asks.get(name)]
+    if not counts:
+        raise _NotReady("limits name no resource that the pod asks for")
+    return min(counts)

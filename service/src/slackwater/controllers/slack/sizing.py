@@ -1,0 +1,156 @@
+"""How much room, and cut into which pieces. The arithmetic and where it differs from the proposal's: ADR 70.
+
+    asked = max(rate x capacity, least)                              of each resource, exact
+    piece <= average node / granularity                              of each resource; v2: also <= the largest pod, but
+                                                                     never less than a 110th of an average node
+    piece fits an empty node of at least one shape
+    n     =  the smallest number of equal pieces that are no larger
+
+v1: the n pieces. v2: first one placeholder as large as any pod (the most CPU and the most memory that any pod asks; where no
+node has both, one like the pod with the most CPU, and one like that with the most memory), then pieces of what is left of
+`asked`. All amounts are whole numbers: the first pieces carry one unit more each where a division leaves a rest, so that
+the sum is exactly what was asked for. A kubelet takes 110 pods: smaller pieces could not fill a node. Deliberately absent: what
+was kept in the loop before (`steady`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil
+from typing import Final
+
+from slackwater.controllers.slack.planning_input import Ground
+from slackwater.controllers.slack.rule import PPM, SlackRule
+from slackwater.model.resources import NOTHING, Amounts, amounts_of
+
+_Pair = tuple[Fraction, Fraction]
+#: Pods that a kubelet takes by default.
+_PODS: Final = 110
+#: Placeholders of one rule; more are planned for as fewer, and that is told.
+MOST_PIECES: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pieces:
+    """`count` pieces of `size`; `total` is what they are to hold together, at most one unit more in each."""
+
+    size: Amounts = NOTHING
+    count: int = 0
+    total: Amounts = NOTHING
+
+    def sizes(self) -> list[Amounts]:
+        """The size of each piece: the first ones carry the rest. Their sum is at least `total`."""
+        rests = [max(want - self.count * have, 0) for want, have in zip(self.total, self.size, strict=True)]
+        bounds = sorted({0, self.count, *(min(rest, self.count) for rest in rests)})
+        found: list[Amounts] = []
+        for start, end in pairwise(bounds):
+            more = [have + (start < rest) for have, rest in zip(self.size, rests, strict=True)]
+            found += [amounts_of(more)] * (end - start)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """What a rule comes to: `asked` as a whole; room as large as any pod; and pieces of the rest.
+
+    `bounds` are the sizes that no piece may exceed, one for each shape of node: a piece has to be within one of them. `short`:
+    what was asked for is more than so many pieces can be.
+    """
+
+    asked: Amounts = NOTHING
+    largest: tuple[Amounts, ...] = ()
+    pieces: Pieces = Pieces()
+    bounds: tuple[Amounts, ...] = ()
+    short: bool = False
+
+
+def cut(rule: SlackRule, ground: Ground) -> Cut:
+    """See the module. Nothing, where nothing is asked for or no node could take anything."""
+    asked = _asked(rule, ground)
+    rooms = [room for room in ground.rooms if room != NOTHING]
+    if not any(asked) or not rooms:
+        return Cut(asked=_whole(asked))
+    pods = [pod for pod in ground.pods if any(pod.within(room) for room in rooms)]
+    largest = _largest(pods, rooms) if rule.sizing == "v2" else ()
+    taken = [sum(each[resource] for each in largest) for resource in range(2)]
+    left = tuple(max(want - have, Fraction(0)) for want, have in zip(asked, taken, strict=True))
+    bounds = _bounds(rule, ground, rooms, pods)
+    pieces = _pieces((left[0], left[1]), bounds)
+    return Cut(
+        asked=_whole(asked),
+        largest=largest,
+        pieces=_at_most(pieces, MOST_PIECES),
+        short=pieces.count > MOST_PIECES,
+        bounds=tuple(dict.fromkeys(amounts_of([ceil(each) for each in bound]) for bound in bounds)),
+    )
+
+
+def _asked(rule: SlackRule, ground: Ground) -> _Pair:
+    rate = Fraction(rule.rate_ppm, PPM)
+    cpu, memory = (max(rate * has, Fraction(least)) for has, least in zip(ground.capacity, rule.least, strict=True))
+    return cpu, memory
+
+
+def _largest(pods: Sequence[Amounts], rooms: Sequence[Amounts]) -> tuple[Amounts, ...]:
+    """Room for any of the pods, each of which fits some node."""
+    if not pods:
+        return ()
+    any_pod = _most(pods)
+    if any(any_pod.within(room) for room in rooms):
+        return (any_pod,) if any_pod != NOTHING else ()
+    by_cpu = max(pods, key=lambda pod: (pod.cpu, pod.memory))
+    by_memory = max(pods, key=lambda pod: (pod.memory, pod.cpu))
+    return (by_cpu, by_memory)
+
+
+def _bounds(rule: SlackRule, ground: Ground, rooms: Sequence[Amounts], pods: Sequence[Amounts]) -> list[_Pair]:
+    """The most that a piece may have on each shape of node. Without nodes the average one is that of the shapes."""
+    n_nodes, capacity = ground.n_nodes, ground.capacity
+    if not n_nodes:
+        n_nodes, capacity = len(rooms), _sum(rooms)
+    piece = [Fraction(has, n_nodes * rule.granularity) for has in capacity]
+    if rule.sizing == "v2" and pods:
+        # What no pod asks for at all bounds no piece: the user asked for room in it all the same.
+        least = [Fraction(has, n_nodes * max(_PODS, rule.granularity)) for has in capacity]
+        most = [Fraction(each) if each else piece[at] for at, each in enumerate(_most(pods))]
+        piece = [min(each, max(most[at], least[at])) for at, each in enumerate(piece)]
+    return [(min(piece[0], Fraction(room.cpu)), min(piece[1], Fraction(room.memory))) for room in rooms]
+
+
+def _pieces(left: _Pair, bounds: Sequence[_Pair]) -> Pieces:
+    """As few as the most roomy bound allows; none where some resource is asked for that no node has."""
+    counts = [_count(left, bound) for bound in bounds]
+    count = min((count for count in counts if count is not None), default=0)
+    total = _whole(left)
+    if not count:
+        return Pieces()
+    return Pieces(size=amounts_of([each // count for each in total]), count=count, total=total)
+
+
+def _at_most(pieces: Pieces, most: int) -> Pieces:
+    if pieces.count <= most:
+        return pieces
+    total = amounts_of([each * most for each in pieces.size])
+    return Pieces(size=pieces.size, count=most, total=total)
+
+
+def _count(left: _Pair, bound: _Pair) -> int | None:
+    count = 0
+    for want, most in zip(left, bound, strict=True):
+        if want and not most:
+            return None
+        count = max(count, ceil(want / most) if want else 0)
+    return count
+
+
+def _most(pods: Sequence[Amounts]) -> Amounts:
+    return amounts_of([max(pod.cpu for pod in pods), max(pod.memory for pod in pods)])
+
+
+def _sum(rooms: Sequence[Amounts]) -> Amounts:
+    return amounts_of([sum(room.cpu for room in rooms), sum(room.memory for room in rooms)])
+
+
+def _whole(pair: _Pair) -> Amounts:
+    return amounts_of([ceil(each) for each in pair])

@@ -1,0 +1,169 @@
+"""A class's arrivals -> placeholders: how many pods should find room now, so that the promise is kept.
+
+    found = promised(observed, leads, before, policy=policy)     # before: what the last plan remembered
+    found.mirrored                                               # placeholders like the class's pods
+
+A node that is asked for now is there one lead later, so the most that is needed from now until then is kept. The way of
+telling what comes is chosen anew each hour, and when the lead has changed; how rarely it may be exceeded, every ten minutes;
+what will go is told by what runs in this loop. Of several kinds of pods each gets its share of the newest pods. Deliberately
+absent: the arithmetic (`promise`, `ways`, `pace`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from slackwater.controllers.slack.forecasters import Way, choose_way, room_ahead
+from slackwater.controllers.slack.late_budget import STEP, pace_now
+from slackwater.controllers.slack.mirrored import Mirrored, like
+from slackwater.controllers.slack.start_time_slo import Past, Promise, Traffic, above_usual
+from slackwater.model.promises import KindShare, Observed
+
+#: For so many minutes a way is used.
+_CHOICE_MINUTES: Final = 60
+_HOUR: Final = 60
+#: More placeholders for one class are taken for a mistake.
+MOST_PLACEHOLDERS: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foresight:
+    """What is remembered of a class: the way that is used, chosen in the minute `chosen`; and the room `ahead` of the minute
+    `drawn` and those after it, which may be `exceeded` in such a share of the time. When `minute` began so many more pods ran
+    than usual (`above`), of which `gone_percent` leave their room: `room` is less by that."""
+
+    promise: Promise
+    way: Way
+    exceeded: float
+    gone_percent: int
+    chosen: int
+    drawn: int
+    ahead: tuple[int, ...]
+    minute: int
+    above: int = 0
+    room: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromisedRoom:
+    """What a promise comes to. `problem` says why less is kept than is needed."""
+
+    observed: Observed
+    foresight: Foresight
+    mirrored: tuple[Mirrored, ...] = ()
+    problem: str | None = None
+
+    @property
+    def lead_seconds(self) -> int:
+        return self.foresight.promise.lead_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promised:
+    """By the classes' names, in their order."""
+
+    rooms: Mapping[str, PromisedRoom] = field(default_factory=dict)
+
+    @property
+    def mirrored(self) -> list[Mirrored]:
+        return [each for room in self.rooms.values() for each in room.mirrored]
+
+    @property
+    def problems(self) -> list[str]:
+        return [room.problem for room in self.rooms.values() if room.problem is not None]
+
+
+NO_PROMISES: Final = Promised()
+
+
+def source_of(name: str) -> str:
+    """What the placeholders of a class are for, as people read it."""
+    return f"promise {name}"
+
+
+def promised(
+    observed: Sequence[Observed], leads: Mapping[str, int], before: Promised, *, unneeded_seconds: float = 0.0
+) -> Promised:
+    """`leads`: by class, seconds from a loop that asks for a node until it takes pods."""
+    rooms = {}
+    for each in observed:
+        known = before.rooms.get(each.of.name)
+        promise = Promise(
+            share_ppm=each.of.share_ppm,
+            within_seconds=int(each.of.within_seconds),
+            lead_seconds=leads[each.of.name],
+            keep_seconds=int(unneeded_seconds),
+        )
+        foresight = _foresee(each, promise, None if known is None else known.foresight)
+        rooms[each.of.name] = _room(each, foresight)
+    return Promised(rooms=rooms)
+
+
+def _foresee(seen: Observed, promise: Promise, before: Foresight | None) -> Foresight:
+    if before is not None and before.promise != promise:
+        before = None
+    now = before if before is not None and before.minute == seen.minute else _of_this_minute(seen, promise, before)
+    # What came and went since the minute began is known, and need not be waited for.
+    gone = max(now.above + seen.moved, 0) * now.gone_percent // 100
+    return replace(now, room=max(now.ahead[seen.minute - now.drawn] - gone, 0))
+
+
+def _of_this_minute(seen: Observed, promise: Promise, before: Foresight | None) -> Foresight:
+    if before is None or seen.minute - before.chosen >= _CHOICE_MINUTES:
+        past = _past(seen, promise)
+        drawn = _drawn(seen, past, choose_way(past), chosen=seen.minute)
+    elif seen.minute // STEP != before.drawn // STEP:
+        drawn = _drawn(seen, _past(seen, promise), before.way, chosen=before.chosen)
+    else:
+        drawn = before
+    hour = Traffic.of(seen.arrivals[-_HOUR:], seen.departures[-_HOUR:])
+    above = int(above_usual(hour, promise.bucket_seconds)[-1]) if len(hour) else 0
+    return replace(drawn, minute=seen.minute, above=above)
+
+
+def _past(seen: Observed, promise: Promise) -> Past:
+    return Past.of(Traffic.of(seen.arrivals, seen.departures), promise)
+
+
+def _drawn(seen: Observed, past: Past, way: Way, *, chosen: int) -> Foresight:
+    exceeded = min(pace_now(seen.in_time, seen.late, past.promise.share_ppm, minute=seen.minute) * way.odds, 1.0)
+    lead = past.promise.lead
+    room = room_ahead(past, way, exceeded, ahead=STEP + lead)
+    # The most that is needed from a minute until one lead after it.
+    ahead = tuple(int(room[minute : minute + lead + 1].max()) for minute in range(STEP))
+    return Foresight(
+        promise=past.promise,
+        way=way,
+        exceeded=exceeded,
+        gone_percent=past.gone_percent,
+        chosen=chosen,
+        drawn=seen.minute,
+        ahead=ahead,
+        minute=seen.minute,
+    )
+
+
+def _room(seen: Observed, foresight: Foresight) -> PromisedRoom:
+    count, problem = foresight.room, None
+    if count > MOST_PLACEHOLDERS:
+        problem = f"promise {seen.of.name}: {count} placeholders are needed, want at most {MOST_PLACEHOLDERS}"
+        count = MOST_PLACEHOLDERS
+    if count and not seen.mix:
+        problem = f"promise {seen.of.name}: no pod of it was seen since the start: nobody knows what they ask for"
+    mirrored = tuple(
+        Mirrored(source=source_of(seen.of.name), kind=like(share.kind), labels=share.labels, count=some)
+        for share, some in zip(seen.mix, _shared(count, seen.mix), strict=True)
+        if some
+    )
+    return PromisedRoom(observed=seen, foresight=foresight, mirrored=mirrored, problem=problem)
+
+
+def _shared(count: int, mix: Sequence[KindShare]) -> list[int]:
+    """By largest remainders: the sum is the count; of equal ones the first."""
+    total = sum(share.count for share in mix)
+    if not total:
+        return []
+    parts = [divmod(count * share.count, total) for share in mix]
+    left = count - sum(whole for whole, _ in parts)
+    more = set(sorted(range(len(parts)), key=lambda at: -parts[at][1])[:left])
+    return [whole + (at in more) for at, (whole, _) in enumerate(parts)]

@@ -1,1 +1,0 @@
-"""Pure decisions on the picture; siblings never import one another."""

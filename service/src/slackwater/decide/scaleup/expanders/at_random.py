@@ -1,9 +1,0 @@
-"""Expander `random`: one of them, drawn by lot. The same seed draws the same."""
-
-from hashlib import blake2b
-
-from slackwater.decide.scaleup.estimate import Option
-
-
-def draw(option: Option, *, seed: int) -> bytes:
-    return blake2b(f"{seed}:{option.names}".encode(), digest_size=8).digest()

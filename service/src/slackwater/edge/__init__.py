@@ -1,1 +1,0 @@
-"""The outside world: adapters that implement the ports of `run` and never import one another."""

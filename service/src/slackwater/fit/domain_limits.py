@@ -1,0 +1,282 @@
+"""What a pod's own copies mean for the next copy: counts by the values of a node label, kept while copies are placed.
+
+Anti-affinity that a kind has against itself lets one copy to each value. A hard topology spread lets a copy where the
+number at the value exceeds the smallest by at most the skew; the smallest may rise, and open what was closed. Nothing
+here changes the picture.
+
+"Candidates" are rows that take a copy as far as everything else goes, in the order in which they are tried.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.fit.filter.inter_pod_affinity import repelling_counters, term_counter
+from slackwater.fit.filter.pod_topology_spread import (
+    hard_constraints,
+    matches_by_value,
+    rows_with_labels,
+    spread_counter,
+)
+from slackwater.model.columns import Int64, Mask, Rows
+from slackwater.model.selectors import selects
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.counters import Carrying
+from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.node_facts import ABSENT
+
+Int32 = npt.NDArray[np.int32]
+
+#: The smallest count where nothing is counted.
+_NOBODY: Final = int(np.iinfo(np.int64).max)
+#: Labels of fewer values are looked through value by value.
+_FEW_VALUES: Final = 64
+#: Steps between two looks at the caller's `stop`.
+_STEPS: Final = 64
+
+
+class DomainLimit:
+    """One label key over the candidates.
+
+    A copy may stand at a value while `counts[value] - least <= room`. `moving`: least is the smallest of the counts that
+    are not ABSENT; it stays 0 otherwise. `adds` is what a copy adds to its value. Candidates without the label are free.
+    """
+
+    __slots__ = ("adds", "counts", "ids", "least", "moving", "n_least", "room")
+
+    def __init__(self, ids: Int32, counts: Int64, *, room: int, adds: int, moving: bool) -> None:
+        self.ids, self.counts = ids, counts
+        self.room, self.adds, self.moving = room, adds, moving
+        self.least = self.n_least = 0
+        if moving:
+            self._find_least()
+
+    def _find_least(self) -> None:
+        counted = self.counts[self.counts != ABSENT]
+        self.least = int(counted.min(initial=_NOBODY))
+        self.n_least = int((counted == self.least).sum())
+
+    @property
+    def takes_one(self) -> bool:
+        """Does each open value take one copy, whatever happens elsewhere?"""
+        return self.room == 0 and self.adds == 1 and not self.moving
+
+    def open(self) -> Mask:
+        """Which candidates take one more copy."""
+        allowed = np.append(np.maximum(self.counts, 0) - self.least <= self.room, True)
+        opened: Mask = allowed[self.ids]
+        return opened
+
+    def copies_at(self, at: int, most: int) -> int:
+        """How many copies an open candidate takes until `open` answers otherwise for anybody, the last one included."""
+        value = int(self.ids[at])
+        if value == ABSENT or not self.adds:
+            return most
+        count = int(self.counts[value])
+        if self.moving and count == self.least and self.n_least == 1:
+            return 1
+        return min(most, self.room + self.least - count + 1)
+
+    def add(self, at: int, copies: int) -> bool:
+        """Copies stand at a candidate now. Does `open` answer otherwise for anybody?"""
+        value = int(self.ids[at])
+        if value == ABSENT or not self.adds:
+            return False
+        before = int(self.counts[value])
+        self.counts[value] = before + copies
+        if self.moving and before == self.least:
+            self.n_least -= 1
+            if not self.n_least:
+                self._find_least()
+                return True
+        return before + copies - self.least > self.room
+
+
+def own_limits(picture: Picture, kind: Numbered, rows: Rows) -> list[DomainLimit]:
+    """The limits that copies of the kind set one another on candidate rows.
+
+    Where the kind `counts_itself`, all of its hard spread constraints are among them, and the rows must carry their labels.
+    """
+    limits = [_apart(picture, key, rows) for key in _own_keys(picture, kind)]
+    if not counts_itself(picture, kind):
+        return limits
+    constraints = hard_constraints(kind)
+    carrying = rows_with_labels(picture, constraints)
+    for constraint in constraints:
+        # Every candidate counts for the constraint: what its policies exclude, affinity and taints exclude as well.
+        matches = matches_by_value(picture, kind, constraint, carrying)
+        moving = int((matches != ABSENT).sum()) >= constraint.min_domains
+        ids = picture.facts.label(constraint.topology_key).ids[rows]
+        room = constraint.max_skew - int(selects(constraint.selector, kind.labels))
+        adds = 0 if constraint.selector == () else spread_counter(picture, kind, constraint).of.weight(kind)
+        limits.append(DomainLimit(ids, matches, room=room, adds=adds, moving=moving))
+    return limits
+
+
+def counts_itself(picture: Picture, kind: Numbered) -> bool:
+    """Does a hard spread constraint of the kind count its own copies?"""
+    return any(
+        constraint.selector != () and spread_counter(picture, kind, constraint).of.weight(kind)
+        for constraint in hard_constraints(kind)
+    )
+
+
+def _own_keys(picture: Picture, kind: Numbered) -> list[str]:
+    """The topology keys at whose values copies of the kind bear no other copy."""
+    own = [term.topology_key for term in kind.asks.anti_affinity if term_counter(picture, term).of.weight(kind)]
+    repelling = [counter.of for counter in repelling_counters(picture, kind)]
+    own += [of.term.topology_key for of in repelling if isinstance(of, Carrying) and of.weight(kind)]
+    return list(dict.fromkeys(own))
+
+
+def _apart(picture: Picture, key: str, rows: Rows) -> DomainLimit:
+    column = picture.facts.label(key)
+    return DomainLimit(column.ids[rows], np.zeros(len(column.values), np.int64), room=0, adds=1, moving=False)
+
+
+def in_sequence(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
+    """The candidates of `wanted` copies, each the first that takes one when its turn comes; and whether `stop` cut it off.
+
+    `copies` is how many each takes as far as everything else goes. Fewer than wanted where no more fit.
+    """
+    if not limits:
+        return _filled(copies, wanted), False
+    if len(limits) == 1 and limits[0].takes_one:
+        return _filled(_one_for_each_value(copies, limits[0]), wanted), False
+    if len(limits) == 1 and len(limits[0].counts) <= _FEW_VALUES:
+        return _value_by_value(copies, limits[0], wanted, stop)
+    return _step_by_step(copies, limits, wanted, stop)
+
+
+def _filled(copies: Int64, wanted: int) -> Rows:
+    """One candidate after another."""
+    before = np.cumsum(copies) - copies
+    return np.repeat(np.arange(len(copies)), np.clip(wanted - before, 0, copies))
+
+
+def _one_for_each_value(copies: Int64, limit: DomainLimit) -> Int64:
+    """The copies that are left where each open value takes one."""
+    at = np.flatnonzero(limit.open() & (limit.ids != ABSENT))
+    values = limit.ids[at]
+    first = np.zeros(len(limit.counts), np.intp)
+    first[values[::-1]] = at[::-1]  # of several with one value, the first is written last
+    left = np.where(limit.ids == ABSENT, copies, 0)
+    left[at[first[values] == at]] = 1
+    return left
+
+
+def _step_by_step(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
+    """A step places as many copies as go to one candidate before anything opens or closes elsewhere."""
+    left = copies.copy()
+    steps: list[tuple[int, int]] = []
+    cut = False
+    opened = _opened(left, limits)
+    while wanted and len(left):
+        at = int(opened.argmax())
+        if not opened[at]:
+            break
+        if len(steps) % _STEPS == _STEPS - 1 and stop():
+            cut = True
+            break
+        count = min(wanted, int(left[at]))
+        for limit in limits:
+            count = limit.copies_at(at, count)
+        steps.append((at, count))
+        left[at] -= count
+        wanted -= count
+        moved = [limit.add(at, count) for limit in limits]
+        if any(moved):
+            opened = _opened(left, limits)
+        elif not left[at]:
+            opened[at] = False
+    return _repeated(steps), cut
+
+
+def _value_by_value(copies: Int64, limit: DomainLimit, wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
+    """The same as `_step_by_step` for one limit with few values, such as zones: a step looks at values, not at candidates."""
+    queues = _Queues(copies, limit)
+    steps: list[tuple[int, int]] = []
+    while wanted and (step := queues.step(wanted)):
+        if len(steps) % _STEPS == _STEPS - 1 and stop():
+            return _repeated(steps), True
+        steps.append(step)
+        wanted -= step[1]
+        queues.take(*step)
+    return _repeated(steps), False
+
+
+class _Queues:
+    """The candidates of each value that take a copy, the last first: of each value only the first candidate matters.
+
+    Candidates without the label are a value of their own, which is always open. What numpy does for many values at once takes
+    longer than this for a few.
+    """
+
+    def __init__(self, copies: Int64, limit: DomainLimit) -> None:
+        self._left: list[int] = copies.tolist()
+        self._ids: list[int] = limit.ids.tolist()
+        self._counts: list[int] = limit.counts.tolist()
+        self._room, self._adds, self._moving = limit.room, limit.adds, limit.moving
+        self._waiting: dict[int, list[int]] = {}
+        for at in reversed(np.flatnonzero(copies > 0).tolist()):
+            self._waiting.setdefault(self._ids[at], []).append(at)
+
+    def step(self, wanted: int) -> tuple[int, int] | None:
+        """The first candidate that takes a copy, and how many go there before another one would be the first."""
+        least = self._least()
+        open_to = [queue[-1] for value, queue in self._waiting.items() if self._is_open(value, least)]
+        if not open_to:
+            return None
+        at = min(open_to)
+        most, value = min(wanted, self._left[at]), self._ids[at]
+        return at, most if value == ABSENT or not self._adds else min(most, self._run(at, value, least))
+
+    def _run(self, at: int, value: int, least: int) -> int:
+        """How many copies the value takes one after another, until it closes or an earlier candidate opens."""
+        count = self._counts[value]
+        if not self._moving or count > least:
+            return self._room + least - count + 1
+        others = [other for it, other in enumerate(self._counts) if it != value and other != ABSENT]
+        ceiling = min(others, default=None)
+        opens = [
+            max(self._counts[other], 0) - self._room
+            for other, queue in self._waiting.items()
+            if other != ABSENT and queue[-1] < at and not self._is_open(other, least)
+        ]
+        ends = [] if ceiling is None else [ceiling + self._room + 1]
+        # The smallest of all rises with this one, up to the next smallest.
+        ends += [opening for opening in opens if ceiling is None or opening <= ceiling]
+        return min(ends) - count if ends else self._left[at]
+
+    def _least(self) -> int:
+        if not self._moving:
+            return 0
+        return min((count for count in self._counts if count != ABSENT), default=_NOBODY)
+
+    def _is_open(self, value: int, least: int) -> bool:
+        return value == ABSENT or max(self._counts[value], 0) - least <= self._room
+
+    def take(self, at: int, copies: int) -> None:
+        value = self._ids[at]
+        if value != ABSENT and self._adds:
+            self._counts[value] += copies
+        self._left[at] -= copies
+        if not self._left[at]:
+            self._waiting[value].pop()
+            if not self._waiting[value]:
+                del self._waiting[value]
+
+
+def _repeated(steps: Sequence[tuple[int, int]]) -> Rows:
+    table = np.array(steps, np.intp).reshape(-1, 2)
+    repeated: Rows = np.repeat(table[:, 0], table[:, 1])
+    return repeated
+
+
+def _opened(left: Int64, limits: Sequence[DomainLimit]) -> Mask:
+    opened: Mask = left > 0
+    for limit in limits:
+        opened = opened & limit.open()
+    return opened

@@ -1,0 +1,74 @@
+"""May a pod be moved away so that its node can be removed? One rule a file, asked in order; the first word counts.
+
+The rules and their order are Cluster Autoscaler's, but for what ADR 30 gives the reasons of: an old pod of kube-system is
+judged by the later rules too, a pod that has ended is never moved, and budgets have the last word on every pod that has to.
+"""
+
+from typing import Final
+
+from slackwater.fit.drainability.budget import judge_budget
+from slackwater.fit.drainability.daemon_set import judge_daemon_set
+from slackwater.fit.drainability.expendable import judge_expendable
+from slackwater.fit.drainability.facts import DrainPolicy, Facts
+from slackwater.fit.drainability.local_storage import judge_local_storage
+from slackwater.fit.drainability.long_terminating import judge_long_terminating
+from slackwater.fit.drainability.machine import judge_machine
+from slackwater.fit.drainability.mirror import judge_mirror
+from slackwater.fit.drainability.not_safe_to_evict import judge_not_safe_to_evict
+from slackwater.fit.drainability.on_completion import judge_on_completion
+from slackwater.fit.drainability.replica_count import judge_replica_count
+from slackwater.fit.drainability.replicated import judge_replicated
+from slackwater.fit.drainability.safe_to_evict import judge_safe_to_evict
+from slackwater.fit.drainability.system import SYSTEM_NAMESPACE, judge_system
+from slackwater.fit.drainability.terminal import judge_terminal
+from slackwater.fit.drainability.verdict import MOVE, Fate, Verdict
+from slackwater.model.objects import Pod
+from slackwater.model.placeholders import is_placeholder
+
+__all__ = ["RULES", "DrainPolicy", "Facts", "Fate", "Verdict", "judge"]
+
+#: Rules about the pod itself, in order.
+RULES: Final = (
+    judge_mirror,
+    judge_long_terminating,
+    judge_expendable,
+    judge_replica_count,
+    judge_daemon_set,
+    judge_terminal,
+    judge_safe_to_evict,
+    judge_on_completion,
+    judge_machine,
+    judge_replicated,
+    judge_system,
+    judge_not_safe_to_evict,
+    judge_local_storage,
+)
+
+
+def judge(pod: Pod, facts: Facts) -> Verdict:
+    """What becomes of the pod when its node is removed. A placeholder always moves: nobody is evicted for it."""
+    if is_placeholder(pod):
+        return MOVE
+    verdict = _judge_itself(pod, facts)
+    return (judge_budget(pod, facts) or verdict) if verdict is MOVE else verdict
+
+
+def _judge_itself(pod: Pod, facts: Facts) -> Verdict:
+    """Of most pods the rules read no more than the ties, which replicas share: those of one workload are judged once."""
+    if pod.ended or pod.overdue_at is not None or pod.vertical is not None or pod.key.namespace == SYSTEM_NAMESPACE:
+        return _first_word(pod, facts)
+    if facts.policy.custom_controllers or pod.priority < facts.policy.priority_cutoff:
+        return _first_word(pod, facts)
+    known = facts.judged.get(id(pod.ties))
+    if known is None:
+        # The ties are kept with the verdict, so that no others get their number.
+        known = facts.judged[id(pod.ties)] = (pod.ties, _first_word(pod, facts))
+    return known[1]
+
+
+def _first_word(pod: Pod, facts: Facts) -> Verdict:
+    for rule in RULES:
+        verdict = rule(pod, facts)
+        if verdict is not None:
+            return verdict
+    return MOVE

@@ -1,0 +1,11 @@
+"""4. A DaemonSet's pod needs no other place: each node has its own."""
+
+from slackwater.fit.drainability.facts import Facts
+from slackwater.fit.drainability.verdict import DAEMON, Verdict
+from slackwater.model.objects import Pod
+
+
+def judge_daemon_set(pod: Pod, _facts: Facts) -> Verdict | None:
+    owner = pod.ties.owner
+    made_by_one = owner is not None and (owner.group, owner.kind) == ("apps", "DaemonSet")
+    return DAEMON if made_by_one or pod.ties.daemon else None

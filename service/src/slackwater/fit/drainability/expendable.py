@@ -1,0 +1,9 @@
+"""An expendable pod, of a priority below the cutoff, goes with its node: no node stays for it, and none is bought for it."""
+
+from slackwater.fit.drainability.facts import Facts
+from slackwater.fit.drainability.verdict import DAEMON, Verdict
+from slackwater.model.objects import Pod
+
+
+def judge_expendable(pod: Pod, facts: Facts) -> Verdict | None:
+    return DAEMON if pod.priority < facts.policy.priority_cutoff else None

@@ -1,0 +1,10 @@
+"""11. What the pod keeps on the node's own disks would be lost."""
+
+from slackwater.fit.drainability.facts import Facts
+from slackwater.fit.drainability.verdict import Verdict, block
+from slackwater.model.objects import Pod
+from slackwater.model.unremovable_reasons import Hindrance
+
+
+def judge_local_storage(pod: Pod, facts: Facts) -> Verdict | None:
+    return block(Hindrance.LOCAL_STORAGE) if facts.policy.local_storage and pod.ties.local_volumes else None

@@ -1,0 +1,18 @@
+"""A virtual machine is migrated, not evicted; one that may not migrate blocks, unless machines may be evicted after all."""
+
+from slackwater.fit.drainability.facts import DrainPolicy, Facts
+from slackwater.fit.drainability.verdict import Verdict, block
+from slackwater.model.objects import Pod
+from slackwater.model.unremovable_reasons import Hindrance
+
+
+def judge_machine(pod: Pod, facts: Facts) -> Verdict | None:
+    vertical, policy = pod.vertical, facts.policy
+    if vertical is None or vertical.machine is None or policy.machines_evicted:
+        return None
+    return None if migrates(pod, policy) else block(Hindrance.MACHINE_CANNOT_MIGRATE)
+
+
+def migrates(pod: Pod, policy: DrainPolicy) -> bool:
+    """Does the pod leave its node by migrating, and not by an eviction?"""
+    return policy.machines_migrate and pod.vertical is not None and pod.vertical.migratable

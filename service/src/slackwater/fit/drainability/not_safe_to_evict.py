@@ -1,0 +1,10 @@
+"""10. Its annotation says that the pod must not be moved."""
+
+from slackwater.fit.drainability.facts import Facts
+from slackwater.fit.drainability.verdict import Verdict, block
+from slackwater.model.objects import Pod
+from slackwater.model.unremovable_reasons import Hindrance
+
+
+def judge_not_safe_to_evict(pod: Pod, _facts: Facts) -> Verdict | None:
+    return block(Hindrance.NOT_SAFE_TO_EVICT) if pod.ties.safe_to_evict == "false" else None

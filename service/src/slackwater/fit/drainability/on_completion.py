@@ -1,0 +1,9 @@
+"""7. Its annotation asks that the node waits until the pod has completed."""
+
+from slackwater.fit.drainability.facts import Facts
+from slackwater.fit.drainability.verdict import WAIT, Verdict
+from slackwater.model.objects import Pod
+
+
+def judge_on_completion(pod: Pod, _facts: Facts) -> Verdict | None:
+    return WAIT if pod.ties.safe_to_evict == "on-completion" else None

@@ -1,0 +1,30 @@
+"""3. Where custom controllers block: the pod's controller must be there, with enough replicas."""
+
+from typing import Final
+
+from slackwater.fit.drainability.facts import Facts
+from slackwater.fit.drainability.verdict import Verdict, block
+from slackwater.model.objects import Pod
+from slackwater.model.unremovable_reasons import Hindrance
+
+#: Kinds that are looked up, and of which of them the number of replicas counts.
+_KNOWN: Final = {
+    ("", "ReplicationController"): True,
+    ("apps", "ReplicaSet"): True,
+    ("batch", "Job"): False,
+    ("apps", "StatefulSet"): False,
+    ("apps", "DaemonSet"): False,
+}
+
+
+def judge_replica_count(pod: Pod, facts: Facts) -> Verdict | None:
+    owner = pod.ties.owner
+    if not facts.policy.custom_controllers or facts.replicas is None or owner is None:
+        return None
+    counted = _KNOWN.get((owner.group, owner.kind))
+    if counted is None:
+        return None
+    replicas = facts.replicas.get((pod.key.namespace, owner))
+    if replicas is None:
+        return block(Hindrance.CONTROLLER_NOT_FOUND)
+    return block(Hindrance.MIN_REPLICAS_REACHED) if counted and replicas < facts.policy.min_replicas else None

@@ -1,0 +1,17 @@
+"""8. Somebody must make the pod anew elsewhere: it needs a controller."""
+
+from typing import Final
+
+from slackwater.fit.drainability.facts import Facts
+from slackwater.fit.drainability.verdict import Verdict, block
+from slackwater.model.objects import Pod
+from slackwater.model.unremovable_reasons import Hindrance
+
+_BUILT_IN: Final = frozenset({"ReplicationController", "Job", "ReplicaSet", "StatefulSet"})
+
+
+def judge_replicated(pod: Pod, facts: Facts) -> Verdict | None:
+    owner = pod.ties.owner
+    if owner is None or (facts.policy.custom_controllers and owner.kind not in _BUILT_IN):
+        return block(Hindrance.NOT_REPLICATED)
+    return None

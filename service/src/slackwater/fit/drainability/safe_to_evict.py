@@ -1,0 +1,9 @@
+"""6. Its annotation says that the pod may be moved: no later rule about the pod itself is asked."""
+
+from slackwater.fit.drainability.facts import Facts
+from slackwater.fit.drainability.verdict import MOVE, Verdict
+from slackwater.model.objects import Pod
+
+
+def judge_safe_to_evict(pod: Pod, _facts: Facts) -> Verdict | None:
+    return MOVE if pod.ties.safe_to_evict == "true" else None

@@ -1,0 +1,27 @@
+"""9. A young pod of kube-system blocks where no budget says how far it may be disturbed.
+
+Once it has stood for `system_pod_seconds` this rule has no word on it any more. The later rules have: see ADR 30.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from slackwater.fit.drainability.facts import Facts
+from slackwater.fit.drainability.verdict import Verdict, block
+from slackwater.model.objects import Pod
+from slackwater.model.unremovable_reasons import Hindrance
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+
+
+def judge_system(pod: Pod, facts: Facts) -> Verdict | None:
+    if not facts.policy.system_pods or pod.key.namespace != SYSTEM_NAMESPACE:
+        return None
+    if facts.disruptions is None or facts.disruptions.covers(pod):
+        return None
+    young = not pod.created_at or facts.now - _unix(pod.created_at) <= facts.policy.system_pod_seconds
+    return block(Hindrance.UNMOVABLE_SYSTEM_POD) if young else None
+
+
+def _unix(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

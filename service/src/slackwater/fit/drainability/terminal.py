@@ -1,0 +1,9 @@
+"""5. A pod that has ended needs no other place, whatever else is true of it."""
+
+from slackwater.fit.drainability.facts import Facts
+from slackwater.fit.drainability.verdict import SKIP, Verdict
+from slackwater.model.objects import Pod
+
+
+def judge_terminal(pod: Pod, _facts: Facts) -> Verdict | None:
+    return SKIP if pod.ended else None

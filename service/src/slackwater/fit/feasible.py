@@ -1,0 +1,341 @@
+"""Where may a pod of a kind go? Every predicate over all rows, in the order of kube-scheduler's default profile.
+
+    verdicts = feasible(picture, kind)        # kind: a KindId of the picture
+    verdicts.codes                            # a model.reasons.Reason for each row, shape (n_rows,), uint8
+    verdicts.rows                             # the rows that are OK
+    reasons(picture, kind, row)               # kube-scheduler's words for one row
+
+The first predicate that rejects a row gives its code. Before any row is looked at, the pod itself may be refused for all
+of them (kube-scheduler's PreFilter); then the refusal's code stands on every row.
+
+Answers are kept for each predicate and what it reads of a kind, so that kinds that differ elsewhere share them. How they
+are renewed depends on what a predicate reads: rows of which nothing changed keep their code (resources, ports, volume
+limits, what nodes say); rules about other pods are judged anew only when a pod that they count moved. After one pod moved
+a kind is renewed at the cost of one row and of the rules that count that pod, whatever the number of nodes and kinds.
+
+Deliberately absent: choosing among the rows (`scores`), changing the picture (`Picture.place`).
+"""
+
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from slackwater.fit.filter.inter_pod_affinity import affinity_stamp, judge_inter_pod_affinity, repelling_counters
+from slackwater.fit.filter.ledger_fit import judge_ledger
+from slackwater.fit.filter.node_affinity import judge_node_affinity, names_asked
+from slackwater.fit.filter.node_declared_features import judge_node_declared_features
+from slackwater.fit.filter.node_name import judge_node_name
+from slackwater.fit.filter.node_ports import judge_node_ports
+from slackwater.fit.filter.node_resources_fit import judge_node_resources_fit, short_resources
+from slackwater.fit.filter.node_unschedulable import judge_node_unschedulable
+from slackwater.fit.filter.node_volume_limits import judge_node_volume_limits, volume_limits_part
+from slackwater.fit.filter.pod_topology_spread import judge_pod_topology_spread, spread_stamp
+from slackwater.fit.filter.refusal import Refusal
+from slackwater.fit.filter.taint_toleration import judge_taint_toleration
+from slackwater.fit.filter.volume_binding import (
+    binding_part,
+    binding_reasons,
+    binding_stamp,
+    judge_volume_binding,
+    refuse_volume_binding,
+)
+from slackwater.fit.filter.volume_restrictions import (
+    judge_volume_restrictions,
+    refuse_volume_restrictions,
+    volume_restrictions_part,
+)
+from slackwater.fit.filter.volume_zone import judge_volume_zone, refuse_volume_zone, volume_zone_part
+from slackwater.model.columns import Codes, Mask, Rows
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId, Numbered
+from slackwater.snapshot.selection import Selection, coded
+
+#: Names of predicates that a caller may leave out because it keeps the counts itself.
+SPREAD: Final = "PodTopologySpread"
+AFFINITY: Final = "InterPodAffinity"
+RESOURCES: Final = "NodeResourcesFit"
+LEDGER: Final = "Ledger"
+#: Answers kept in one picture: 5 kB each at 5,000 nodes.
+_MOST_KEPT: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """A reason for each row. `refusal` is set where the pod itself is refused, whatever the node."""
+
+    codes: Codes
+    refusal: Refusal | None = None
+
+    @property
+    def feasible(self) -> Mask:
+        feasible: Mask = self.codes == Reason.OK
+        return feasible
+
+    @property
+    def rows(self) -> Rows:
+        return np.flatnonzero(self.codes == Reason.OK)
+
+
+#: facts: what a row's node says. room: that, and the row's own pods. anywhere: pods and nodes of other rows too.
+_Reads = Literal["facts", "room", "anywhere"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Predicate:
+    """One rule. `part` is what it reads of a kind, None where it has no word on the kind.
+
+    All rows are judged again when `stamp` moves.
+    """
+
+    name: str
+    part: Callable[[Picture, Numbered], Hashable | None]
+    judge: Callable[[Picture, Numbered, Selection], Codes]
+    reads: _Reads
+    stamp: Callable[[Picture, Numbered], tuple[int, ...]] = lambda _picture, _kind: ()
+
+
+class _Kept:
+    """The codes of one predicate for one part, over the capacity of the picture, and what they were true of."""
+
+    __slots__ = ("codes", "facts", "n_rows", "pods", "stamp")
+
+    def __init__(self, capacity: int) -> None:
+        self.codes: Codes = np.zeros(capacity, np.uint8)
+        self.n_rows = 0
+        self.facts = self.pods = -1
+        self.stamp: tuple[int, ...] | None = None
+
+
+def feasible(picture: Picture, kind: KindId, *, without: Collection[str] = ()) -> Verdicts:
+    """A verdict for each row; see the module. The arrays are the caller's.
+
+    `without` names predicates that are left out, for a caller that judges by them itself.
+    """
+    numbered = picture.of(kind)
+    refusal = refused(picture, numbered)
+    if refusal is not None:
+        return Verdicts(np.full(picture.n_rows, refusal.reason, np.uint8), refusal)
+    codes: Codes | None = None
+    for predicate in PREDICATES:
+        part = None if predicate.name in without else predicate.part(picture, numbered)
+        if part is None:
+            continue
+        judged = _codes(picture, numbered, predicate, part)
+        if codes is None:
+            codes = judged.copy()
+        else:
+            np.copyto(codes, judged, where=codes == 0)
+    assert codes is not None
+    return Verdicts(codes)
+
+
+def judged_apart(picture: Picture, kind: KindId) -> dict[str, Codes]:
+    """What each predicate that has a word on the kind says for itself, by its name; not to be written to.
+
+    Of a row that several reject, `feasible` has only the first word. What refuses the pod whatever the node is not in it.
+    """
+    numbered = picture.of(kind)
+    parts = ((predicate, predicate.part(picture, numbered)) for predicate in PREDICATES)
+    return {predicate.name: _codes(picture, numbered, predicate, part) for predicate, part in parts if part is not None}
+
+
+def refused(picture: Picture, kind: Numbered) -> Refusal | None:
+    """The word on the pod itself, from the first plug-in that has one."""
+    if kind.kind.node_affinity is not None and names_asked(kind.kind) == frozenset():
+        return Refusal(Reason.AFFINITY_CONFLICT, MEANINGS[Reason.AFFINITY_CONFLICT].text)
+    if kind.asks.claims:
+        for refuse in (refuse_volume_restrictions, refuse_volume_binding, refuse_volume_zone):
+            refusal = refuse(picture, kind)
+            if refusal is not None:
+                return refusal
+    if kind.asks.resource_claims:
+        return Refusal(Reason.RESOURCE_CLAIMS, MEANINGS[Reason.RESOURCE_CLAIMS].text)
+    return None
+
+
+def reasons(picture: Picture, kind: KindId, row: Row) -> list[str]:
+    """Why a row will not do, in kube-scheduler's words; empty where it will."""
+    verdicts = feasible(picture, kind)
+    return words(picture, kind, row, Reason(verdicts.codes[row]), verdicts.refusal)
+
+
+def words(picture: Picture, kind: KindId, row: Row, reason: Reason, refusal: Refusal | None) -> list[str]:
+    """The texts of a verdict that is known already."""
+    if refusal is not None:
+        return [refusal.text]
+    numbered = picture.of(kind)
+    match reason:
+        case Reason.OK:
+            return []
+        case Reason.RESOURCES_SHORT | Reason.RESOURCES_ABOVE_NODE:
+            return short_resources(picture, numbered, row)
+        case Reason.VOLUME_NODE_CONFLICT | Reason.VOLUME_BIND_CONFLICT | Reason.STORAGE_SHORT | Reason.VOLUME_NOT_FOUND:
+            return binding_reasons(picture, numbered, row)
+        case _:
+            return [MEANINGS[reason].text]
+
+
+def _codes(picture: Picture, kind: Numbered, predicate: _Predicate, part: Hashable) -> Codes:
+    key = (predicate.name, part)
+    kept = picture.kept.pop(key, None)
+    if not isinstance(kept, _Kept) or len(kept.codes) < picture.n_rows:
+        kept = _Kept(picture.facts.capacity)
+    if len(picture.kept) >= _MOST_KEPT:
+        del picture.kept[next(iter(picture.kept))]
+    picture.kept[key] = kept
+    if predicate.reads == "anywhere":
+        _renew_all(picture, kind, predicate, kept)
+    else:
+        _renew_rows(picture, kind, predicate, kept)
+    return kept.codes[: picture.n_rows]
+
+
+def _renew_all(picture: Picture, kind: Numbered, predicate: _Predicate, kept: _Kept) -> None:
+    stamp = (picture.n_rows, picture.facts.journal.position, *predicate.stamp(picture, kind))
+    if kept.stamp != stamp:
+        _judge(picture, kind, predicate, kept, slice(0, picture.n_rows))
+        # The judge may have made counters, so the stamp is taken anew.
+        kept.stamp = (picture.n_rows, picture.facts.journal.position, *predicate.stamp(picture, kind))
+
+
+def _renew_rows(picture: Picture, kind: Numbered, predicate: _Predicate, kept: _Kept) -> None:
+    facts, pods = picture.facts.journal.position, picture.journal.position
+    stamp = predicate.stamp(picture, kind)
+    changed = _changed_rows(picture, predicate, kept) if kept.stamp == stamp else None
+    if changed is None:
+        _judge(picture, kind, predicate, kept, slice(0, picture.n_rows))
+    else:
+        changed = changed[changed < picture.n_rows]
+        if len(changed):
+            _judge(picture, kind, predicate, kept, changed)
+    kept.facts, kept.pods, kept.stamp = facts, pods, stamp
+
+
+def _changed_rows(picture: Picture, predicate: _Predicate, kept: _Kept) -> Rows | None:
+    """Rows to be judged anew; None for all."""
+    if kept.facts < 0:
+        return None
+    most = max(8, picture.n_rows // 4)
+    changed = picture.facts.journal.since(kept.facts, at_most=most)
+    if predicate.reads == "facts" or changed is None:
+        return changed
+    moved = picture.journal.since(kept.pods, at_most=most)
+    if moved is None or not len(changed):
+        return moved
+    return np.union1d(changed, moved)
+
+
+def _judge(picture: Picture, kind: Numbered, predicate: _Predicate, kept: _Kept, rows: Selection) -> None:
+    kept.codes[: picture.n_rows][rows] = predicate.judge(picture, kind, rows)
+    picture.rows_judged += picture.n_rows if isinstance(rows, slice) else len(rows)
+
+
+def _live(picture: Picture, _kind: Numbered, rows: Selection) -> Codes:
+    return coded(~picture.facts.live[: picture.n_rows][rows], Reason.NODE_UNKNOWN)
+
+
+def _left_out(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
+    """kube-scheduler looks only at nodes that the affinity names one by one."""
+    row_of = picture.facts.row_of
+    named = [row_of[NodeName(name)] for name in names_asked(kind.kind) or () if NodeName(name) in row_of]
+    return coded(~np.isin(np.arange(picture.n_rows)[rows], named), Reason.NODE_LEFT_OUT)
+
+
+def _ledger(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
+    assert picture.ledger is not None
+    if kind.kind.missing_request is not None and picture.missing_requests_refused:
+        return np.full(len(np.arange(picture.n_rows)[rows]), Reason.MISSING_REQUEST, np.uint8)
+    return judge_ledger(kind.kind.requests, picture.ledger, np.arange(picture.n_rows)[rows])
+
+
+def _of_affinity(picture: Picture, kind: Numbered) -> Hashable | None:
+    asks = kind.asks.affinity or kind.asks.anti_affinity
+    return kind.id if asks or repelling_counters(picture, kind) else None
+
+
+#: In the order of kube-scheduler's default profile, ours last. The first that rejects a row gives its verdict.
+PREDICATES: Final = (
+    _Predicate(name="Live", part=lambda _, kind: True, judge=_live, reads="facts"),
+    _Predicate(
+        name="LeftOut",
+        part=lambda _, kind: kind.kind.node_affinity if names_asked(kind.kind) else None,
+        judge=_left_out,
+        reads="facts",
+    ),
+    _Predicate(
+        name="NodeUnschedulable",
+        part=lambda _, kind: kind.kind.tolerations,
+        judge=lambda picture, kind, rows: judge_node_unschedulable(picture.facts, kind.kind, rows),
+        reads="facts",
+    ),
+    _Predicate(
+        name="NodeName",
+        part=lambda _, kind: kind.asks.node_name,
+        judge=lambda picture, kind, rows: judge_node_name(picture.facts, kind.asks.node_name or "", rows),
+        reads="facts",
+    ),
+    _Predicate(
+        name="TaintToleration",
+        part=lambda _, kind: kind.kind.tolerations,
+        judge=lambda picture, kind, rows: judge_taint_toleration(picture.facts, kind.kind, rows),
+        reads="facts",
+    ),
+    _Predicate(
+        name="NodeAffinity",
+        part=lambda _, kind: (
+            (kind.kind.node_selector, kind.kind.node_affinity)
+            if kind.kind.node_selector or kind.kind.node_affinity is not None
+            else None
+        ),
+        judge=lambda picture, kind, rows: judge_node_affinity(picture.facts, kind.kind, rows),
+        reads="facts",
+    ),
+    _Predicate(name="NodePorts", part=lambda _, kind: kind.asks.host_ports or None, judge=judge_node_ports, reads="room"),
+    _Predicate(
+        name=RESOURCES,
+        part=lambda _, kind: (kind.kind.requests, kind.asks.scalars),
+        judge=judge_node_resources_fit,
+        reads="room",
+    ),
+    _Predicate(
+        name="VolumeRestrictions",
+        part=volume_restrictions_part,
+        judge=judge_volume_restrictions,
+        reads="anywhere",
+        stamp=lambda picture, _: (picture.attached_version,),
+    ),
+    _Predicate(
+        name="NodeVolumeLimits",
+        part=volume_limits_part,
+        judge=judge_node_volume_limits,
+        reads="room",
+    ),
+    _Predicate(name="VolumeBinding", part=binding_part, judge=judge_volume_binding, reads="facts", stamp=binding_stamp),
+    _Predicate(name="VolumeZone", part=volume_zone_part, judge=judge_volume_zone, reads="facts"),
+    _Predicate(
+        name=SPREAD,
+        part=lambda _, kind: kind.id if any(constraint.hard for constraint in kind.asks.spread) else None,
+        judge=judge_pod_topology_spread,
+        reads="anywhere",
+        stamp=spread_stamp,
+    ),
+    _Predicate(name=AFFINITY, part=_of_affinity, judge=judge_inter_pod_affinity, reads="anywhere", stamp=affinity_stamp),
+    _Predicate(
+        name="NodeDeclaredFeatures",
+        part=lambda _, kind: kind.asks.features or None,
+        judge=lambda picture, kind, rows: judge_node_declared_features(picture.facts, kind.asks.features, rows),
+        reads="facts",
+    ),
+    _Predicate(
+        name=LEDGER,
+        part=lambda picture, kind: (
+            (kind.kind.requests, kind.kind.missing_request is not None) if picture.ledger is not None else None
+        ),
+        judge=_ledger,
+        reads="room",
+    ),
+)

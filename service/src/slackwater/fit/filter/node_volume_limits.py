@@ -1,0 +1,55 @@
+"""A node can attach so many volumes of a CSI driver (kube-scheduler's NodeVolumeLimits).
+
+What counts as a volume is in `volumecounts`. Pods whose volumes are mounted nowhere yet, and are as many of the same
+drivers, share one answer.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+
+from slackwater.model.columns import Codes, Mask, Rows
+from slackwater.model.reasons import Reason
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.selection import Selection, coded
+from slackwater.snapshot.volume_counts import Handle, VolumeCounts
+
+
+def volume_limits_part(picture: Picture, kind: Numbered) -> Hashable | None:
+    """Equal for kinds whose verdicts are equal on every row; None where the kind mounts nothing that is limited."""
+    if not (kind.asks.claims or kind.asks.inline_disks):
+        return None
+    counts = picture.volume_counts
+    new = counts.handles(kind)
+    if not new:
+        return None
+    if any(counts.rows_mounting(handle) for handle in new):
+        return new
+    return tuple(sorted(_by_driver(new).items()))
+
+
+def judge_node_volume_limits(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
+    counts = picture.volume_counts
+    wanted = np.arange(picture.n_rows)[rows]
+    new = counts.handles(kind)
+    exceeded = _exceeded(counts, _by_driver(new), wanted)
+    mounting = {row for handle in new for row in counts.rows_mounting(handle)}
+    for at in np.flatnonzero(np.isin(wanted, list(mounting))).tolist() if mounting else ():
+        row = int(wanted[at])
+        more = (handle for handle in new if row not in counts.rows_mounting(handle))
+        exceeded[at] = _exceeded(counts, _by_driver(more), wanted[at : at + 1])[0]
+    return coded(exceeded, Reason.VOLUME_LIMIT)
+
+
+def _exceeded(counts: VolumeCounts, more: Counter[str], rows: Rows) -> Mask:
+    """Where so many more volumes of each driver are too many."""
+    exceeded = np.zeros(len(rows), np.bool_)
+    for driver, count in more.items():
+        exceeded |= counts.present(driver)[rows] > counts.limits(driver)[rows] - count
+    return exceeded
+
+
+def _by_driver(handles: Iterable[Handle]) -> Counter[str]:
+    return Counter(driver for driver, _ in handles)

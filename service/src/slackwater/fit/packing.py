@@ -1,0 +1,276 @@
+"""First-fit packing: each pod goes to the first row, in the order given, that is feasible for it when its turn comes.
+
+    with picture.fork() as trial:
+        placements = place_pods(picture, kinds, rows=order, hints=hints, stop=stop)
+        trial.commit()                     # or drop it: the picture is as before
+    placements.rows                        # for each pod its row, NOWHERE where it has none
+
+The answer is exactly that of placing pod by pod, but a run of pods of one kind costs a few operations on whole columns:
+how many copies each row takes is a division (`copies`), what copies mean for one another is counted (`domainlimits`). Pods
+of one kind cost least when they come together; pods with claims or in-line disks are placed one by one.
+
+Hints come first: every pod with a hint of its own is tried there, in order, before any other pod is placed. Then the
+others are tried on their kind's hint, and on the rows. `stop` is asked between steps and may cut the packing off anywhere:
+what was placed by then stands where the whole packing would have put it, the rest is `unreached`.
+
+Deliberately absent: the order of pods and of rows (the caller's), new nodes, and what time it is.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from slackwater.fit.assume import assume_volumes
+from slackwater.fit.copies import copies_on
+from slackwater.fit.domain_limits import counts_itself, in_sequence, own_limits
+from slackwater.fit.feasible import SPREAD, feasible
+from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms
+from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
+from slackwater.model.columns import Mask, Rows
+from slackwater.model.ids import Row
+from slackwater.model.reasons import Reason
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId, Numbered
+
+#: In place of a row: the pod has none.
+NOWHERE: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hints:
+    """Rows to be tried first; those that are not among the rows of the packing are passed over.
+
+    `pods` has one for each pod, NOWHERE where there is none; shape (pods,). `kinds` has one for some kinds.
+    """
+
+    pods: Rows | None = None
+    kinds: Mapping[KindId, int] = field(default_factory=dict)
+
+
+NO_HINTS: Final = Hints()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Pods of one kind that fit nowhere.
+
+    `reasons` are the verdicts on the rows when the first of them was tried, and on how many rows each; most rows first.
+    """
+
+    kind: KindId
+    pods: tuple[int, ...]  #: positions in what was to be placed
+    reasons: tuple[tuple[Reason, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placements:
+    """Where pods went: `rows` has a row for each, or NOWHERE; shape (pods,). `order` are the placed ones, the first first."""
+
+    rows: Rows
+    order: Rows
+    left: tuple[Left, ...]
+    unreached: tuple[int, ...]  #: positions of pods that were not looked at because the packing was cut off
+
+    @property
+    def cut(self) -> bool:
+        return bool(self.unreached)
+
+    @property
+    def n_left(self) -> int:
+        return sum(len(left.pods) for left in self.left)
+
+
+def place_pods(
+    picture: Picture,
+    kinds: Rows,
+    *,
+    rows: Rows,
+    hints: Hints = NO_HINTS,
+    stop: Callable[[], bool] = lambda: False,
+    reasons: bool = True,
+) -> Placements:
+    """Places pods, given by their kinds in order, on the picture. `rows` are distinct; see the module.
+
+    Why pods are left costs as much as placing them: without `reasons` nothing is said of it.
+    """
+    packing = _Packing(picture, len(kinds), rows, stop, reasons=reasons)
+    everyone = np.arange(len(kinds))
+    if hints.pods is not None:
+        for kind, run in _runs(kinds, everyone[packing.knows(hints.pods)]):
+            packing.try_at(kind, run, hints.pods[run])
+    for kind, run in _runs(kinds, everyone[packing.at == NOWHERE]):
+        packing.place(kind, run, hint=hints.kinds.get(kind, NOWHERE))
+    return packing.result()
+
+
+def _runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
+    """The pods in order, cut where the kind changes."""
+    if not len(pods):
+        return
+    of = kinds[pods]
+    bounds = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(pods)]
+    for start, end in pairwise(bounds):
+        yield KindId(int(of[start])), pods[start:end]
+
+
+class _Packing:
+    """One packing under way. `at` are the placements so far."""
+
+    def __init__(self, picture: Picture, n_pods: int, order: Rows, stop: Callable[[], bool], *, reasons: bool) -> None:
+        self.at: Rows = np.full(n_pods, NOWHERE, np.intp)
+        self._picture = picture
+        self._order = order
+        self._among: Mask = np.zeros(picture.n_rows, np.bool_)
+        self._among[order] = True
+        self._stop = stop
+        self._reasons = reasons
+        self._cut = False
+        self._placed: list[Rows] = [np.zeros(0, np.intp)]
+        self._left: dict[KindId, tuple[list[int], tuple[tuple[Reason, int], ...]]] = {}
+
+    def knows(self, hints: Rows) -> Mask:
+        """Which hints are among the rows of the packing."""
+        inside = (hints >= 0) & (hints < len(self._among))
+        known: Mask = inside & self._among[np.where(inside, hints, 0)] if len(self._among) else inside
+        return known
+
+    def try_at(self, kind: KindId, pods: Rows, hints: Rows) -> None:
+        """Places those of a run that fit at their own hints; nothing is said of the others."""
+        if self._is_cut():
+            return
+        if _heeds_its_copies(self._picture.of(kind)):
+            for pod, hint in zip(pods, hints, strict=True):
+                if self._is_cut():
+                    return
+                self._put_one(kind, np.array([pod]), np.array([hint]))
+        else:
+            self._fill_hints(kind, pods, hints)
+
+    def place(self, kind: KindId, pods: Rows, hint: int) -> None:
+        """Places a run of pods of one kind, from the front on; the others are left, or the packing is cut off."""
+        numbered = self._picture.of(kind)
+        if self._cut:
+            return
+        if kind in self._left and not _may_open(numbered):
+            self._leave(kind, pods)
+            return
+        order = self._order
+        if self.knows(np.array([hint])).all():
+            order = np.append(hint, order[order != hint])
+        for batch in _batches(self._picture, numbered, pods):
+            if self._is_cut():
+                return
+            placed = self._put_one(kind, batch, order) if len(batch) == 1 else self._put_some(kind, batch, order)
+            if placed < len(batch):
+                if not self._cut:
+                    self._leave(kind, pods[self.at[pods] == NOWHERE])
+                return
+
+    def result(self) -> Placements:
+        left = tuple(Left(kind=kind, pods=tuple(pods), reasons=why) for kind, (pods, why) in self._left.items())
+        reached = self.at != NOWHERE
+        for each in left:
+            reached[list(each.pods)] = True
+        unreached = tuple(np.flatnonzero(~reached).tolist())
+        return Placements(rows=self.at, order=np.concatenate(self._placed), left=left, unreached=unreached)
+
+    def _is_cut(self) -> bool:
+        self._cut = self._cut or self._stop()
+        return self._cut
+
+    def _leave(self, kind: KindId, pods: Rows) -> None:
+        """These fit nowhere as things are now."""
+        if kind not in self._left:
+            self._left[kind] = ([], self._why(kind) if self._reasons else ())
+        self._left[kind][0].extend(pods.tolist())
+
+    def _why(self, kind: KindId) -> tuple[tuple[Reason, int], ...]:
+        counts = np.bincount(feasible(self._picture, kind).codes[self._order], minlength=len(Reason))
+        most = np.argsort(-counts, kind="stable")
+        return tuple((Reason(code), int(counts[code])) for code in most.tolist() if counts[code])
+
+    def _put_one(self, kind: KindId, pods: Rows, order: Rows) -> int:
+        """The same as `_put_some` for a single pod, for which its own copies mean nothing: half as dear."""
+        fits = feasible(self._picture, kind).feasible[order]
+        at = int(fits.argmax()) if len(fits) else 0
+        if not len(fits) or not fits[at]:
+            return 0
+        row = int(order[at])
+        if self._picture.of(kind).asks.claims:
+            assume_volumes(self._picture, kind, Row(row))
+        self._picture.place(kind, row)
+        self.at[pods] = row
+        self._placed.append(pods)
+        return 1
+
+    def _put_some(self, kind: KindId, pods: Rows, order: Rows) -> int:
+        """Puts as many of a batch as fit, from the front on; how many."""
+        picture, numbered = self._picture, self._picture.of(kind)
+        spreads = counts_itself(picture, numbered)
+        fits = feasible(picture, kind, without=(SPREAD,) if spreads else ()).feasible
+        if spreads:
+            fits &= rows_with_labels(picture, hard_constraints(numbered))
+        rows = order[fits[order]]
+        limits = own_limits(picture, numbered, rows)
+        if not limits:
+            rows = rows[: len(pods)]  # each takes at least one copy
+        steps, cut = in_sequence(copies_on(picture, numbered, rows), limits, len(pods), self._stop)
+        self._cut = cut
+        self._put(kind, pods[: len(steps)], rows, steps)
+        return len(steps)
+
+    def _fill_hints(self, kind: KindId, pods: Rows, hints: Rows) -> None:
+        """Of pods with the same hint, as many as it takes copies: the first ones."""
+        fits = feasible(self._picture, kind).feasible[hints]
+        pods, hints = pods[fits], hints[fits]
+        rows, steps = np.unique(hints, return_inverse=True)
+        placed = _ranks(steps) < copies_on(self._picture, self._picture.of(kind), rows)[steps]
+        self._put(kind, pods[placed], rows, steps[placed])
+
+    def _put(self, kind: KindId, pods: Rows, rows: Rows, steps: Rows) -> None:
+        """Puts the pods on `rows[steps]`, one each."""
+        if not len(pods):
+            return
+        self.at[pods] = rows[steps]
+        self._placed.append(pods)
+        counts = np.bincount(steps, minlength=len(rows))
+        used = np.flatnonzero(counts)
+        self._picture.place_many(kind, rows[used], counts[used])
+
+
+def _ranks(values: Rows) -> Rows:
+    """How many equal values come before each."""
+    order = np.argsort(values, kind="stable")
+    counts = np.bincount(values)
+    ranks = np.empty(len(values), np.intp)
+    ranks[order] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return ranks
+
+
+def _batches(picture: Picture, kind: Numbered, pods: Rows) -> Iterator[Rows]:
+    """The pods of a run, cut where verdicts on copies change in ways that `domainlimits` does not count."""
+    if kind.asks.claims or kind.asks.disks:
+        # Volumes that the first takes are gone for the next, or tie it to the same node.
+        yield from np.split(pods, len(pods))
+    elif kind.asks.affinity and len(pods) > 1 and matches_all_its_terms(picture, kind):
+        # The first of a series may go where the others then may not.
+        yield pods[:1]
+        yield pods[1:]
+    else:
+        yield pods
+
+
+def _heeds_its_copies(kind: Numbered) -> bool:
+    """May a copy close a row for the next one other than by filling it?"""
+    asks = kind.asks
+    rules = asks.claims or asks.disks or asks.affinity or asks.anti_affinity
+    return bool(rules) or any(constraint.hard for constraint in asks.spread)
+
+
+def _may_open(kind: Numbered) -> bool:
+    """May a kind that fitted nowhere fit somewhere after other pods were placed?"""
+    asks = kind.asks
+    return bool(asks.affinity or asks.claims) or any(constraint.hard for constraint in asks.spread)

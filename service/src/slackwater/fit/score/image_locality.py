@@ -1,0 +1,46 @@
+"""Nodes that have the pod's images already, large ones above all (ImageLocality).
+
+An image counts by its size times the share of nodes that have it: few nodes with an image should not draw all its pods.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from slackwater.fit.score.normalizing import HIGHEST
+from slackwater.model.columns import Int64, Mask, Rows
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import Numbered
+
+_MIB: Final = 1024 * 1024
+_LEAST: Final = 23 * _MIB
+_MOST_A_CONTAINER: Final = 1000 * _MIB
+
+
+def tells_images_apart(picture: Picture, kind: Numbered) -> bool:
+    return bool(kind.kind.images) and any(size for size, _ in _images(picture, kind))
+
+
+def _images(picture: Picture, kind: Numbered) -> list[tuple[int, Mask]]:
+    """Of each the size, and the rows that have it."""
+    return [picture.facts.image(_full_name(image)) for image in (*kind.kind.images, *kind.asks.image_volumes)]
+
+
+def score_image_locality(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+    most = _MOST_A_CONTAINER * len(kind.kind.images)
+    if not most:
+        return np.zeros(len(rows), np.int64)
+    present = np.zeros(len(rows), np.int64)
+    images = _images(picture, kind)
+    if not any(size for size, _ in images):
+        return present
+    n_nodes = int(picture.facts.live[: picture.n_rows].sum())
+    for size, has_it in images:
+        spread = float(has_it.sum()) / float(n_nodes)
+        present += int(float(size) * spread) * has_it[rows]
+    return HIGHEST * (np.clip(present, _LEAST, most) - _LEAST) // (most - _LEAST)
+
+
+def _full_name(image: str) -> str:
+    """With the tag `latest` where it has neither tag nor digest."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

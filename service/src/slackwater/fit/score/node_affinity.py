@@ -1,0 +1,22 @@
+"""Nodes that match preferred node selector terms, by weight (NodeAffinity)."""
+
+import numpy as np
+
+from slackwater.fit.score.normalizing import by_the_highest
+from slackwater.model.columns import Int64, Rows
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.node_selector import rows_of_term
+
+
+def tells_nodes_apart(_picture: Picture, kind: Numbered) -> bool:
+    return bool(kind.asks.preferred_nodes)
+
+
+def score_node_affinity(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+    raw = np.zeros(len(rows), np.int64)
+    if not kind.asks.preferred_nodes:
+        return raw
+    for weighted in kind.asks.preferred_nodes:
+        raw += weighted.weight * rows_of_term(picture.facts, weighted.term, rows)
+    return by_the_highest(raw)

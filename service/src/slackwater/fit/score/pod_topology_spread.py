@@ -1,0 +1,81 @@
+"""Nodes where few pods of the selector stand at the same value of a label (PodTopologySpread, ScheduleAnyway).
+
+Where the pod has no constraints of its own, kube-scheduler spreads pods of the same Service or controller over hosts and
+zones; the selector of these is in `spread_by_default`. Such nodes need not carry the labels.
+"""
+
+from collections.abc import Sequence
+from math import log
+from typing import Final
+
+import numpy as np
+
+from slackwater.fit.filter.pod_topology_spread import counting_rows, rows_with_labels, spread_counter
+from slackwater.fit.score.normalizing import HIGHEST
+from slackwater.model.columns import Int64, Mask, Rows
+from slackwater.model.pod_constraints import SpreadConstraint
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.node_facts import ABSENT, HOSTNAME
+
+_ZONE: Final = "topology.kubernetes.io/zone"
+
+
+def tells_domains_apart(_picture: Picture, kind: Numbered) -> bool:
+    return bool(soft_constraints(kind)[0])
+
+
+def score_pod_topology_spread(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+    constraints, own = soft_constraints(kind)
+    if not constraints or not len(rows):
+        return np.zeros(len(rows), np.int64)
+    labelled = rows_with_labels(picture, constraints) if own else picture.facts.live[: picture.n_rows].copy()
+    scored = rows[labelled[rows]]
+    raw = np.zeros(picture.n_rows, np.float64)
+    for constraint in constraints:
+        raw += _crowding(picture, kind, constraint, labelled, scored)
+    whole = np.trunc(raw)
+    whole += raw - whole >= 0.5  # half away from zero, as Go rounds
+    return _normalized(whole.astype(np.int64)[rows], labelled[rows])
+
+
+def soft_constraints(kind: Numbered) -> tuple[Sequence[SpreadConstraint], bool]:
+    """The constraints that score, and whether the pod states constraints itself."""
+    if kind.asks.spread:
+        return [constraint for constraint in kind.asks.spread if not constraint.hard], True
+    selector = kind.asks.spread_by_default
+    if selector is None:
+        return [], False
+    hosts = SpreadConstraint(hard=False, max_skew=3, topology_key=HOSTNAME, selector=selector)
+    zones = SpreadConstraint(hard=False, max_skew=5, topology_key=_ZONE, selector=selector)
+    return [hosts, zones], False
+
+
+def _crowding(
+    picture: Picture, kind: Numbered, constraint: SpreadConstraint, labelled: Mask, scored: Rows
+) -> np.typing.NDArray[np.float64]:
+    column = picture.facts.label(constraint.topology_key)
+    ids = column.ids[: picture.n_rows]
+    if constraint.selector == ():
+        pods = np.zeros(picture.n_rows, np.int64)
+    else:
+        pods = picture.counters.read(spread_counter(picture, kind, constraint))[: picture.n_rows]
+    if constraint.topology_key == HOSTNAME:
+        counts, n_values = pods, len(scored)
+    else:
+        # Nodes without the label count together, as the last value: ABSENT is -1.
+        counting = counting_rows(picture, kind, constraint, labelled)
+        by_value = np.zeros(len(column.values) + 1, np.int64)
+        np.add.at(by_value, ids[counting], pods[counting])
+        counts, n_values = by_value[ids], len(np.unique(ids[scored]))
+    crowding = counts.astype(np.float64) * log(n_values + 2) + float(constraint.max_skew - 1)
+    return np.where(ids != ABSENT, crowding, 0.0)
+
+
+def _normalized(raw: Int64, labelled: Mask) -> Int64:
+    if not labelled.any():
+        return np.zeros(len(raw), np.int64)
+    lowest, highest = int(raw[labelled].min()), int(raw[labelled].max())
+    if highest == 0:
+        return np.where(labelled, HIGHEST, 0)
+    return np.where(labelled, HIGHEST * (highest + lowest - raw) // highest, 0)

@@ -1,0 +1,46 @@
+"""How good are the rows where a pod fits? Each score plug-in of kube-scheduler's default profile, 0..100, and their sum.
+
+Scores compare the rows that are asked about with one another, so they are asked for the feasible rows together.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from slackwater.fit.score.balanced_allocation import score_balanced_allocation
+from slackwater.fit.score.image_locality import score_image_locality, tells_images_apart
+from slackwater.fit.score.inter_pod_affinity import score_inter_pod_affinity, tells_company_apart
+from slackwater.fit.score.node_affinity import score_node_affinity, tells_nodes_apart
+from slackwater.fit.score.node_resources_fit import score_node_resources_fit
+from slackwater.fit.score.pod_topology_spread import score_pod_topology_spread, tells_domains_apart
+from slackwater.fit.score.taint_toleration import score_taint_toleration, tells_taints_apart
+from slackwater.model.columns import Int64, Rows
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.equivalence_groups import KindId, Numbered
+
+_Score = Callable[[Picture, Numbered, Rows], Int64]
+
+#: Each plug-in with its weight in the default profile.
+PREFERENCES: Final[Mapping[str, tuple[_Score, int]]] = {
+    "TaintToleration": (score_taint_toleration, 3),
+    "NodeAffinity": (score_node_affinity, 2),
+    "NodeResourcesFit": (score_node_resources_fit, 1),
+    "PodTopologySpread": (score_pod_topology_spread, 2),
+    "InterPodAffinity": (score_inter_pod_affinity, 2),
+    "NodeResourcesBalancedAllocation": (score_balanced_allocation, 1),
+    "ImageLocality": (score_image_locality, 1),
+}
+#: Of those that compare rows with one another: may they say different things of different rows? Where not, that holds as long
+#: as nodes and kinds stay as they are, wherever pods stand.
+TELLS_APART: Final[Mapping[str, Callable[[Picture, Numbered], bool]]] = {
+    "TaintToleration": tells_taints_apart,
+    "NodeAffinity": tells_nodes_apart,
+    "PodTopologySpread": tells_domains_apart,
+    "InterPodAffinity": tells_company_apart,
+    "ImageLocality": tells_images_apart,
+}
+
+
+def scores(picture: Picture, kind: KindId, rows: Rows) -> dict[str, Int64]:
+    """Of each plug-in, for the rows asked about, which are those that are feasible; shape (len(rows),)."""
+    numbered = picture.of(kind)
+    return {name: score(picture, numbered, rows) for name, (score, _) in PREFERENCES.items()}

@@ -1,0 +1,1 @@
+"""The Protocols between what decides and what waits."""

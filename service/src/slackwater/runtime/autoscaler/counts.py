@@ -1,0 +1,82 @@
+"""What the autoscaler's loops came to, as plain numbers that only grow; the metrics endpoint reads them."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+from slackwater.controllers.scaledown.loop import ShrinkRecord
+from slackwater.model.ids import UnixTime
+from slackwater.model.spread import Spread
+from slackwater.runtime.autoscaler.record import LoopRecord
+
+#: Parts of a loop, in the words of Cluster Autoscaler.
+Function = Literal["main", "cloudProviderRefresh", "scaleUp", "findUnneeded", "scaleDown:empty", "scaleDown:drain"]
+FUNCTIONS: Final[tuple[Function, ...]] = get_args(Function)
+#: Upper bounds of the buckets, seconds; one more without bound.
+_SECONDS: Final = tuple(0.01 * 2**power for power in range(18))
+_LATE: Final = "timeout"
+
+
+def _spreads() -> dict[Function, Spread]:
+    return {name: Spread(_SECONDS) for name in FUNCTIONS}
+
+
+@dataclass(slots=True)
+class LoopCounts:
+    """`errors` by Cluster Autoscaler's types, `failed_scale_ups` and `failed_nodes` by the provider's code or ours."""
+
+    loops: int = 0
+    failed_loops: int = 0
+    nodes_asked: int = 0
+    late_removed: int = 0
+    #: By what they were: empty, underutilized or unready.
+    nodes_removed: Counter[str] = field(default_factory=Counter)
+    gpu_nodes_removed: Counter[str] = field(default_factory=Counter)
+    #: By the reason of the roll-back.
+    removals_given_up: Counter[str] = field(default_factory=Counter)
+    pods_evicted: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    failed_scale_ups: Counter[str] = field(default_factory=Counter)
+    failed_nodes: Counter[str] = field(default_factory=Counter)
+    last_activity: dict[str, UnixTime] = field(default_factory=dict)
+    durations: dict[Function, Spread] = field(default_factory=_spreads)
+
+    def begun(self, at: UnixTime) -> None:
+        self.last_activity["main"] = at
+
+    def failed(self) -> None:
+        self.failed_loops += 1
+        self.errors["internalError"] += 1
+
+    def ended(self, record: LoopRecord) -> None:
+        self.loops += 1
+        for name in ("mainSuccessful", "autoscaling", "scaleUp"):
+            self.last_activity[name] = record.at
+        spent = record.spent
+        self.durations["main"].note(spent.whole)
+        self.durations["cloudProviderRefresh"].note(spent.sense)
+        self.durations["scaleUp"].note(spent.plan)
+        self.errors["cloudProviderError"] += len(record.problems)
+        self.failed_nodes.update(record.failed)
+        self.late_removed += record.failed.get(_LATE, 0)
+        if record.shrink is not None:
+            self._shrunk(record.shrink)
+        for call, problem in record.asked:
+            if problem is None:
+                self.nodes_asked += 0 if call.again else call.nodes
+            else:
+                self.failed_scale_ups[problem.kind] += 1
+
+    def _shrunk(self, shrink: ShrinkRecord) -> None:
+        self.durations["findUnneeded"].note(shrink.seconds)
+        self.last_activity["scaleDown"] = self.last_activity["main"]
+        for end in shrink.ended:
+            self.pods_evicted += end.evicted
+            if end.outcome == "rolled-back":
+                self.removals_given_up[str(end.hindrance)] += 1
+                continue
+            order = end.order
+            what = "empty" if order.empty else "underutilized" if order.ready else "unready"
+            self.nodes_removed[what] += 1
+            self.gpu_nodes_removed[what] += order.gpu
+            self.durations["scaleDown:empty" if order.empty else "scaleDown:drain"].note(end.seconds)

@@ -1,0 +1,202 @@
+"""One loop's record for people and programs: as JSON values for `/dumpstate`, and as Cluster Autoscaler's status text."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import yaml
+
+from slackwater.cluster.nodegroups.status import Census, Grow
+from slackwater.controllers.scaledown.loop import ShrinkRecord
+from slackwater.model.ids import UnixTime
+from slackwater.ports.protocols import ProviderError
+from slackwater.runtime.autoscaler.record import LoopRecord
+from slackwater.runtime.autoscaler.slack_report import slack_document
+
+#: Tests and dashboards of Cluster Autoscaler know these words.
+_HEALTH: Final = {True: "Healthy", False: "Unhealthy"}
+
+
+def record_document(record: LoopRecord) -> dict[str, Any]:
+    """The record as JSON values; durations in seconds."""
+    pending = record.pending
+    return {
+        "loop": record.number,
+        "at": _rfc3339(record.at),
+        "generation": record.generation,
+        "healthy": record.healthy,
+        "seconds": {
+            "whole": _seconds(record.spent.whole),
+            "sense": _seconds(record.spent.sense),
+            "plan": _seconds(record.spent.plan),
+            "act": _seconds(record.spent.act),
+            "servingLoop": _seconds(record.spent.serving),
+            "servingLoopLongest": _seconds(record.spent.longest),
+        },
+        "pending": {
+            "total": pending.total,
+            "helped": pending.helped,
+            "schedulable": pending.schedulable,
+            "unhelpable": pending.unhelpable,
+            "passedOver": pending.passed_over,
+            "notLookedAt": pending.not_looked_at,
+        },
+        "inCreation": record.in_creation,
+        "groups": [_group(record, census) for census in record.census.values()],
+        "queued": [
+            {"group": queued.group, "nodes": queued.nodes, "priority": queued.priority, "waitsFor": queued.waits_for}
+            for queued in record.queued
+        ],
+        "problems": list(record.problems),
+        "notes": list(record.notes),
+        "eventsLeftOut": record.events_left_out,
+        "scaleDown": None if record.shrink is None else _shrink(record.shrink),
+        "slack": None if record.slack is None else slack_document(record.slack),
+    }
+
+
+def _shrink(shrink: ShrinkRecord) -> dict[str, Any]:
+    return {
+        "status": shrink.status,
+        "unneeded": dict(shrink.unneeded),
+        "unremovable": {str(reason): count for reason, count in shrink.reasons.items()},
+        "begun": list(shrink.begun),
+        "givenUp": list(shrink.given_up),
+        "ended": [
+            {
+                "node": end.order.node,
+                "outcome": end.outcome,
+                "reason": None if end.hindrance is None else str(end.hindrance),
+                "detail": end.detail,
+                "seconds": _seconds(end.seconds),
+                "evicted": end.evicted,
+            }
+            for end in shrink.ended
+        ],
+        "removals": [{"node": node, "phase": phase} for node, phase in shrink.removals],
+        "underWay": shrink.under_way[0],
+        "draining": shrink.under_way[1],
+        "cooling": dict(shrink.cooling),
+        "homeless": shrink.homeless,
+        "evaluated": shrink.evaluated,
+        "cut": shrink.cut,
+        "seconds": _seconds(shrink.seconds),
+    }
+
+
+def _group(record: LoopRecord, census: Census) -> dict[str, Any]:
+    backoff = census.backoff
+    asked = next(((call, problem) for call, problem in record.asked if call.group == census.name), None)
+    return {
+        "name": census.name,
+        "provider": census.group.provider,
+        "minSize": census.group.min_size,
+        "maxSize": census.group.max_size,
+        "target": census.group.target,
+        "ready": len(census.ready),
+        "unready": len(census.unready),
+        "starting": len(census.starting),
+        "coming": census.coming,
+        "stuck": census.stuck,
+        "leaving": census.leaving,
+        "startSeconds": [_seconds(each) for each in census.starts],
+        "lost": [{"instance": lost.instance.id, "code": lost.code, "message": lost.message} for lost in census.lost],
+        "planned": record.planned.get(census.name, 0),
+        "asked": None if asked is None else _call(*asked),
+        "closed": census.closed(record.instant),
+        "backoff": None
+        if backoff is None or not backoff.holds(record.instant)
+        else {"code": backoff.code, "message": backoff.message, "endsInSeconds": _seconds(backoff.until - record.instant)},
+    }
+
+
+def _call(call: Grow, problem: ProviderError | None) -> dict[str, Any]:
+    return {"from": call.seen, "to": call.to, "problem": None if problem is None else str(problem)}
+
+
+class StatusText:
+    """Writes the text of the status ConfigMap. Remembers since when each part has been as it is."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[str, str]] = {}
+
+    def of(self, record: LoopRecord) -> str:
+        """YAML with Cluster Autoscaler's keys."""
+        now = stamp(record.at)
+        counts = _node_counts(record.census.values())
+        growing = any(census.upcoming for census in record.census.values())
+        document = {
+            "time": now,
+            "autoscalerStatus": "Running",
+            "clusterWide": {
+                "health": self._part("health", _HEALTH[record.healthy], now, nodeCounts=counts),
+                "scaleUp": self._part("scaleUp", "InProgress" if growing else "NoActivity", now),
+                "scaleDown": self._scale_down(record, None, now),
+            },
+            "nodeGroups": [self._group(record, census, now) for census in record.census.values()],
+            "slackwater": _ours(record),
+        }
+        return yaml.safe_dump(document, sort_keys=False)
+
+    def _group(self, record: LoopRecord, census: Census, now: str) -> dict[str, Any]:
+        group = census.group
+        sizes = {"cloudProviderTarget": group.target, "minSize": group.min_size, "maxSize": group.max_size}
+        health = self._part(f"{census.name} health", _HEALTH[census.known], now, nodeCounts=_node_counts([census]), **sizes)
+        backoff = census.backoff
+        if backoff is not None and backoff.holds(record.instant):
+            info = {"errorCode": backoff.code, "errorMessage": backoff.message}
+            scale_up = self._part(f"{census.name} scaleUp", "Backoff", now, backoffInfo=info)
+        else:
+            scale_up = self._part(f"{census.name} scaleUp", "InProgress" if census.upcoming else "NoActivity", now)
+        scale_down = self._scale_down(record, census, now)
+        return {"name": census.name, "health": health, "scaleUp": scale_up, "scaleDown": scale_down}
+
+    def _scale_down(self, record: LoopRecord, census: Census | None, now: str) -> dict[str, Any]:
+        """Of one group, or of all: how many of its nodes are not needed."""
+        unneeded = {} if record.shrink is None else record.shrink.unneeded
+        count = sum(unneeded.values()) if census is None else unneeded.get(census.name, 0)
+        what = "scaleDown" if census is None else f"{census.name} scaleDown"
+        return self._part(what, "CandidatesPresent" if count else "NoCandidates", now, candidates=count)
+
+    def _part(self, what: str, status: str, now: str, **more: Any) -> dict[str, Any]:
+        before = self._since.get(what)
+        if before is None or before[0] != status:
+            self._since[what] = (status, now)
+        return {"status": status, **more, "lastProbeTime": now, "lastTransitionTime": self._since[what][1]}
+
+
+def _node_counts(census: Iterable[Census]) -> dict[str, Any]:
+    every = list(census)
+    ready, unready = sum(len(c.ready) for c in every), sum(len(c.unready) for c in every)
+    starting, late = sum(len(c.starting) for c in every), sum(not lost.given_up for c in every for lost in c.lost)
+    registered = {
+        "total": ready + unready + starting,
+        "ready": ready,
+        "notStarted": starting,
+        "unready": {"total": unready, "resourceUnready": 0},
+    }
+    return {"registered": registered, "longUnregistered": late, "unregistered": sum(c.coming for c in every)}
+
+
+def _ours(record: LoopRecord) -> dict[str, Any]:
+    """What Cluster Autoscaler has no words for."""
+    document = record_document(record)
+    told = {key: document[key] for key in ("seconds", "pending", "inCreation", "queued", "scaleDown", "problems", "notes")}
+    slack = document["slack"]
+    if slack is not None:
+        told["slack"] = {key: slack[key] for key in ("sources", "promises", "nodesForSlackAlone")}
+    return told
+
+
+def stamp(at: UnixTime) -> str:
+    """As Cluster Autoscaler writes times: 2026-08-21 10:00:00.123 +0000 UTC."""
+    moment = datetime.fromtimestamp(at, UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} +0000 UTC"
+
+
+def _rfc3339(at: UnixTime) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _seconds(value: float) -> float:
+    return round(value, 3)

@@ -1,0 +1,83 @@
+"""Machines of emptied nodes are deleted by their providers: promptly, one call a group, every end told to the world."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Final, Literal
+
+import anyio
+
+from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.controllers.scaledown.drains.drain import RemoveNode
+from slackwater.model.events import Event, NodeRemoved
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName, Instance, InstanceId
+from slackwater.ports.protocols import NodeProvider, ProviderError
+from slackwater.runtime.state_machine import World
+
+#: Between two looks for machines to delete.
+_LOOK_SECONDS: Final = 0.5
+
+
+class MachineRemover:
+    """`tell` takes an event into the world. Who does not lead (`leading`) deletes nothing."""
+
+    def __init__(
+        self,
+        world: World,
+        fleet: Fleet,
+        providers: Sequence[NodeProvider],
+        *,
+        tell: Callable[[Event], None],
+        leading: Callable[[], bool] = lambda: True,
+        timeout_seconds: float = 30.0,
+    ) -> None:
+        self._world = world
+        self._fleet = fleet
+        self._providers: Mapping[str, NodeProvider] = {provider.name: provider for provider in providers}
+        self._tell = tell
+        self._leading = leading
+        self._timeout = timeout_seconds
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with anyio.create_task_group() as group:
+            while True:
+                if self._leading():
+                    for name, removals in self._by_group():
+                        group.start_soon(self._remove, name, removals, name=f"deletion of machines of {name}")
+                await anyio.sleep(_LOOK_SECONDS)
+
+    async def once(self) -> None:
+        """What is to be deleted now."""
+        for name, removals in self._by_group():
+            await self._remove(name, removals)
+
+    def _by_group(self) -> list[tuple[GroupName, list[RemoveNode]]]:
+        found = sorted(self._world.removals.drains.take_removals(), key=lambda removal: removal.group)
+        return [(name, list(some)) for name, some in groupby(found, key=lambda removal: removal.group)]
+
+    async def _remove(self, name: GroupName, removals: list[RemoveNode]) -> None:
+        outcome: Literal["deleted", "failed", "unknown"] = "deleted"
+        detail = ""
+        census = self._fleet.census.get(name)
+        provider = None if census is None else self._providers.get(census.group.provider)
+        if census is None or provider is None:
+            outcome, detail = "failed", f"node group {name} is not known"
+        else:
+            try:
+                instances = [self._instance(removal.node, census.group.instances) for removal in removals]
+                await provider.delete(name, instances, timeout_seconds=self._timeout)
+            except ProviderError as error:
+                outcome, detail = "unknown" if error.kind == "unknown" else "failed", str(error)
+        for removal in removals:
+            self._tell(NodeRemoved(removal.node, outcome, detail))
+
+    def _instance(self, name: NodeName, instances: Sequence[Instance]) -> Instance:
+        """As the provider told it, or as the Node tells it."""
+        row = self._world.nodes.row_of.get(name)
+        node = None if row is None else self._world.nodes.by_row[row]
+        id_ = InstanceId("" if node is None else node.provider_id)
+        for instance in instances:
+            if instance.node == name or (id_ and instance.id == id_):
+                return instance
+        return Instance(id=id_ or InstanceId(name), state="running", node=name)

@@ -1,0 +1,143 @@
+"""What a plan of slack comes to, source by source: for the log, `/dumpstate`, metrics, and `slackwater simulate`."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.controllers.slack.forecasters import Way
+from slackwater.controllers.slack.sizing import MOST_PIECES
+from slackwater.controllers.slack.slo_sizing import PromisedRoom
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.runtime.autoscaler.slack_planning import SlackPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackShare:
+    """Placeholders of one source, and how many of them stand somewhere, will stand on nodes asked for, and fit nowhere.
+
+    `amount` is what all ask for together, `placed_amount` what those do that stand somewhere.
+    """
+
+    placeholders: int = 0
+    placed: int = 0
+    coming: int = 0
+    amount: Amounts = NOTHING
+    placed_amount: Amounts = NOTHING
+
+    @property
+    def homeless(self) -> int:
+        return self.placeholders - self.placed - self.coming
+
+
+def slack_shares(plan: SlackPlan) -> dict[str, SlackShare]:
+    """By source, in the order of the first placeholder of each."""
+    found: dict[str, SlackShare] = {}
+    for each in plan.state.placeholders:
+        share = found.get(each.source, SlackShare())
+        asks, placed = each.pod.kind.requests, each.place is not None
+        found[each.source] = SlackShare(
+            placeholders=share.placeholders + 1,
+            placed=share.placed + placed,
+            coming=share.coming + (each.number in plan.coming),
+            amount=share.amount.plus(asks),
+            placed_amount=share.placed_amount.plus(asks) if placed else share.placed_amount,
+        )
+    return found
+
+
+def slack_problems(plan: SlackPlan) -> list[str]:
+    """What people should know: annotations that cannot be read, and rules that ask for more than can be planned."""
+    short = [f"slack {name}: more than {MOST_PIECES} placeholders: less is kept than was asked for" for name in _short(plan)]
+    return [*plan.asking.problems, *short]
+
+
+def _short(plan: SlackPlan) -> list[str]:
+    return [name for name, cut in plan.cuts.items() if cut.short]
+
+
+def slack_document(plan: SlackPlan) -> dict[str, Any]:
+    """JSON values: why there is slack (sources, with what each asked for), where it stands, and what it costs."""
+    shares = slack_shares(plan)
+    return {
+        "sources": [_source(name, share, plan) for name, share in shares.items()],
+        "asked": {name: _amounts(cut.asked) for name, cut in plan.cuts.items()},
+        "promises": [_promise(name, room) for name, room in plan.asking.promises.rooms.items()],
+        "nodesForSlackAlone": plan.alone,
+        "nodesForSlackAloneByGroup": dict(plan.alone_in),
+        "pushedOff": [f"slack/{number}" for number in plan.pushed],
+        "placeholders": [
+            {
+                "name": str(each.pod.key),
+                "source": each.source,
+                "node": each.place,
+                "group": plan.coming.get(each.number),
+                **_amounts(each.pod.kind.requests),
+            }
+            for each in plan.state.placeholders
+        ],
+    }
+
+
+def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName]) -> dict[str, Any]:
+    """JSON values: what slack a group's nodes carry, for whom, what stands on nodes that are asked for, and what it costs.
+    `nodes` are the group's. CPU in milliCPU, memory in bytes."""
+    here = [each for each in plan.state.placeholders if each.place in nodes]
+    coming = [each for each in plan.state.placeholders if plan.coming.get(each.number) == group]
+    amount = NOTHING
+    for each in here:
+        amount = amount.plus(each.pod.kind.requests)
+    sources = Counter(each.source for each in (*here, *coming))
+    return {
+        "placeholders": len(here),
+        "coming": len(coming),
+        **_amounts(amount),
+        "sources": dict(sorted(sources.items())),
+        "nodesForSlackAlone": plan.alone_in.get(group, 0),
+    }
+
+
+def _promise(name: str, room: PromisedRoom) -> dict[str, Any]:
+    """Shares are 0..1; `keptShare` is of the last day, None where no pod came."""
+    of, kept, way = room.observed.of, room.observed.kept, room.foresight.way
+    return {
+        "name": name,
+        "share": of.share_ppm / 1_000_000,
+        "withinSeconds": of.within_seconds,
+        "leadSeconds": room.lead_seconds,
+        "room": room.foresight.room,
+        "way": _way(way),
+        "exceededPercent": round(100 * room.foresight.exceeded, 1),
+        "observedMinutes": len(room.observed.arrivals),
+        "keptShare": kept.share,
+        "inTime": kept.in_time,
+        "late": kept.late,
+        "waiting": kept.waiting,
+        "problem": room.problem,
+    }
+
+
+def _way(way: Way) -> str:
+    cycle = {60: "hour", 1440: "day"}.get(way.period)
+    if cycle is None:
+        return "the same at all times"
+    return f"by the minute of the {cycle}" if way.most else f"by the time of the {cycle}"
+
+
+def _source(name: str, share: SlackShare, plan: SlackPlan) -> Mapping[str, Any]:
+    held = plan.state.held.get(name)
+    return {
+        "name": name,
+        "placeholders": share.placeholders,
+        "placed": share.placed,
+        "coming": share.coming,
+        "homeless": share.homeless,
+        "amount": _amounts(share.amount),
+        "tooManySince": None if held is None else held.too_many_since,
+    }
+
+
+def _amounts(amounts: Amounts) -> dict[str, int]:
+    return {"cpu": amounts.cpu, "memory": amounts.memory}

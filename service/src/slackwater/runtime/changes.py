@@ -1,0 +1,146 @@
+"""Which nodes and pods changed since somebody last asked: noted as it happens, collected for planners.
+
+Several may collect from one world, each for itself. While nobody watches nothing is noted. Noting costs an entry in a set;
+collecting costs what changed, however large the cluster, and may be done a part at a time. Deliberately absent: what planners
+make of it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+
+from slackwater.cluster.reservations import Claim
+from slackwater.model.auxiliary import Surroundings
+from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.equivalence import Kind
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.objects import Node, Pod
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.runtime.state_machine import World
+
+
+class ChangeCollector:
+    """Watches one world for one reader, from its making until `stop`."""
+
+    def __init__(self, world: World, *, quarantined_too: bool = False) -> None:
+        """`quarantined_too`: nodes in quarantine are told as they are; else as cordoned, so that no plan counts on them."""
+        self._quarantined_too = quarantined_too
+        self._world = world
+        self._pods: set[PodUid] = set()
+        self._nodes: set[NodeName] = set()
+        #: Noted, and being handed out a part at a time; what changes once more is noted once more.
+        self._old_pods: list[PodUid] = []
+        self._budgets_version = -1
+        self.begin_again()
+        world.pods.changed = (*world.pods.changed, self._pods)
+        world.claims.changed = (*world.claims.changed, self._pods)
+        world.nodes.changed = (*world.nodes.changed, self._nodes)
+
+    def stop(self) -> None:
+        """Nothing is noted for it any more."""
+        world, pods, nodes = self._world, self._pods, self._nodes
+        world.pods.changed = tuple(noted for noted in world.pods.changed if noted is not pods)
+        world.claims.changed = tuple(noted for noted in world.claims.changed if noted is not pods)
+        world.nodes.changed = tuple(noted for noted in world.nodes.changed if noted is not nodes)
+
+    def begin_again(self) -> None:
+        """Everything is told once more: what was told last may not have been understood."""
+        self._pods.update(pod.uid for pod in self._world.pods)
+        self._nodes.update(self._world.nodes.row_of)
+        self._budgets_version = -1
+
+    def __len__(self) -> int:
+        """How many objects are to be collected, some of them perhaps twice."""
+        return len(self._pods) + len(self._old_pods) + len(self._nodes)
+
+    def some(self, most: int) -> tuple[list[NodeChange], list[PodChange]]:
+        """Up to `most` of the nodes and of the pods that changed, as they are now. What changes again is collected again."""
+        if not self._old_pods:
+            # Not bit by bit from the set: each bit would pass over the holes that those before it left.
+            self._old_pods.extend(self._pods)
+            self._pods.clear()
+        part, self._old_pods[-most:] = self._old_pods[-most:], []
+        nodes = sorted(islice(self._nodes, most))
+        self._nodes.difference_update(nodes)
+        return [NodeChange(name, self._node(name)) for name in nodes], self._told(part)
+
+    def _told(self, uids: Iterable[PodUid]) -> list[PodChange]:
+        """Sorted, so that the same changes are given in the same order on every run."""
+        return [PodChange(uid, self._pod(uid)) for uid in sorted(uids)]
+
+    def rest(self, before: tuple[list[NodeChange], list[PodChange]] = ([], []), around: Surroundings | None = None) -> Changes:
+        """All that is left, after what `some` gave `before`: together one consistent state of the world."""
+        pods = self._told({*self._old_pods, *self._pods})
+        self._old_pods.clear()
+        self._pods.clear()
+        nodes = [NodeChange(name, self._node(name)) for name in sorted(self._nodes)]
+        self._nodes.clear()
+        around = around or Surroundings()
+        budgets = None
+        if self._budgets_version != self._world.budgets.version:
+            self._budgets_version = self._world.budgets.version
+            budgets = tuple(self._world.budgets)
+        return Changes(
+            generation=self._world.generation,
+            nodes=(*before[0], *nodes),
+            pods=(*before[1], *pods),
+            promised=frozenset(self._world.preemptions.gated_pods()),
+            budgets=budgets,
+            namespaces=around.namespaces,
+            storage=around.storage,
+        )
+
+    def _node(self, name: NodeName) -> Node | None:
+        row = self._world.nodes.row_of.get(name)
+        node = None if row is None else self._world.nodes.by_row[row]
+        if node is not None and name in self._world.quarantine and not self._quarantined_too:
+            node = replace(node, unschedulable=True)
+        system = self._world.policy.nodes.system
+        if node is None or system == NOTHING:
+            return node
+        return replace(node, allocatable=node.allocatable.minus(system).not_below_zero())
+
+    def _pod(self, uid: PodUid) -> Pod | None:
+        pod = self._world.pods.known(uid)
+        return None if pod is None or pod.ended else as_counted(pod, self._world.claims.get(uid))
+
+
+class NominatedToo(ChangeCollector):
+    """A collector for whom a pod stands already where it was told to go, by whomever: its room is not to be given away."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        world.steering.changed = (*world.steering.changed, self._pods)
+
+    def stop(self) -> None:
+        steering, pods = self._world.steering, self._pods
+        steering.changed = tuple(noted for noted in steering.changed if noted is not pods)
+        super().stop()
+
+    def _pod(self, uid: PodUid) -> Pod | None:
+        world, pod = self._world, self._world.pods.known(uid)
+        if pod is None or pod.ended:
+            return None
+        claim = world.claims.get(uid)
+        told = world.steering.node_of(uid) or world.room.node_of(uid) or pod.nominated_node
+        if claim is None and pod.node is None and told is not None:
+            pod = pod.on(told)
+        return as_counted(pod, claim)
+
+
+def as_counted(pod: Pod, claim: Claim | None) -> Pod:
+    """A pod that has not ended, where and as much as it counts; see `model.changes`."""
+    if claim is None:
+        return pod if pod.vertical is None else _taking(pod, pod.need)
+    if claim.node != pod.node:
+        pod = pod.on(claim.node)
+    return _taking(pod, claim.account.reserved)
+
+
+def _taking(pod: Pod, amounts: Amounts) -> Pod:
+    kind = pod.kind
+    return pod if amounts.within(kind.requests) else replace(pod, kind=_larger(kind, amounts))
+
+
+def _larger(kind: Kind, amounts: Amounts) -> Kind:
+    return replace(kind, requests=kind.requests.at_least(amounts))

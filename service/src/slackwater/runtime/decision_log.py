@@ -1,0 +1,171 @@
+"""The newest decisions and what became of each, for people who look at the dashboard.
+
+What flows through: every effect that the dispatcher carries out, with its outcome (`Telling` stands before the writer), and
+each record of the autoscaler's loop. Of each kind the newest are kept, so that a thousand binds do not push out the one
+removal. Deliberately absent: what decides (nothing reads this), and anything that would have to be kept.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from slackwater.model.effects import (
+    Bind,
+    CreateMigration,
+    DeleteVictim,
+    Effect,
+    Evict,
+    MarkNode,
+    Nominate,
+    OpenGate,
+    Resize,
+    Steer,
+    UnmarkNode,
+    WritePermit,
+)
+from slackwater.model.permit_annotation import read_written
+from slackwater.model.resources import Amounts
+from slackwater.ports.protocols import Outcome, Writer
+from slackwater.runtime.autoscaler.record import LoopRecord
+
+#: Kept of each kind.
+_KEPT: Final = 100
+#: What each kind of effect decides. The other kinds wake, read or tell; they decide nothing.
+_KINDS: Final[dict[type, str]] = {
+    Bind: "bind",
+    Nominate: "nominate",
+    Steer: "nominate",
+    OpenGate: "open gate",
+    WritePermit: "permit",
+    Resize: "resize",
+    CreateMigration: "migrate",
+    DeleteVictim: "preempt",
+    Evict: "evict",
+    MarkNode: "mark node",
+    UnmarkNode: "unmark node",
+}
+
+
+#: Number, Unix seconds, what was attempted, and how it ended: written out only when somebody looks.
+_Note = tuple[int, float, Effect, Outcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """`at` is Unix seconds. `number` grows from one to the next. `about` is what /explain tells more of: pods, nodes, groups or
+    nothing."""
+
+    number: int
+    at: float
+    kind: str
+    about: str
+    name: str
+    text: str
+    verdict: str
+
+
+class Timeline:
+    """Bounded; `wall` gives Unix seconds."""
+
+    def __init__(self, wall: Callable[[], float]) -> None:
+        self._wall = wall
+        self._number = 0
+        self._effects: dict[str, deque[_Note]] = {kind: deque(maxlen=_KEPT) for kind in _KINDS.values()}
+        self._loops: deque[Decision] = deque(maxlen=_KEPT)
+
+    @property
+    def number(self) -> int:
+        """Of the newest decision."""
+        return self._number
+
+    def note(self, effect: Effect, outcome: Outcome) -> None:
+        """An attempt ended. Nothing is written out before somebody looks."""
+        kind = _KINDS.get(type(effect))
+        if kind is not None:
+            self._number += 1
+            self._effects[kind].append((self._number, self._wall(), effect, outcome))
+
+    def loop(self, record: LoopRecord) -> None:
+        """A loop of the autoscaler ended: what it asked for, began and gave up."""
+        for call, problem in record.asked:
+            text = f"from {call.seen} to {call.to} nodes" + (f": {problem}" if problem is not None else "")
+            self._told(record, "grow", ("groups", call.group), text, done=problem is None)
+        shrink = record.shrink
+        for node in () if shrink is None else shrink.begun:
+            self._told(record, "remove node", ("nodes", node), "removal begins", done=True)
+        for end in () if shrink is None else shrink.ended:
+            why = "" if end.hindrance is None else f": {end.hindrance} {end.detail}".rstrip()
+            text = f"{end.outcome} after {end.seconds:.0f} s, {end.evicted} pods evicted{why}"
+            self._told(record, "remove node", ("nodes", end.order.node), text, done=end.outcome != "rolled-back")
+
+    def _told(self, record: LoopRecord, kind: str, what: tuple[str, str], text: str, *, done: bool) -> None:
+        self._number += 1
+        (about, name), verdict = what, "done" if done else "refused"
+        decision = Decision(number=self._number, at=record.at, kind=kind, about=about, name=name, text=text, verdict=verdict)
+        self._loops.append(decision)
+
+    def newest(self, most: int) -> list[Decision]:
+        """The newest first."""
+        noted = [[_decision(kind, note) for note in notes] for kind, notes in self._effects.items()]
+        every = (decision for decisions in (*noted, self._loops) for decision in decisions)
+        return sorted(every, key=lambda decision: -decision.number)[:most]
+
+
+class Telling:
+    """A writer that tells of what it did."""
+
+    def __init__(self, writer: Writer, timeline: Timeline) -> None:
+        self._writer = writer
+        self._note = timeline.note
+
+    async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
+        outcome = await self._writer.perform(effect, timeout_seconds=timeout_seconds)
+        self._note(effect, outcome)
+        return outcome
+
+
+def _decision(kind: str, note: _Note) -> Decision:
+    number, at, effect, outcome = note
+    of_node = isinstance(effect, MarkNode | UnmarkNode)
+    of_machine = isinstance(effect, WritePermit) and effect.on == "machine"
+    about = "nodes" if of_node else "" if of_machine else "pods"
+    name = effect.key.name if of_node else str(effect.key)
+    text = _text(effect)
+    if outcome.verdict != "done" and outcome.detail:
+        text = f"{text}: {outcome.detail}".lstrip(": ")
+    return Decision(number=number, at=at, kind=kind, about=about, name=name, text=text, verdict=outcome.verdict)
+
+
+def _text(effect: Effect) -> str:
+    match effect:
+        case Bind() | Nominate() | Steer():
+            text = f"to {effect.node}"
+        case OpenGate():
+            text = effect.why
+        case WritePermit():
+            text = _permit(effect.text)
+        case Resize():
+            text = f"{effect.container} to {_amounts(effect.to)}"
+        case CreateMigration():
+            text = f"{effect.machine} to {effect.landing}"
+        case DeleteVictim():
+            text = f"makes way for {effect.preemptor}"
+        case Evict():
+            text = f"from {effect.node}"
+        case MarkNode():
+            text = f"taint {effect.taint.key}"
+        case UnmarkNode():
+            text = f"no taint {effect.taint_key}"
+        case _:
+            text = ""
+    return text
+
+
+def _permit(text: str) -> str:
+    found = read_written(text)
+    return text if found is None else f"{_amounts(found.permit)}, ceiling {_amounts(found.ceiling)}"
+
+
+def _amounts(amounts: Amounts) -> str:
+    return f"{amounts.cpu / 1000:g} CPU and {amounts.memory / 2**30:.4g} GiB"

@@ -1,0 +1,353 @@
+"""Effects -> API calls: per-object order, merging, bounded width, retries with back-off, a deadline on each.
+
+Effects on one object run one after another (binds beside the others) in the order in which they were asked for, so the object
+ends at what was asked for last. An effect joins an equal one only where nothing else comes after that one: the last that waits,
+or the one under way where none waits. Every effect ends, by the API server's answer or by its deadline; the end goes back into
+the world as an event (`endings`).
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from random import Random
+from typing import Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from slackwater.model.effects import (
+    Announce,
+    Bind,
+    DeleteVictim,
+    Effect,
+    ReadPod,
+    Resize,
+    Steer,
+    WritePreempting,
+)
+from slackwater.model.events import (
+    BindEnded,
+    BindOutcome,
+    Event,
+    SteerEnded,
+)
+from slackwater.ports.protocols import Outcome, Writer
+from slackwater.runtime.endings import drain_ended, given_up, preemption_ended
+
+_log = structlog.get_logger(__name__)
+
+_FIRST_BACKOFF_SECONDS: Final = 0.05
+_MAX_BACKOFF_SECONDS: Final = 2.0
+_MAX_ANNOUNCEMENTS: Final = 1000
+#: Effects that wait for one object. No more than a few ever do while the API server answers.
+_MAX_WAITING: Final = 64
+#: Where all binds that may be under way are, and the oldest has waited so long, further ones had better come later.
+_SLOW_BIND_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatcherConfig:
+    """`write_seconds` bounds one effect with all its attempts, `attempt_seconds` one attempt, `flush_seconds` the end.
+
+    Binds have a width of their own, and so have preemptions and steering: none waits for another, nor for the rest.
+    `steer_seconds`: a nomination that takes longer comes too late anyway.
+    """
+
+    max_binds: int = 64
+    max_writes: int = 16
+    max_preemptions: int = 64
+    max_steers: int = 16
+    bind_seconds: float = 4.0
+    write_seconds: float = 30.0
+    steer_seconds: float = 5.0
+    attempt_seconds: float = 10.0
+    flush_seconds: float = 5.0
+
+
+#: What a bind came to whose last attempt told nothing about the world by itself.
+_BIND_OUTCOMES: Final[dict[str, BindOutcome]] = {
+    "done": "bound",
+    "refused": "refused",
+    "again": "unreachable",
+    "unknown": "unknown",
+}
+
+
+@dataclass(slots=True)
+class Ticket:
+    """One effect on its way; whoever needs its end awaits `ended()`. `latest` is how things stand."""
+
+    effect: Effect
+    latest: Outcome = Outcome("again", detail="not attempted in time")
+    _finished: bool = False
+    #: Made for whoever waits: mostly nobody does.
+    _waited_for: anyio.Event | None = None
+
+    def finish(self) -> None:
+        self._finished = True
+        if self._waited_for is not None:
+            self._waited_for.set()
+
+    async def ended(self) -> Outcome:
+        if not self._finished:
+            self._waited_for = self._waited_for or anyio.Event()
+            await self._waited_for.wait()
+        return self.latest
+
+
+@dataclass(slots=True)
+class DispatcherStats:
+    """Counts that only grow, but for `waiting`."""
+
+    calls: dict[tuple[str, str], int] = field(default_factory=dict)  #: by (effect, verdict of the attempt)
+    dropped_announcements: int = 0
+    waiting: int = 0
+
+
+#: Takes an event into the world and hands on what follows from it.
+OnEvent = Callable[[Event], None]
+
+
+#: Binds have a lane of their own: one whose answer is waited for must not stand behind a touch that hangs.
+_Lane = tuple[str, bool]
+
+
+def _lane_of(effect: Effect) -> _Lane:
+    return effect.uid, isinstance(effect, Bind)
+
+
+class Dispatcher:
+    """Carries out effects. `submit` may be called from any code on the loop, once `run` has started."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        on_event: OnEvent,
+        config: DispatcherConfig,
+        *,
+        rng: Random,
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Who does not lead any more (`leads`) finishes nothing: what is under way is left to its precondition."""
+        self._writer = writer
+        self._leads = leads
+        self._on_event = on_event
+        self._config = config
+        self._rng = rng
+        self._lanes: dict[_Lane, deque[Ticket]] = {}
+        self._running: dict[_Lane, Ticket] = {}
+        self._stop_at = math.inf
+        self._announcements = 0
+        self._scopes: dict[anyio.CancelScope, None] = {}
+        self._group: TaskGroup | None = None
+        self._binds = anyio.CapacityLimiter(config.max_binds)
+        self._writes = anyio.CapacityLimiter(config.max_writes)
+        self._preemptions = anyio.CapacityLimiter(config.max_preemptions)
+        self._steers = anyio.CapacityLimiter(config.max_steers)
+        #: When each bind was asked for that has not ended; the oldest first.
+        self._binding_since: dict[_Lane, float] = {}
+        self.stats = DispatcherStats()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Runs until cancelled; then what is under way has `flush_seconds` to end, and what has not ended is logged by name."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            task_status.started()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._group = None
+                self._stop_at = anyio.current_time() + (self._config.flush_seconds if self._leads() else 0.0)
+                for scope in self._scopes:
+                    scope.deadline = min(scope.deadline, self._stop_at)
+
+    def submit_all(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self.submit(effect)
+
+    def submit(self, effect: Effect) -> Ticket:
+        """Queues the effect behind the others of its object, or joins the last of them."""
+        if isinstance(effect, Announce):
+            return self._submit_announcement(effect)
+        name = _lane_of(effect)
+        lane = self._lanes.get(name)
+        if (last := self._last_of(name)) is not None and _joins(effect, last, runs=not lane):
+            last.effect = effect
+            return last
+        ticket = Ticket(effect)
+        if self._group is None or (lane is not None and len(lane) >= _MAX_WAITING):
+            return self._refuse(ticket)
+        self.stats.waiting += 1
+        if isinstance(effect, Bind):
+            self._binding_since.setdefault(name, anyio.current_time())
+        if lane is not None:
+            lane.append(ticket)
+        else:
+            self._lanes[name] = deque([ticket])
+            self._group.start_soon(self._run_lane, name, name=f"writes of {effect.key}")
+        return ticket
+
+    def _last_of(self, name: _Lane) -> Ticket | None:
+        """The last that waits; where none does, the one under way."""
+        lane = self._lanes.get(name)
+        return lane[-1] if lane else self._running.get(name)
+
+    def binds_stand_in_line(self) -> bool:
+        """Are so many binds under way, and so slowly, that one asked for now might not end in time?"""
+        since = self._binding_since
+        return len(since) >= self._config.max_binds and anyio.current_time() - next(iter(since.values())) > _SLOW_BIND_SECONDS
+
+    def _submit_announcement(self, effect: Announce) -> Ticket:
+        ticket = Ticket(effect)
+        if self._group is None or self._announcements >= _MAX_ANNOUNCEMENTS:
+            self.stats.dropped_announcements += 1
+            return self._refuse(ticket)
+        self._announcements += 1
+        self.stats.waiting += 1
+        self._group.start_soon(self._announce, ticket, name=f"event of {effect.key}")
+        return ticket
+
+    def _refuse(self, ticket: Ticket) -> Ticket:
+        ticket.latest = Outcome("again", detail="the service is stopping, or has too much to write")
+        self._end(ticket)
+        return ticket
+
+    async def _announce(self, ticket: Ticket) -> None:
+        try:
+            await self._carry_out(ticket)
+        finally:
+            self._announcements -= 1
+
+    async def _run_lane(self, name: _Lane) -> None:
+        lane = self._lanes[name]
+        try:
+            while lane:
+                ticket = self._running[name] = lane.popleft()
+                await self._carry_out(ticket)
+        finally:
+            del self._lanes[name]
+            self._running.pop(name, None)
+            self._binding_since.pop(name, None)
+
+    async def _carry_out(self, ticket: Ticket) -> None:
+        """Attempts until the effect ended or its time is over. Shielded: stopping shortens the deadline instead."""
+        limiter = self._limiter_of(ticket.effect)
+        deadline = min(anyio.current_time() + self._seconds_of(ticket.effect), self._stop_at)
+        with anyio.CancelScope(shield=True, deadline=deadline) as scope:
+            self._scopes[scope] = None
+            try:
+                await _taken(limiter, scope)
+                try:
+                    await self._attempt_until_ended(ticket)
+                finally:
+                    limiter.release_on_behalf_of(scope)
+            finally:
+                del self._scopes[scope]
+        if scope.cancelled_caught:
+            self._count(ticket.effect, ticket.latest)  # the attempt that the deadline cut short
+        self.stats.waiting -= 1
+        self._end(ticket)
+
+    def _seconds_of(self, effect: Effect) -> float:
+        if isinstance(effect, Bind):
+            return self._config.bind_seconds
+        return self._config.steer_seconds if isinstance(effect, Steer) else self._config.write_seconds
+
+    def _limiter_of(self, effect: Effect) -> anyio.CapacityLimiter:
+        if isinstance(effect, Bind):
+            return self._binds
+        if isinstance(effect, Steer):
+            return self._steers
+        return self._preemptions if isinstance(effect, WritePreempting | DeleteVictim) else self._writes
+
+    async def _attempt_until_ended(self, ticket: Ticket) -> None:
+        for attempt in count():
+            # What is true if the deadline strikes before the answer.
+            ticket.latest, before = Outcome("unknown", detail="no answer in time"), ticket.latest
+            outcome = await self._attempt(ticket.effect)
+            ticket.latest = _all_told(before, outcome)
+            self._count(ticket.effect, outcome)
+            if outcome.verdict in {"done", "refused"}:
+                return
+            pause = max(outcome.after_seconds, self._backoff_seconds(attempt))
+            if anyio.current_time() + pause >= anyio.current_effective_deadline():
+                return  # no other attempt would follow, and others want the place
+            await anyio.sleep(pause)
+
+    async def _attempt(self, effect: Effect) -> Outcome:
+        try:
+            return await self._writer.perform(effect, timeout_seconds=self._attempt_seconds(effect))
+        except Exception as error:  # a bug of the writer must not end the lane, and with it everything
+            _log.exception("write failed", effect=type(effect).__name__, pod=str(effect.key))
+            return Outcome("unknown", detail=f"{type(error).__name__}: {error}")
+
+    def _attempt_seconds(self, effect: Effect) -> float | None:
+        """None: the effect's own deadline strikes no later, and one scope is enough."""
+        seconds = self._config.attempt_seconds
+        return None if self._seconds_of(effect) <= seconds else seconds
+
+    def _backoff_seconds(self, attempt: int) -> float:
+        ceiling: float = min(_FIRST_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
+        return ceiling * (0.5 + self._rng.random() / 2)
+
+    def _count(self, effect: Effect, outcome: Outcome) -> None:
+        key = (type(effect).__name__, outcome.verdict)
+        self.stats.calls[key] = self.stats.calls.get(key, 0) + 1
+
+    def _end(self, ticket: Ticket) -> None:
+        effect, outcome = ticket.effect, ticket.latest
+        event = outcome.event
+        if event is None and isinstance(effect, Bind):
+            event = BindEnded(effect.uid, effect.node, _BIND_OUTCOMES[outcome.verdict], outcome.detail)
+        if isinstance(effect, Steer):
+            self._steer_ended(effect, outcome)
+        elif outcome.verdict in {"again", "unknown"}:
+            event = event if self._group is None else given_up(effect, outcome) or event
+            _log.warning(
+                "write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail
+            )
+        # The world first: whoever waits for the ticket then finds it up to date.
+        if event is not None:
+            self._on_event(event)
+        told = preemption_ended(effect, outcome) or drain_ended(effect, outcome)
+        if told is not None:
+            self._on_event(told)
+        ticket.finish()
+
+    def _steer_ended(self, effect: Steer, outcome: Outcome) -> None:
+        """Nothing is lost with a nomination, and there may be thousands: none is worth a line of the log."""
+        if self._group is not None:
+            self._on_event(SteerEnded(effect.uid, effect.node, outcome.verdict == "done", outcome.detail))
+
+
+def _joins(effect: Effect, last: Ticket, *, runs: bool) -> bool:
+    """Whether nothing is lost if `last` alone is carried out, as `effect`.
+
+    The API server may have read one that runs before what the new one is about: only what asks, or is done once for all, joins
+    it. A size that waits gives way to a newer one.
+    """
+    if runs:
+        return last.effect == effect and isinstance(effect, Bind | ReadPod | DeleteVictim)
+    newer = isinstance(effect, Resize) and isinstance(last.effect, Resize) and effect.container == last.effect.container
+    return newer or last.effect == effect
+
+
+async def _taken(limiter: anyio.CapacityLimiter, borrower: object) -> None:
+    """A place within the limiter; where one is free, without the turn of the loop that anyio's own way takes."""
+    try:
+        limiter.acquire_on_behalf_of_nowait(borrower)
+    except anyio.WouldBlock:
+        await limiter.acquire_on_behalf_of(borrower)
+
+
+def _all_told(before: Outcome, outcome: Outcome) -> Outcome:
+    """What is known after an attempt. An earlier one without an answer may have bound the pod, and that a later one is refused
+    says nothing of it: an API server that has just started answers 403 until it knows its roles."""
+    event = outcome.event
+    no_news = outcome.verdict == "refused" and (event is None or (isinstance(event, BindEnded) and event.outcome == "refused"))
+    if before.verdict == "unknown" and (outcome.verdict == "again" or no_news):
+        return replace(outcome, verdict="unknown", event=None)
+    return outcome

@@ -1,0 +1,227 @@
+"""The whole state as one value that can be written as JSON: what `GET /dumpstate` answers.
+
+`take` copies what changes, quickly, on the loop; `document` does the slow part and may run in a thread. Sorted by name,
+integers only (milliCPU, bytes), so two dumps of one state are equal.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from msgspec import to_builtins
+
+from slackwater.cluster.holds import Hold
+from slackwater.cluster.quarantine import Quarantined
+from slackwater.cluster.reservations import Claim
+from slackwater.cluster.sample_misses import Starved
+from slackwater.controllers.preemption.state import Preemption
+from slackwater.model.columns import NodeColumns
+from slackwater.model.equivalence import Kind
+from slackwater.model.ids import Generation, Instant, NodeName, PodUid, Row
+from slackwater.model.ledger.account import Account
+from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.resources import NOTHING, RESOURCES
+from slackwater.runtime.dump_vertical import VerticalDump, take_vertical, vertical_document
+from slackwater.runtime.state_machine import World
+
+VERSION: Final = "slackwater.dev/dumpstate/v1alpha1"
+_NO_KIND: Final = Kind(namespace="", requests=NOTHING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dump:
+    """A copy of everything at one generation; durations count from `now`."""
+
+    now: Instant
+    generation: Generation
+    synced: bool
+    columns: NodeColumns
+    nodes: Sequence[tuple[Row, Node]]
+    row_names: Mapping[Row, NodeName]
+    claims: Mapping[PodUid, Claim]
+    pods: Sequence[Pod]
+    holds: Sequence[tuple[PodUid, Hold]]
+    starved: Sequence[tuple[PodUid, Starved]]
+    denials: Sequence[tuple[PodUid, NodeName, float, bool]]
+    budgets: Sequence[DisruptionBudget]
+    preemptions: Sequence[tuple[PodUid, Preemption]]
+    quarantine: Sequence[tuple[NodeName, Quarantined]]
+    vertical: VerticalDump
+
+
+def take(world: World, now: Instant) -> Dump:
+    """Copies the state."""
+    nodes = list(world.nodes)
+    return Dump(
+        now=now,
+        generation=world.generation,
+        synced=world.synced,
+        columns=world.ledger.columns.copy(),
+        nodes=nodes,
+        row_names={row: node.name for row, node in nodes},
+        claims=world.claims.copy(),
+        pods=list(world.pods),
+        holds=list(world.holds),
+        starved=world.starvation.items(),
+        denials=world.denials.left(now),
+        budgets=list(world.budgets),
+        preemptions=[(uid, replace(found, waiting=set(found.waiting))) for uid, found in world.preemptions.items()],
+        quarantine=list(world.quarantine.items()),
+        vertical=take_vertical(world, now),
+    )
+
+
+def document(dump: Dump) -> dict[str, Any]:
+    """The dump as JSON values."""
+    pods_by_uid = {pod.uid: pod for pod in dump.pods}
+    return {
+        "version": VERSION,
+        "generation": dump.generation,
+        "synced": dump.synced,
+        "nodes": [_node(dump.columns, row, node) for row, node in sorted(dump.nodes, key=lambda item: item[1].name)],
+        "pods": [
+            _claimed(dump, uid, claim, pods_by_uid.get(uid))
+            for uid, claim in sorted(dump.claims.items(), key=lambda item: (item[1].key, item[0]))
+        ],
+        "pending": [_pending(pod) for pod in sorted(dump.pods, key=lambda pod: pod.key) if pod.node is None and not pod.ended],
+        "holds": [_hold(dump, uid, hold) for uid, hold in sorted(dump.holds, key=lambda item: (item[1].key, item[0]))],
+        "nominations": [
+            _nomination(uid, starved)
+            for uid, starved in sorted(dump.starved, key=lambda item: (item[1].key, item[0]))
+            if starved.nominated is not None
+        ],
+        "denials": [
+            {"uid": uid, "node": node, "endsInSeconds": round(seconds, 3), "forRoom": for_room}
+            for uid, node, seconds, for_room in sorted(dump.denials)
+        ],
+        "quarantine": [
+            {"node": name, "why": found.why, "sinceSeconds": round(dump.now - found.since, 3)}
+            for name, found in sorted(dump.quarantine)
+        ],
+        "gates": [
+            _gate(dump.now, uid, preemption)
+            for uid, preemption in sorted(dump.preemptions, key=lambda item: (item[1].pod.key, item[0]))
+        ],
+        **vertical_document(dump.vertical, {uid: claim.key for uid, claim in dump.claims.items()}),
+        "objects": _objects(dump),
+    }
+
+
+def _objects(dump: Dump) -> dict[str, Any]:
+    """What the API server told, as far as some decision reads it; kinds once, and pods by their index."""
+    kinds: dict[Kind, int] = {}
+    pods = [
+        {**to_builtins(replace(pod, kind=_NO_KIND)), "kind": kinds.setdefault(pod.kind, len(kinds))}
+        for pod in sorted(dump.pods, key=lambda pod: (pod.key, pod.uid))
+    ]
+    return {
+        "kinds": [to_builtins(kind) for kind in kinds],
+        "nodes": [to_builtins(node) for _, node in sorted(dump.nodes, key=lambda item: item[1].name)],
+        "pods": pods,
+        "budgets": [to_builtins(budget) for budget in sorted(dump.budgets, key=lambda b: (b.namespace, b.name))],
+    }
+
+
+def _node(columns: NodeColumns, row: Row, node: Node) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        **{
+            resource: {
+                "total": int(columns.total[r, row]),
+                "watermark": int(columns.watermark[r, row]),
+                "reserved": int(columns.reserved[r, row]),
+                "buffer": int(columns.buffer[r, row]),
+                "capacityPressure": int(columns.capacity_pressure[r, row]),
+                "pressureAccountedFor": int(columns.pressure_accounted_for[r, row]),
+                "held": int(columns.held[r, row]),
+            }
+            for r, resource in enumerate(RESOURCES)
+        },
+        "ready": node.ready,
+        "unschedulable": node.unschedulable,
+    }
+
+
+def _claimed(dump: Dump, uid: PodUid, claim: Claim, pod: Pod | None) -> dict[str, Any]:
+    return {
+        "namespace": claim.key.namespace,
+        "name": claim.key.name,
+        "uid": uid,
+        "node": claim.node,
+        "state": claim.state,
+        "askInSeconds": None if claim.deadline is None else round(claim.deadline - dump.now, 3),
+        "vertical": claim.vertical,
+        "priority": claim.priority,
+        **_amounts(claim.account),
+    }
+
+
+def _amounts(account: Account) -> dict[str, dict[str, int]]:
+    return {
+        resource: {
+            "reserved": account.reserved[r],
+            "buffer": account.buffer[r],
+            "capacityPressure": account.capacity_pressure[r],
+            "accountedFor": account.accounted_for[r],
+            "min": account.min[r],
+            "max": account.max[r],
+        }
+        for r, resource in enumerate(RESOURCES)
+    }
+
+
+def _pending(pod: Pod) -> dict[str, Any]:
+    return {
+        "namespace": pod.key.namespace,
+        "name": pod.key.name,
+        "uid": pod.uid,
+        "schedulerName": pod.kind.scheduler_name,
+        "priority": pod.priority,
+        "requests": dict(zip(RESOURCES, pod.kind.requests, strict=True)),
+        "message": pod.unschedulable_message,
+    }
+
+
+def _hold(dump: Dump, uid: PodUid, hold: Hold) -> dict[str, Any]:
+    names, counted = (
+        sorted(name for row in rows.tolist() if (name := dump.row_names.get(Row(row))) is not None)
+        for rows in (hold.rows, hold.counted)
+    )
+    return {
+        "namespace": hold.key.namespace,
+        "name": hold.key.name,
+        "uid": uid,
+        "nodes": len(hold.rows),
+        "node": names[0] if len(names) == 1 else None,
+        "amounts": dict(zip(RESOURCES, hold.amounts, strict=True)),
+        "endsInSeconds": None if math.isinf(hold.deadline) else round(hold.deadline - dump.now, 3),
+        "nodeNames": names,
+        "countedNames": counted,
+        "nominee": hold.nominee,
+    }
+
+
+def _nomination(uid: PodUid, starved: Starved) -> dict[str, Any]:
+    return {
+        "namespace": starved.key.namespace,
+        "name": starved.key.name,
+        "uid": uid,
+        "node": starved.nominated,
+        "tried": sorted(starved.tried),
+    }
+
+
+def _gate(now: Instant, uid: PodUid, preemption: Preemption) -> dict[str, Any]:
+    return {
+        "namespace": preemption.pod.key.namespace,
+        "name": preemption.pod.key.name,
+        "uid": uid,
+        "shut": preemption.shut,
+        "phase": preemption.phase,
+        "node": preemption.node,
+        "priority": preemption.pod.priority,
+        "waitingFor": sorted(preemption.waiting),
+        "sinceSeconds": round(now - preemption.since, 3),
+        "endsInSeconds": round(preemption.deadline - now, 3),
+    }

@@ -1,0 +1,75 @@
+"""What the world has to know of an effect that has ended, beside what its answer taught about the object."""
+
+from slackwater.model.effects import (
+    CreateMigration,
+    DeleteMigration,
+    DeleteVictim,
+    Effect,
+    Evict,
+    MarkNode,
+    Touch,
+    UnmarkNode,
+    WritePermit,
+    WritePreempting,
+)
+from slackwater.model.events import (
+    Event,
+    EvictionEnded,
+    EvictionOutcome,
+    MigrationDeleteEnded,
+    MigrationNotStarted,
+    NodeMarked,
+    NodeUnmarked,
+    PermitNotWritten,
+    PodGone,
+    PreemptingNotWritten,
+    PreemptingWritten,
+    TouchLost,
+    VictimEnded,
+)
+from slackwater.ports.protocols import Outcome
+
+
+def given_up(effect: Effect, outcome: Outcome) -> Event | None:
+    """What the world has to know when an effect was not carried out in time, or perhaps was."""
+    match effect:
+        case Touch(uid, key, why):
+            return TouchLost(uid, key, why)
+        case WritePermit():
+            return PermitNotWritten(effect.pod, outcome.detail)
+        case CreateMigration():
+            return MigrationNotStarted(effect.uid, outcome.detail)
+        case DeleteMigration(_, key):
+            return MigrationDeleteEnded(key, deleted=False)
+        case _:
+            return None
+
+
+def preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
+    """The end of a preemption's call, beside what it taught about the pod."""
+    match effect:
+        case WritePreempting(uid, _, text):
+            done = outcome.verdict == "done"
+            return PreemptingWritten(uid, text) if done else PreemptingNotWritten(uid, text, outcome.detail)
+        case DeleteVictim(uid):
+            if outcome.verdict == "done":
+                return None if isinstance(outcome.event, PodGone) else VictimEnded(uid, "accepted", "")
+            return VictimEnded(uid, "refused" if outcome.verdict == "refused" else "unreachable", outcome.detail)
+        case _:
+            return None
+
+
+def drain_ended(effect: Effect, outcome: Outcome) -> Event | None:
+    """The end of a call of a node's removal, beside what it taught about the pod."""
+    done = outcome.verdict == "done"
+    match effect:
+        case MarkNode():
+            return NodeMarked(effect.name, effect.taint.key, done, outcome.detail)
+        case UnmarkNode():
+            return NodeUnmarked(effect.name, effect.taint_key, done, outcome.detail)
+        case Evict() if not isinstance(outcome.event, EvictionEnded):
+            how: EvictionOutcome = "gone" if isinstance(outcome.event, PodGone) else "accepted" if done else "unreachable"
+            how = "refused" if outcome.verdict == "refused" else how
+            return EvictionEnded(effect.uid, effect.node, how, outcome.detail)
+        case _:
+            return None

@@ -1,0 +1,1 @@
+"""Questions that concern several capabilities, one module each."""

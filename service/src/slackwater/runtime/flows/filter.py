@@ -1,0 +1,362 @@
+"""The filter and prioritize questions, answered from the picture. Only filter, of many rows or of a chosen one (`take`),
+changes anything: holds and memory."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.holds import Hold
+from slackwater.cluster.nodes import NO_ROW
+from slackwater.controllers.migration.state import Migrating
+from slackwater.controllers.nomination.node_choices import Choices
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.preemption.preemptors import Preemptors
+from slackwater.controllers.preemption.state import Preemptions
+from slackwater.fit.filter.ledger_fit import judge_ledger
+from slackwater.fit.score_curve import extender_scores, fractions_of, randomized
+from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows, let_pass, vertical
+from slackwater.model.ids import Instant, NodeName, Row
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What filter would look at for a pod now. `reason` is what of the pod itself has it refused, OK where nothing does.
+
+    `denied`: nodes where its bind was refused a moment ago. `quarantined`: nodes whose books are in doubt. `waits_for`: victims
+    of its preemption. `only_on`: where its bind, or its migration, has its room. `columns` are a copy, in which the pod's own
+    hold and room of less important preemptors are free.
+    """
+
+    reason: Reason
+    denied: frozenset[NodeName]
+    quarantined: frozenset[NodeName]
+    waits_for: tuple[str, ...]
+    only_on: NodeName | None
+    columns: NodeColumns
+
+
+class Placing:
+    """Answers kube-scheduler's questions about one pod and many nodes."""
+
+    def __init__(
+        self,
+        books: Books,
+        *,
+        migrating: Migrating,
+        preemptions: Preemptions,
+        preemptors: Preemptors,
+        choices: Choices,
+        on_record: Callable[[], Int64 | None],
+        seed: int,
+    ) -> None:
+        """`on_record`: by how much a restart might count more on each row than counts now; None where it would nowhere."""
+        self._ledger = books.ledger
+        self._nodes = books.nodes
+        self._pods = books.pods
+        self._claims = books.claims
+        self._holds = books.holds
+        self._denials = books.denials
+        self._standings = books.standings
+        self._starvation = books.starvation
+        self._refusals = books.refusals
+        self._admitting = books.admitting
+        self._quarantine = books.quarantine
+        self._room = books.room
+        self._tally = books.tally
+        self._migrating = migrating
+        self._choices = choices
+        self._on_record = on_record
+        #: Nodes where room is on record still that nobody has any more, and a pod wants it; until somebody clears this.
+        self.wanted_on: set[NodeName] = set()
+        self._preemptions = preemptions
+        self._preemptors = preemptors
+        self._rng = np.random.default_rng(seed)
+
+    def filter(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
+        """A reason for each row, shape (len(rows),); holds room where the pod may now be put.
+
+        `rows` are distinct, except that unknown nodes are all `NO_ROW`.
+        """
+        self._tally.attempts += 1
+        self._pods.overhear(pod, now)
+        self._choices.given_up(pod.uid)
+        earlier = self._holds.lift(pod.uid)
+        codes = self._answered(pod, rows, earlier, policy, now)
+        self._holds.lay_down(pod.uid, earlier, Instant(now + policy.in_flight_seconds))
+        return codes
+
+    def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
+        """As `filter` about this row alone, where that lets the pod pass: one that has no preemption, and no room held for it.
+        Where it does not, nothing has changed but what filter changes before it judges."""
+        rows: Rows = np.array([row], np.intp)
+        if self._claims.get(pod.uid) is not None or self._migrating.landing_of(pod, now) is not None:
+            return False
+        if not self.passing(pod, rows, policy, now)[0]:
+            return False
+        self._tally.attempts += 1
+        self._tally.verdicts[Reason.OK] += 1
+        self._pods.overhear(pod, now)
+        self._preemptions.came_back(pod.uid)
+        self._passed(pod, rows, policy, now)
+        return True
+
+    def passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
+        """Where filter lets a pod pass that no migration brings, and for which no room is held, as far as it counts by now;
+        shape (len(rows),). Nothing changes."""
+        with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
+            return let_pass(self._judge(pod, rows, policy, now, asked=False))
+
+    def _answered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
+        if self._preemptions.gated(pod.uid):
+            self._tally.failures += 1
+            return np.full(len(rows), Reason.GATED, np.uint8)
+        self._preemptions.came_back(pod.uid)
+        with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
+            return self._filtered(pod, rows, earlier, policy, now)
+
+    def _filtered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
+        codes = self._judge_with_landing(pod, rows, policy, now)
+        feasible = rows[let_pass(codes)]
+        if self._has_to_choose(pod, feasible, policy):
+            chosen = self._chosen(pod, feasible, earlier, policy)
+            feasible = np.array([chosen], np.intp)
+            codes[let_pass(codes) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
+        self._tally.verdicts += np.bincount(codes, minlength=len(Reason))
+        if not len(feasible):
+            self._preemptions.judged(pod.uid, None)
+            gated = self._refused(pod, rows, codes, policy, now)
+            return np.full(len(rows), Reason.GATED, np.uint8) if gated else codes
+        self._preemptions.judged(pod.uid, lambda name: self._nodes.row_of.get(name) in feasible)
+        self._passed(pod, feasible, policy, now)
+        return codes
+
+    def _passed(self, pod: Pod, feasible: Rows, policy: Policy, now: Instant) -> None:
+        self._preemptors.forget(pod.uid)
+        self._refusals.forget(pod.uid)
+        self._starvation.passed(pod.uid)
+        if self._claims.get(pod.uid) is None:  # its reservation is there already, otherwise
+            self._hold(pod, feasible, policy, now)
+
+    def _hold(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
+        seconds, counted = policy.hold_seconds, None
+        if not policy.binds:
+            claims = pod.kind.particulars is not None and bool(pod.kind.particulars.claims)
+            seconds = policy.volumes_seconds if claims else policy.in_flight_seconds
+            if pod.vertical is not None:
+                self._holds.count_on(Row(int(rows[0])))
+        elif len(rows) > 1 and self._counts_otherwise(pod, rows):
+            best = self._best(pod, rows, policy)
+            # On any other row kube-scheduler, where it chooses that one, counts the pod itself.
+            counted = best if pod.vertical is not None or self._nodes.stricter[best] else None
+        need, until = self._standings.need(pod), Instant(now + seconds)
+        self._holds.put(pod.uid, pod.key, rows, need, until, counted=counted, bind_may_come=not policy.binds)
+        self._tally.holds += 1
+
+    def _counts_otherwise(self, pod: Pod, rows: Rows) -> bool:
+        """Could kube-scheduler choose a row wrongly, since it counts this pod, or pods there, by less than we do?"""
+        return pod.vertical is not None or bool(self._nodes.stricter[rows].any())
+
+    def _has_to_choose(self, pod: Pod, rows: Rows, policy: Policy) -> bool:
+        """Where kube-scheduler binds, nobody judges its choice: it is told one node wherever it could be wrong. Pods that grow
+        come near any other by growing, or by their next bind."""
+        if policy.binds or len(rows) < 2:
+            return False
+        return self._pods.vertical > 0 or self._counts_otherwise(pod, rows)
+
+    def _chosen(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy) -> Row:
+        """Chooses one of the rows, and remembers it."""
+        row = self._choice(pod, rows, earlier, policy)
+        node = self._nodes.by_row[row]
+        assert node is not None, "filter lets no pod pass on a row without a node"
+        self._choices.made(pod.uid, node.name)
+        return row
+
+    def _choice(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy) -> Row:
+        """The row where victims have made room for the pod; else, of those that were not chosen for it before, the one that our
+        score prefers. While binds may come to two nodes the pod goes to no third one: room would be held for it on every node
+        in turn."""
+        name = self._room.node_of(pod.uid)
+        kept = NO_ROW if name is None else self._nodes.row_of.get(name, NO_ROW)
+        counted = [int(hold.counted[0]) for hold in earlier if hold.bind_may_come and len(hold.counted)]
+        again = counted[::-1] if len(set(counted)) > 1 else []
+        for row in (kept, *again):
+            if row in rows:
+                return Row(row)
+        tried = [self._nodes.row_of.get(node, NO_ROW) for node in self._choices.tried(pod.uid)]
+        untried: Rows = rows[~np.isin(rows, tried)] if tried else rows
+        return self._best(pod, untried if len(untried) else rows, policy)
+
+    def _best(self, pod: Pod, rows: Rows, policy: Policy) -> Row:
+        """The row that our score prefers, with what is held counted: of equal ones the first."""
+        columns, need = self._ledger.columns, vertical(self._standings.need(pod))
+        after = columns.reserved.take(rows, axis=1) + columns.held.take(rows, axis=1) + need
+        largest = columns.total.max(axis=1, initial=0)
+        scores = fractions_of(after, columns.total.take(rows, axis=1), largest, policy.curve)
+        return Row(int(rows[scores.argmax()]))
+
+    def _judge_with_landing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
+        """A migration's target has its room already: on one node, and only there, as long as that takes it."""
+        move = self._migrating.landing_of(pod, now)
+        if move is None:
+            return self._judge(pod, rows, policy, now)
+        landing = self._migrating.lift(move)
+        codes = self._judge(pod, rows, policy, now)
+        there = rows == landing
+        if landing is not None and self._may_land(pod, landing):
+            codes[~there] = Reason.LANDING_ELSEWHERE  # full ones too: nobody need be preempted for it
+        if not let_pass(codes[there]).any():
+            self._migrating.lower(move)
+        return codes
+
+    def _may_land(self, pod: Pod, row: Row) -> bool:
+        wanted: Rows = np.array([row], np.intp)
+        return bool(judge_ledger(pod.need, self._ledger.columns, wanted)[0] == Reason.OK and self._admitting.of(pod.kind)[row])
+
+    def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant, *, asked: bool = True) -> Codes:
+        """`asked`: by kube-scheduler, so that room on record is wanted, and denials that ended are over for the pod."""
+        about_pod = self.about_the_pod(pod, policy)
+        if about_pod is not Reason.OK:
+            return np.full(len(rows), about_pod, np.uint8)
+        claim = self._claims.get(pod.uid)
+        if claim is not None:
+            # A bind whose end is not known yet: only the node it named may be asked again, where the pod counts already.
+            row = self._nodes.row_of.get(claim.node, NO_ROW)
+            return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
+        codes = judge_ledger(pod.need, self._ledger.columns, rows)
+        if not policy.binds:
+            self._leave_to_records(pod, rows, codes, wanting=asked)
+            self._leave_to_coming(pod, rows, codes)
+        denied = self._denials.nodes_denied if asked else self._denials.still_denied
+        for name in denied(pod.uid, now):
+            codes[(rows == self._nodes.row_of[name]) & let_pass(codes)] = Reason.BIND_DENIED
+        if len(self._quarantine):
+            codes[np.isin(rows, self._quarantine.rows)] = Reason.NODE_QUARANTINED
+        if (len(rows) > 1 and rows.min() < 0) or (len(rows) == 1 and rows[0] == NO_ROW):
+            codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
+        return codes
+
+    def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes, *, wanting: bool) -> None:
+        """No bind of ours waits until room that others gave back is on record as given back: so filter does."""
+        excess = self._on_record()
+        if excess is None:
+            return
+        short = self._is_short(pod, rows, codes, excess[:, rows])
+        codes[short] = Reason.HELD_FOR_OTHERS
+        if wanting:
+            nodes = (self._nodes.by_row[row] for row in rows[short].tolist())
+            self.wanted_on.update(node.name for node in nodes if node is not None)
+
+    def _leave_to_coming(self, pod: Pod, rows: Rows, codes: Codes) -> None:
+        """Pods that kube-scheduler was told several nodes for, when it counted all pods as we do, may be bound to any of those.
+        Room is left for them wherever a pod grows, or this one does."""
+        coming = self._holds.may_come_to(rows) if self._counts_otherwise(pod, rows) else None
+        if coming is not None:
+            short = self._is_short(pod, rows, codes, coming)
+            if pod.vertical is None:
+                short &= self._nodes.stricter[rows]
+            codes[short] = Reason.HELD_FOR_OTHERS
+
+    def _is_short(self, pod: Pod, rows: Rows, codes: Codes, more: Int64) -> Mask:
+        """Of the rows that let the pod pass, those where it finds no room beside so much `more`; shape (len(rows),)."""
+        columns, want = self._ledger.columns, vertical(pod.need)
+        free = np.take(columns.total - columns.reserved - columns.held, rows, axis=1)
+        short: Mask = ((more > 0) & (want > 0) & (want + more > free)).any(axis=0) & let_pass(codes) & (rows != NO_ROW)
+        return short
+
+    def seen(self, pod: Pod, policy: Policy, now: Instant) -> Seen:
+        """For whoever explains: the same as filter looks at, and nothing changes."""
+        uid = pod.uid
+        with self._room.beside(pod.priority, self._preemptions.number_of(uid)):
+            columns = self._ledger.columns.copy()
+        for hold in self._holds.all_of(uid):
+            columns.held[:, hold.counted] -= vertical(hold.amounts)
+        reason, only_on = self._itself(pod, policy, now)
+        return Seen(
+            reason=reason,
+            denied=frozenset(node for of, node, _, _ in self._denials.left(now) if of == uid),
+            quarantined=frozenset(name for name, _ in self._quarantine.items()),
+            waits_for=self._preemptions.waits_for(uid),
+            only_on=only_on,
+            columns=columns,
+        )
+
+    def _itself(self, pod: Pod, policy: Policy, now: Instant) -> tuple[Reason, NodeName | None]:
+        if self._preemptions.gated(pod.uid):
+            return Reason.GATED, None
+        about_pod = self.about_the_pod(pod, policy)
+        claim, move = self._claims.get(pod.uid), self._migrating.landing_of(pod, now)
+        if about_pod is Reason.OK and claim is not None:
+            return Reason.POD_BOUND_ELSEWHERE, claim.node
+        if about_pod is Reason.OK and move is not None and move.landing is not None:
+            return Reason.LANDING_ELSEWHERE, move.landing
+        return about_pod, None
+
+    def about_the_pod(self, pod: Pod, policy: Policy) -> Reason:
+        """What of the pod itself makes it be refused on every node; OK where nothing does."""
+        known = self._pods.get(pod.uid)
+        if self._pods.is_gone(pod.uid) or (known is not None and known.ended):
+            return Reason.POD_FINISHED
+        if known is not None and known.node is not None:
+            return Reason.POD_BOUND_ELSEWHERE
+        if pod.vertical_problem is not None:
+            return Reason.VERTICAL_UNREADABLE
+        if pod.kind.missing_request is not None and pod.vertical is None and policy.missing_requests == "reject":
+            return Reason.MISSING_REQUEST
+        return Reason.OK
+
+    def _refused(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> bool:
+        """Remembers it, and what may be done about it: True where a preemption began."""
+        self._tally.failures += 1
+        self._refusals.note(pod, held=bool((codes == Reason.HELD_FOR_OTHERS).any()), now=now)
+        if self.about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
+            return False
+        if len(self.fitting_elsewhere(pod, rows, now)):
+            self._tally.sample_starvations += 1
+            self._starvation.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
+            return False
+        if self._only_promised(pod, rows[codes == Reason.HELD_FOR_OTHERS]):
+            return False  # it is woken when the promise ends, or tries again when the other pod is bound: nobody need die
+        begun = self._preemptors.consider(pod, rows, codes, policy.preemption, now)
+        if begun:  # its gate wakes it, not any room
+            self._refusals.forget(pod.uid)
+        return begun
+
+    def refused_everywhere(self, pod: Pod, policy: Policy, now: Instant) -> tuple[Rows, Codes] | None:
+        """All rows and their verdicts, where by our accounting and by what the nodes themselves say none takes the pod; None
+        where one does, or would but for promises of a moment, or where it would be refused whatever goes."""
+        if self.about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
+            return None
+        rows = self._nodes.live_rows()
+        with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
+            codes = self._judge(pod, rows, policy, now)
+            if (self._admitting.of(pod.kind)[rows] & let_pass(codes)).any():
+                return None
+            return None if self._only_promised(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
+
+    def fitting_elsewhere(self, pod: Pod, asked: Rows, now: Instant) -> Rows:
+        """Rows outside `asked` that take the pod, by our accounting and by what the nodes themselves say."""
+        live = self._nodes.live_rows()
+        others: Rows = live[~np.isin(live, asked)]
+        fitting: Rows = others[let_pass(judge_ledger(pod.need, self._ledger.columns, others))]
+        if len(fitting):
+            fitting = fitting[self._admitting.of(pod.kind)[fitting]]
+        denied = [self._nodes.row_of[name] for name in self._denials.nodes_denied(pod.uid, now)]
+        return fitting[~np.isin(fitting, denied)] if denied else fitting
+
+    def prioritize(self, pod: Pod, rows: Rows, policy: Policy) -> Int64:
+        """0..10 for each row, shape (len(rows),); 0 for unknown nodes and where the pod does not fit."""
+        scores = extender_scores(pod.need, self._ledger.columns, rows, policy.curve)
+        scores[rows == NO_ROW] = 0
+        return randomized(scores, self._rng) if policy.randomize_scores else scores
+
+    def _only_promised(self, pod: Pod, rows: Rows) -> bool:
+        """Would it fit on some row, were it not for pods that are about to be bound, there or elsewhere?"""
+        if not len(rows):
+            return False
+        columns, wanted = self._ledger.columns, vertical(pod.need)
+        free = np.take(columns.total - columns.reserved, rows, axis=1) - self._room.kept_on(rows, pod.priority)
+        return bool(((wanted <= free) | (wanted == 0)).all(axis=0).any())

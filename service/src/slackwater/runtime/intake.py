@@ -1,0 +1,146 @@
+"""watch -> world: applies each feed's events in order, and knows when everything was listed once.
+
+A standby's world takes in the same events and stays in its first list, so to speak, until it leads: nothing is due there, and
+what it answers to an event is not carried out.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Final
+
+import anyio.lowlevel
+import structlog
+
+from slackwater.model.auxiliary import SurroundingGone, SurroundingSeen
+from slackwater.model.effects import Effect
+from slackwater.model.events import Event, Stopping, Synced, TakenOver, Ticked, Watched
+from slackwater.ports.clock import Clock
+from slackwater.ports.protocols import Feed
+from slackwater.runtime.dispatcher import Dispatcher
+from slackwater.runtime.failed_events import object_of, unreadable_after
+from slackwater.runtime.state_machine import World
+
+_log = structlog.get_logger(__name__)
+
+#: Events applied before other tasks get a turn: about 5 ms of work.
+_SLICE: Final = 200
+TICK_SECONDS: Final = 0.1
+
+
+class Intake:
+    """Feeds the world. Ready when each feed has listed once. With `standby` it only watches until `lead`."""
+
+    def __init__(self, world: World, clock: Clock, feeds: Mapping[str, Feed], *, standby: bool = False) -> None:
+        self._world = world
+        self._clock = clock
+        self._feeds = feeds
+        self._unlisted = set(feeds)
+        self._listed_once = anyio.Event()
+        self._synced = anyio.Event()
+        self._standby = standby
+        self._dispatcher: Dispatcher | None = None
+        self._changed: tuple[Callable[[], None], ...] = ()
+        #: Events that could not be applied, by type.
+        self.failed: Counter[str] = Counter()
+
+    def connect(self, dispatcher: Dispatcher, *changed: Callable[[], None]) -> None:
+        """Effects go there from now on; the dispatcher in turn needs `take`. Each of `changed` is called after each event."""
+        self._dispatcher = dispatcher
+        self._changed = changed
+
+    @property
+    def unlisted(self) -> Sequence[str]:
+        """The feeds that have not listed once, sorted; empty: ready."""
+        return sorted(self._unlisted)
+
+    @property
+    def ready(self) -> bool:
+        return not self._unlisted
+
+    async def listed(self) -> None:
+        """Returns when everything has been listed once."""
+        await self._listed_once.wait()
+
+    async def synced(self) -> None:
+        """Returns when the world also decides."""
+        await self._synced.wait()
+
+    def lead(self) -> None:
+        """From now on it decides. Everything has been listed."""
+        assert self.ready, self.unlisted
+        if self._standby:
+            self._standby = False
+            self.take(TakenOver())
+        if not self._synced.is_set():
+            self.take(Synced())
+            self._synced.set()
+
+    def take(self, event: Event) -> None:
+        """Applies one event, from a feed or such as the end of an API call.
+
+        An error ends neither the caller nor the process: it is logged with the object and counted, and the object's node is
+        closed until the object can be applied again.
+        """
+        try:
+            effects = self._world.apply(event, self._clock())
+        except Exception as error:
+            kind = type(event).__name__
+            self.failed[kind] += 1
+            _log.exception("event not applied", resource=kind, object=object_of(event))
+            effects = self._closed(event, f"{type(error).__name__}: {error}")
+        self._hand_on(effects)
+
+    def _closed(self, event: Event, why: str) -> list[Effect]:
+        unreadable = unreadable_after(event, why)
+        if unreadable is None:
+            return []
+        try:
+            return self._world.apply(unreadable, self._clock())
+        except Exception:
+            _log.exception("node not closed", object=unreadable.name, node=unreadable.node)
+            return []
+
+    def _hand_on(self, effects: Iterable[Effect]) -> None:
+        assert self._dispatcher is not None
+        if not self._standby:
+            self._dispatcher.submit_all(effects)
+        for changed in self._changed:
+            changed()
+
+    async def run(self) -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                for name, feed in self._feeds.items():
+                    group.start_soon(self._drain, name, feed, name=f"intake of {name}")
+                group.start_soon(self._tick, name="ticker")
+        finally:
+            # Nobody would open a gate any more; what is under way stands on the preemptors, for whoever comes after us.
+            self._world.apply(Stopping(), self._clock())
+
+    async def _drain(self, name: str, feed: Feed) -> None:
+        async with aclosing(feed.batches()) as batches:
+            async for batch in batches:
+                for start in range(0, len(batch.events), _SLICE):
+                    if start:
+                        await anyio.lowlevel.checkpoint()
+                    for event in batch.events[start : start + _SLICE]:
+                        assert not isinstance(event, SurroundingSeen | SurroundingGone), event
+                        self.take(event)
+                if batch.listed:
+                    self._listed(name)
+
+    def _listed(self, name: str) -> None:
+        if name not in self._unlisted:
+            return
+        self._unlisted.discard(name)
+        _log.info("listed", resource=name, waiting_for=self.unlisted)
+        if self.ready:
+            self._listed_once.set()
+            if not self._standby:
+                self.lead()
+
+    async def _tick(self) -> None:
+        while True:
+            await anyio.sleep(TICK_SECONDS)
+            self.take(Watched() if self._standby else Ticked())

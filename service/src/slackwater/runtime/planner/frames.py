@@ -1,0 +1,276 @@
+"""Values as bytes, a bounded piece at a time: for the pipes between the service and its planning process.
+
+    for parcel in encoder.parcels(value): ...      # each step is about a millisecond of work, however large the value
+    arrived = decoder.take(parcel)                 # None until the whole value is there
+
+The bytes are pickles. Long collections within values of the `spine` types are sent ahead in pieces. Kinds and ties, which
+many pods share, are told once and are numbers from then on, until nobody has them any more. A pod that the other side gave
+us goes back by its uid. Both ends are this very program, and nobody else can write to the pipes. Deliberately absent: pipes.
+"""
+
+import pickle
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache, partial
+from io import BytesIO
+from itertools import count, islice
+from operator import attrgetter
+from types import MemberDescriptorType
+from typing import Any, Final, Literal
+from weakref import ref
+
+from slackwater.model.equivalence import Kind, KindInterner
+from slackwater.model.eviction_facts import Ties
+from slackwater.model.ids import PodKey, PodUid
+from slackwater.model.objects import Labels, Pod
+from slackwater.model.shared import Shared
+
+#: Bytes that a piece aims at: about a millisecond of work at either end.
+_AIM: Final = 16 * 1024
+#: Collections of more entries are sent in pieces; the first one has so many.
+_LONG: Final = 64
+
+_Reducer = Callable[[Any], tuple[Callable[..., Any], tuple[Any, ...]]]
+_Shape = Literal["mapping", "sequence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A whole value."""
+
+    value: Any
+
+
+class Encoder:
+    """One for the life of one pipe. `theirs`: whether the other side knows this very pod by its uid."""
+
+    def __init__(self, spine: frozenset[type], *, theirs: Callable[[Pod], bool] = lambda _: False) -> None:
+        self._spine = spine
+        self._shared = _Numbers()
+        self._reducers = _Reducers()
+        self._reducers[Kind] = self._reducers[Ties] = self._shared.reduced
+        self._reducers[Later] = lambda later: (Later, (later.number, later.shape))
+        self._reducers[Pod] = partial(_reduced_pod, theirs)
+
+    def parcels(self, value: object) -> Iterator[bytes]:
+        """The value, piece by piece; they have to arrive in this order."""
+        whole = yield from self._apart(value, count())
+        yield self._pickled(None, whole)
+
+    def _apart(self, value: Any, numbers: "count[int]") -> Generator[bytes, None, Any]:
+        """The value, with what is long replaced by what stands for it."""
+        kind: type = type(value)
+        if kind in self._spine:
+            names, parts = _names(kind), _reader_of(kind)(value)
+            apart = yield from self._each(parts, numbers)
+            changed = {name: new for name, old, new in zip(names, parts, apart, strict=True) if new is not old}
+            return replace(value, **changed) if changed else value
+        if kind is dict:
+            if len(value) > _LONG:
+                return (yield from self._ahead(iter(value.items()), "mapping", next(numbers)))
+            return dict(zip(value, (yield from self._each(value.values(), numbers)), strict=True))
+        if kind is tuple or kind is list:
+            if len(value) > _LONG:
+                return (yield from self._ahead(iter(value), "sequence", next(numbers)))
+            return tuple((yield from self._each(value, numbers)))
+        return value
+
+    def _each(self, values: Iterable[Any], numbers: "count[int]") -> Generator[bytes, None, list[Any]]:
+        found = []
+        for value in values:
+            apart = yield from self._apart(value, numbers)
+            found.append(apart)
+        return found
+
+    def _ahead(self, entries: Iterator[Any], shape: _Shape, number: int) -> Generator[bytes, None, "Later"]:
+        size = _LONG
+        while some := list(islice(entries, size)):
+            parcel = self._pickled(number, some)
+            yield parcel
+            size = max(1, min(4 * size, len(some) * _AIM // len(parcel)))
+        return Later(number, shape)
+
+    def _pickled(self, number: int | None, content: object) -> bytes:
+        forgotten = self._shared.take_forgotten()
+        into = BytesIO()
+        pickler = pickle.Pickler(into, pickle.HIGHEST_PROTOCOL)
+        pickler.dispatch_table = self._reducers
+        pickler.dump((number, content, forgotten))
+        return into.getvalue()
+
+
+class Decoder:
+    """The other end of one encoder. `pod_of`: the pod that we once gave, by its uid."""
+
+    def __init__(self, *, pod_of: Callable[[PodUid], Pod] | None = None) -> None:
+        self._kinds = KindInterner()
+        self._known: dict[int, Any] = {}
+        self._pieces: dict[int, list[Any]] = {}
+        self._texts: Shared[str] = Shared()
+        self._labels: Shared[Labels] = Shared()
+        self._words: dict[str, Callable[..., Any]] = {
+            rebuilt.__name__: rebuilt,
+            New.__name__: self._new,
+            Known.__name__: self._known.__getitem__,
+            Later.__name__: self._later,
+            Told.__name__: self._told,
+        }
+        if pod_of is not None:
+            self._words[Yours.__name__] = pod_of
+
+    def take(self, parcel: bytes) -> Arrived | None:
+        """The value whose last piece this is."""
+        number, content, forgotten = _Reader(parcel, self._words).load()
+        for gone in forgotten:
+            del self._known[gone]
+        if number is None:
+            return Arrived(content)
+        self._pieces.setdefault(number, []).extend(content)
+        return None
+
+    def _new(self, number: int, kind: type, *values: Any) -> Any:
+        found = rebuilt(kind, *values)
+        if isinstance(found, Kind):
+            found = self._kinds.intern(found)
+        self._known[number] = found
+        return found
+
+    def _later(self, number: int, shape: _Shape) -> Any:
+        entries = self._pieces.pop(number)
+        return dict(entries) if shape == "mapping" else tuple(entries)
+
+    def _told(self, namespace: str, name: str, *values: Any) -> Pod:
+        """Pods share what they repeat, as where they were decoded first."""
+        share, pod = self._texts.share, object.__new__(Pod)
+        for put, value in zip(_put_in_pod, (PodKey(share(namespace), name), *values), strict=True):
+            put(pod, value)
+        _put_labels(pod, self._labels.share(pod.labels))
+        _put_created(pod, share(pod.created_at))
+        if pod.node is not None:
+            _put_node(pod, share(pod.node))
+        return pod
+
+
+class _Reader(pickle.Unpickler):
+    """Puts the decoder's own words in place of those of this module."""
+
+    def __init__(self, parcel: bytes, words: dict[str, Callable[..., Any]]) -> None:
+        super().__init__(BytesIO(parcel))
+        self._words = words
+
+    def find_class(self, module: str, name: str) -> Any:
+        return self._words[name] if module == __name__ else super().find_class(module, name)
+
+
+# --- words: pickles name these; the decoder says what each means ------------------------------------------------------------
+
+
+def rebuilt(kind: type, *values: Any) -> Any:
+    """A frozen dataclass from the values of its fields, as they were: nothing is checked again."""
+    made: Any = object.__new__(kind)
+    for put, value in zip(_putters(kind), values, strict=True):
+        put(made, value)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A collection whose pieces came ahead."""
+
+    number: int
+    shape: _Shape
+
+
+class New:
+    """A shared value, told for the first time: its number, its type, the values of its fields."""
+
+
+class Known:
+    """A shared value that was told before: its number."""
+
+
+class Told:
+    """A pod: the values of its fields."""
+
+
+class Yours:
+    """A pod that the reader knows: its uid."""
+
+
+# --- reducers -------------------------------------------------------------------------------------------------------------
+
+
+class _Reducers(dict[type, _Reducer]):
+    """How values of each type become words. pickle's own way through frozen dataclasses takes ten times as long."""
+
+    def __missing__(self, kind: type) -> _Reducer:
+        found = _reducer_of(kind)
+        if found is None:
+            raise KeyError(kind)
+        self[kind] = found
+        return found
+
+
+def _reducer_of(kind: type) -> _Reducer | None:
+    if issubclass(kind, tuple):
+        return lambda value: (kind, tuple(value))
+    if not is_dataclass(kind) or not all(isinstance(getattr(kind, name, None), MemberDescriptorType) for name in _names(kind)):
+        return None
+    read = _reader_of(kind)
+    return lambda value: (rebuilt, (kind, *read(value)))
+
+
+#: A pod's key is told as two texts: there are very many pods.
+_OF_POD: Final = tuple(field.name for field in fields(Pod) if field.name != "key")
+_read_pod: Final = attrgetter("key.namespace", "key.name", *_OF_POD)
+_put_in_pod: Final = tuple(getattr(Pod, name).__set__ for name in ("key", *_OF_POD))
+_put_labels, _put_created, _put_node = (getattr(Pod, name).__set__ for name in ("labels", "created_at", "node"))
+
+
+def _reduced_pod(theirs: Callable[[Pod], bool], pod: Pod) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    return (Yours, (pod.uid,)) if theirs(pod) else (Told, _read_pod(pod))
+
+
+class _Numbers:
+    """Numbers for values that are told once. They are told apart by identity: comparing them takes longer than telling."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, tuple[int, ref[Any]]] = {}
+        self._next = count()
+        self._forgotten: list[int] = []
+
+    def reduced(self, value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        known = self._numbers.get(id(value))
+        if known is not None:
+            return Known, (known[0],)
+        number, address = next(self._next), id(value)
+        kind: type = type(value)
+        self._numbers[address] = number, ref(value, lambda _: self._forget(address))
+        return New, (number, kind, *_reader_of(kind)(value))
+
+    def _forget(self, address: int) -> None:
+        """The value is gone, and its address may be given to another one."""
+        self._forgotten.append(self._numbers.pop(address)[0])
+
+    def take_forgotten(self) -> tuple[int, ...]:
+        forgotten, self._forgotten = self._forgotten, []
+        return tuple(forgotten)
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+@cache
+def _putters(kind: type) -> tuple[Callable[[Any, Any], None], ...]:
+    """Write the fields of a frozen value that is being made."""
+    return tuple(getattr(kind, name).__set__ for name in _names(kind))
+
+
+@cache
+def _reader_of(kind: type) -> Callable[[Any], tuple[Any, ...]]:
+    names = _names(kind)
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: tuple(getattr(value, name) for name in names)

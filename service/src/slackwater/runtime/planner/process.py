@@ -1,0 +1,243 @@
+"""Plans made in a process of its own: started, fed, asked, and started again when it ends.
+
+    planning = ProcessPlanning(clock=..., timeout_seconds=...)
+    tasks.start_soon(planning.run)             # keeps a process alive until cancelled
+    plans = await planning.plan(inquiry, watch)
+
+The process shares no lock with whoever serves. What it is told, and what it answers, is encoded and decoded a bounded piece
+at a time, and the serving loop is free between two pieces. A process that ends is noticed at once, whoever ended it; the next
+one is told everything. A plan during which it ends is asked for once more. Deliberately absent: how plans are made.
+"""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import anyio
+import structlog
+from anyio import get_cancelled_exc_class
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from slackwater.model.ids import Instant
+from slackwater.runtime.autoscaler.clocks import Watch
+from slackwater.runtime.autoscaler.planning import Inquiry, PlannerSight, Plans
+from slackwater.runtime.autoscaler.scaledown_planning import ShrinkPlan
+from slackwater.runtime.planner.frames import Decoder, Encoder
+from slackwater.runtime.planner.known_objects import Told
+from slackwater.runtime.planner.pipes import HEAD, framed
+from slackwater.runtime.planner.session import SPINE, Ask, AskShrink, Failed
+
+_log = structlog.get_logger(__name__)
+
+#: `-P`: nothing is imported from the directory in which the service happens to run.
+COMMAND: Final = (sys.executable, "-P", "-m", "slackwater.runtime.planner")
+#: A process that ends soon after its start is started again after a pause, which doubles.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_LONG_LIFE: Final = 60.0
+#: For how long a plan waits for a process.
+_START_SECONDS: Final = 90.0
+#: How calls end where the process has ended.
+_LOST: Final = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError)
+#: Of a plan: it, and one more where the process ended in between.
+_ATTEMPTS: Final = 2
+
+
+class PlannerLostError(Exception):
+    """There is no planning process, or it ended before it answered."""
+
+
+class PlanFailedError(Exception):
+    """The planning process answered that it could not plan: its traceback."""
+
+
+@dataclass(slots=True, eq=False)
+class _Life:
+    """One process, from its start to its end. `fed`: it has been told of the cluster."""
+
+    process: Process
+    began: Instant
+    decoder: Decoder
+    encoder: Encoder = field(default_factory=lambda: Encoder(SPINE))
+    fed: bool = False
+    answers: BufferedByteReceiveStream = field(init=False)
+
+    def __post_init__(self) -> None:
+        assert self.process.stdout is not None
+        self.answers = BufferedByteReceiveStream(self.process.stdout)
+
+    async def say(self, parcel: bytes) -> None:
+        assert self.process.stdin is not None
+        await self.process.stdin.send(framed(parcel))
+
+    async def hear(self) -> bytes:
+        (length,) = HEAD.unpack(await self.answers.receive_exactly(HEAD.size))
+        return await self.answers.receive_exactly(length)
+
+    def kill(self) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+
+
+class ProcessPlanning:
+    """Implements `run.loops.planning.Planning`. `timeout_seconds`: after so long a plan is given up, and its process killed."""
+
+    def __init__(self, *, clock: Callable[[], Instant], timeout_seconds: float, command: Sequence[str] = COMMAND) -> None:
+        self._clock = clock
+        self._timeout = timeout_seconds
+        self._command = tuple(command)
+        self._told = Told()
+        self._life: _Life | None = None
+        self._changed = anyio.Event()
+        #: The process that planned growth last.
+        self._planned: _Life | None = None
+        #: What people have not been told yet.
+        self._news: list[str] = []
+        #: Processes that ended though nobody wanted it.
+        self._restarts = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that there is now."""
+        return None if self._life is None else self._life.process.pid
+
+    def sight(self) -> PlannerSight:
+        """Its memory is 0 where there is none, or nobody tells."""
+        pid = self.pid
+        return PlannerSight(restarts=self._restarts, resident_bytes=0 if pid is None else resident_bytes(pid))
+
+    # --- the process ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Keeps a process until cancelled."""
+        pause = 0.0
+        while True:
+            seconds = await self._one_life()
+            pause = 0.0 if seconds >= _LONG_LIFE else min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+            await anyio.sleep(pause)
+
+    async def _one_life(self) -> float:
+        """From start to end; how long it was."""
+        began = self._clock()
+        async with await anyio.open_process(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, start_new_session=True
+        ) as process:
+            self._now(_Life(process, began, Decoder(pod_of=lambda uid: self._told.pods[uid])))
+            _log.info("planning process runs", pid=process.pid)
+            try:
+                await process.wait()
+            finally:
+                self._now(None)
+        seconds = self._clock() - began
+        self._restarts += 1
+        how = _how(process.returncode)
+        self._news.append(f"the planning process {how} after {seconds:.0f} s; another one is told everything")
+        _log.error("planning process ended", pid=process.pid, how=how, seconds=round(seconds, 1), restarts=self._restarts)
+        return seconds
+
+    def _now(self, life: _Life | None) -> None:
+        self._life = life
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    async def _another_than(self, old: _Life | None) -> _Life:
+        with anyio.move_on_after(_START_SECONDS):
+            while self._life is None or self._life is old:
+                await self._changed.wait()
+            return self._life
+        raise PlannerLostError(f"no planning process for {_START_SECONDS:.0f} s: it has ended {self._restarts} times")
+
+    # --- questions --------------------------------------------------------------------------------------------------------
+
+    async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
+        """Raises `PlannerLostError`, `PlanFailedError`, TimeoutError."""
+        await self._told.note(inquiry.changes, watch)
+        life: _Life | None = None
+        for attempt in range(1, _ATTEMPTS + 1):
+            life = await self._another_than(life)
+            try:
+                plans = await self._asked(life, inquiry, watch)
+            except _LOST as error:
+                if attempt == _ATTEMPTS:
+                    raise PlannerLostError(f"the planning process ended {attempt} times while it made one plan") from error
+            else:
+                assert isinstance(plans, Plans), plans
+                self._planned = life
+                news, self._news = self._news, []
+                return replace(plans, notes=(*news, *plans.notes))
+        raise AssertionError("unreachable")
+
+    async def shrink(self, watch: Watch) -> ShrinkPlan | None:
+        """None where the process that planned growth has ended: another one does not know what it planned. Raises as `plan`."""
+        life = self._planned
+        if life is None or life is not self._life:
+            return None
+        try:
+            plan = await self._asked(life, None, watch)
+        except _LOST:
+            return None
+        assert plan is None or isinstance(plan, ShrinkPlan), plan
+        return plan
+
+    def forget(self) -> None:
+        self._told = Told()
+        if self._life is not None:
+            self._life.fed = False
+
+    async def _asked(self, life: _Life, inquiry: Inquiry | None, watch: Watch) -> Plans | ShrinkPlan | None:
+        """Asks for growth, or without an inquiry for removals. Where it is cut off, the process is killed: nobody knows what it
+        still does."""
+        try:
+            with anyio.fail_after(self._timeout):
+                question = AskShrink() if inquiry is None else await self._question(life, inquiry, watch)
+                answer = await self._answer(life, question, watch)
+        except (TimeoutError, get_cancelled_exc_class()):
+            life.kill()
+            raise
+        if isinstance(answer, Failed):
+            raise PlanFailedError(answer.traceback)
+        return answer
+
+    async def _question(self, life: _Life, inquiry: Inquiry, watch: Watch) -> Ask:
+        """A process that was told nothing yet is told everything."""
+        anew = not life.fed
+        if anew:
+            inquiry = replace(inquiry, changes=await self._told.everything(inquiry.changes, watch))
+        return Ask(inquiry=inquiry, anew=anew)
+
+    async def _answer(self, life: _Life, question: Ask | AskShrink, watch: Watch) -> Plans | ShrinkPlan | Failed | None:
+        parcels = life.encoder.parcels(question)
+        parcel: bytes | None = b""
+        while parcel is not None:
+            with watch:
+                parcel = next(parcels, None)
+            if parcel is not None:
+                await life.say(parcel)
+        life.fed = life.fed or isinstance(question, Ask)
+        while True:
+            parcel = await life.hear()
+            with watch:
+                arrived = life.decoder.take(parcel)
+            if arrived is not None:
+                assert arrived.value is None or isinstance(arrived.value, Plans | ShrinkPlan | Failed), arrived
+                return arrived.value
+
+
+def resident_bytes(pid: int) -> int:
+    """What a process takes of memory; 0 where nobody tells."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except OSError:  # not Linux, or it has just ended
+        return 0
+    found = (line.split()[1] for line in text.splitlines() if line.startswith("VmRSS:"))
+    return 1024 * int(next(found, "0"))
+
+
+def _how(code: int | None) -> str:
+    if code is None:
+        return "vanished"
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"

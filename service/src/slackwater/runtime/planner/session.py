@@ -1,0 +1,119 @@
+"""The conversation between the service and its planning process, and the process' side of it: questions in, answers out.
+
+Deliberately absent: pipes, and the process itself.
+"""
+
+import gc
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from slackwater.cluster.nodegroups.status import Census
+from slackwater.controllers.scaledown.outcome import ScaleDownPlan
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.scaleup.outcome import Growth, Unhelpable
+from slackwater.controllers.slack.state import SlackState
+from slackwater.model.buffers import Askers
+from slackwater.model.changes import Changes
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.nodegroups import NodeGroup
+from slackwater.model.objects import Pod
+from slackwater.model.storage import Storage
+from slackwater.runtime.autoscaler.headroom import Asking
+from slackwater.runtime.autoscaler.planning import GrowthAnswer, Inquiry, PlanMaker, Plans
+from slackwater.runtime.autoscaler.scaledown_planning import ShrinkInquiry, ShrinkPlan
+from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
+from slackwater.runtime.autoscaler.slack_planning import SlackPlan
+from slackwater.runtime.planner.frames import Decoder, Encoder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """`anew`: what was told before is void, the inquiry holds everything."""
+
+    inquiry: Inquiry
+    anew: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AskShrink:
+    """Which nodes to remove, by the inquiry that was answered last?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """No plan: what went wrong, with where."""
+
+    traceback: str
+
+
+#: Values in which long collections may be; see `parcels`.
+SPINE: Final[frozenset[type]] = frozenset(
+    {
+        *(Ask, Inquiry, Changes, Storage, Census, NodeGroup, ShrinkInquiry, ScaleDownState, Askers),
+        *(Plans, GrowthAnswer, Growth, ShrinkPlan, ScaleDownPlan, SlackPlan, SlackState, Asking, Unhelpable),
+    }
+)
+
+_Hints = Mapping[NodeName, Mapping[PodUid, NodeName]]
+
+
+class Session:
+    """One for the life of the process."""
+
+    def __init__(self) -> None:
+        self._maker = PlanMaker(GrowthPlanner())
+        self._decoder = Decoder()
+        self._encoder = Encoder(SPINE, theirs=self._is_theirs)
+        #: Tens of thousands of entries that only planning reads: they stay here.
+        self._hints: _Hints = {}
+
+    def take(self, parcel: bytes) -> Iterator[bytes]:
+        """The answer, where the question is complete; else nothing."""
+        arrived = self._decoder.take(parcel)
+        if arrived is None:
+            return iter(())
+        assert isinstance(arrived.value, Ask | AskShrink), arrived
+        return self._encoder.parcels(self._answer(arrived.value))
+
+    def _answer(self, ask: Ask | AskShrink) -> Plans | ShrinkPlan | Failed | None:
+        try:
+            return self._plans(ask) if isinstance(ask, Ask) else self._shrink()
+        except Exception:  # whatever went wrong: the service has to know, and to ask again
+            return Failed(traceback.format_exc())
+
+    def _plans(self, ask: Ask) -> Plans:
+        if ask.anew:
+            self._maker.forget()
+        plans = self._maker.make(_with_hints(ask.inquiry, self._hints), lambda: False)
+        if ask.anew:
+            # The mirror is there to stay: the garbage collector need not look through it again and again.
+            gc.collect()
+            gc.freeze()
+        return plans
+
+    def _shrink(self) -> ShrinkPlan | None:
+        shrink = self._maker.shrink(lambda: False)
+        if shrink is None:
+            return None
+        plan = shrink.plan
+        self._hints = plan.state.pod_destination_hints
+        return replace(shrink, plan=replace(plan, kept=(), state=replace(plan.state, pod_destination_hints={})))
+
+    def _is_theirs(self, pod: Pod) -> bool:
+        return self._maker.mirror.find(pod.uid) is pod
+
+
+def _with_hints(inquiry: Inquiry, hints: _Hints) -> Inquiry:
+    """Of nodes that the state still knows as candidates, or as leaving."""
+    shrink = inquiry.shrink
+    if shrink is None:
+        return inquiry
+    state = shrink.state
+    known = {
+        name: found
+        for name, found in hints.items()
+        if name in state.candidate_set or name in state.unreached or name in state.deleted_set
+    }
+    return replace(inquiry, shrink=replace(shrink, state=replace(state, pod_destination_hints=known)))

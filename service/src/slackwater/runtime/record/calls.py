@@ -1,0 +1,161 @@
+"""One call of the world as bytes: what was called, when, with what, and what it answered. MessagePack, exact.
+
+A frame is `[what, now, given, answer]`; the first of a record is `[START, 0, Start, null]`. Nothing in it is code: events and
+values are read back by their own types, from closed lists.
+"""
+
+from typing import Any, Final, get_args
+
+import msgspec
+import numpy as np
+
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.scaledown.drains.drain import DrainOrder
+from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.fit.drainability import DrainPolicy
+from slackwater.model.columns import Rows
+from slackwater.model.events import Event
+from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
+from slackwater.model.objects import Pod
+from slackwater.model.permits import Caller, PermitAsk
+from slackwater.model.unremovable_reasons import Hindrance
+
+FORMAT: Final = "slackwater.dev/record/v2"
+START: Final = "start"
+#: The record ends here on purpose; what follows in the process is not in it.
+END: Final = "end"
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """How the world began."""
+
+    format: str
+    version: str
+    seed: int
+    policy: Policy
+
+
+def _flat(value: object) -> object:
+    """Columns as bytes, with their type and shape."""
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), list(value.shape), value.tobytes()]
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"record: got {type(value).__name__}, want a value, a column or a number")
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_flat)
+
+
+def encoded(value: object) -> bytes:
+    """A value that is exact and the same in every process; effects and the like with the names of their types."""
+    return _ENCODER.encode(value)
+
+
+def named(value: object) -> object:
+    """With the name of its type, for values of which there are several types."""
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return [named(each) for each in value]
+    return [type(value).__name__, value]
+
+
+def raised(error: Exception) -> object:
+    """The answer of a call that raised."""
+    return ["raised", type(error).__name__]
+
+
+def frame(what: str, now: float, given: object, answer: object) -> bytes:
+    """One call."""
+    return _ENCODER.encode((what, now, given, answer))
+
+
+class Frame(msgspec.Struct, array_like=True, frozen=True):
+    """One call, its parts not read yet."""
+
+    what: str
+    now: float
+    given: msgspec.Raw
+    answer: msgspec.Raw
+
+
+read_frame: Final = msgspec.msgpack.Decoder(Frame).decode
+read_start: Final = msgspec.msgpack.Decoder(Start).decode
+
+_EVENTS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {}
+
+
+def _leaves(union: Any) -> list[type]:
+    return [leaf for part in get_args(union) for leaf in _leaves(part)] if get_args(union) else [union]
+
+
+for _event in _leaves(Event):
+    _EVENTS[_event.__name__] = msgspec.msgpack.Decoder(_event)
+
+_named = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw]).decode
+
+
+def read_event(raw: msgspec.Raw) -> Event:
+    """An event, by the name of its type. Raises `msgspec.DecodeError`, or KeyError for a name that is none."""
+    name, body = _named(raw)
+    event: Event = _EVENTS[name].decode(body)
+    return event
+
+
+class Filtered(msgspec.Struct, array_like=True, frozen=True):
+    """`rows` as bytes of int64; None: as in the question before."""
+
+    pod: Pod
+    rows: bytes | None
+
+
+class Chosen(msgspec.Struct, array_like=True, frozen=True):
+    pod: Pod
+    row: Row
+
+
+class Bound(msgspec.Struct, array_like=True, frozen=True):
+    uid: PodUid
+    key: PodKey
+    node: NodeName
+
+
+class Preempted(msgspec.Struct, array_like=True, frozen=True):
+    pod: Pod
+    proposed: dict[NodeName, list[PodUid]]
+
+
+class Asked(msgspec.Struct, array_like=True, frozen=True):
+    """`number` counts the questions of agents: answers refer to it."""
+
+    number: int
+    ask: PermitAsk
+    caller: Caller | None
+
+
+class Begun(msgspec.Struct, array_like=True, frozen=True):
+    orders: list[DrainOrder]
+    unix_now: UnixTime | None
+
+
+class Cancelled(msgspec.Struct, array_like=True, frozen=True):
+    node: NodeName
+    hindrance: Hindrance
+    detail: str
+
+
+class Adopted(msgspec.Struct, array_like=True, frozen=True):
+    rules: DrainPolicy
+    limits: DrainLimits
+
+
+def reader(given: type | None) -> Any:
+    """Reads one of the types above."""
+    return msgspec.msgpack.Decoder(given).decode
+
+
+def rows_to_bytes(rows: Rows) -> bytes:
+    return rows.astype(np.int64).tobytes()
+
+
+def rows_of_bytes(raw: bytes) -> Rows:
+    return np.frombuffer(raw, np.int64).astype(np.intp)

@@ -1,0 +1,184 @@
+"""A world that is told everything once more: does it answer the same, bit for bit?
+
+    replay = Replay(frames)
+    for difference in replay.differences(): ...
+
+Frames are those of one record, in order. What cannot be read is a difference of the record itself: `BadRecord`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from slackwater.controllers.permits.state import Decided
+from slackwater.controllers.policy import Policy
+from slackwater.model.columns import Rows
+from slackwater.model.events import Event
+from slackwater.model.ids import Instant
+from slackwater.runtime.record.calls import (
+    END,
+    FORMAT,
+    START,
+    Adopted,
+    Asked,
+    Begun,
+    Bound,
+    Cancelled,
+    Chosen,
+    Filtered,
+    Frame,
+    Preempted,
+    encoded,
+    named,
+    raised,
+    read_event,
+    read_frame,
+    read_start,
+    reader,
+    rows_of_bytes,
+)
+from slackwater.runtime.record.recorded import ANSWER_SECONDS
+from slackwater.runtime.state_machine import World
+
+
+class BadRecord(Exception):
+    """A record that cannot be read: at which frame, and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The `number`-th frame (from 0) answered otherwise: `recorded` and `replayed` as values to be shown."""
+
+    number: int
+    what: str
+    now: float
+    recorded: Any
+    replayed: Any
+
+
+#: Calls that decide nothing by themselves where they answer nothing.
+_NO_DECISIONS: Final = frozenset(
+    {"adopt_policy", "adopt_drains", "resume_drains", "take_removals", "take_evicted", "take_ended"}
+)
+_READ: Final[dict[str, Any]] = {
+    "filter": reader(Filtered),
+    "choose": reader(Chosen),
+    "prioritize": reader(Filtered),
+    "bind": reader(Bound),
+    "preempt": reader(Preempted),
+    "ask_permit": reader(Asked),
+    "permit_answer": reader(int),
+    "begin_drains": reader(Begun),
+    "resume_drains": reader(Begun),
+    "cancel_drain": reader(Cancelled),
+    "adopt_policy": reader(Policy),
+    "adopt_drains": reader(Adopted),
+    "take_removals": reader(None),
+    "take_evicted": reader(None),
+    "take_ended": reader(None),
+}
+_NOTHING: Final = encoded([])
+
+
+class Replay:
+    """One pass over a record. `frames`, `decisions` and `ended` tell how far it came."""
+
+    def __init__(self, frames: Iterable[bytes]) -> None:
+        self.frames = 0
+        self.decisions = 0
+        #: Why the record ends, where it says so.
+        self.ended = ""
+        self._source = iter(frames)
+        self._rows: Rows = np.zeros(0, np.intp)
+        self._decided: dict[int, tuple[Instant, Decided]] = {}
+        self._world = World(Policy())
+        self._do: dict[str, Callable[[Any, Instant], object]] = {
+            "filter": self._filter,
+            "choose": lambda given, now: self._world.choose(given.pod, given.row, now),
+            "prioritize": lambda given, _: self._world.prioritize(given.pod, self._rows_of(given.rows)),
+            "bind": lambda given, now: self._world.bind(given.uid, given.key, given.node, now),
+            "preempt": lambda given, now: self._world.preempt(given.pod, given.proposed, now),
+            "ask_permit": self._ask,
+            "permit_answer": lambda number, _: named(self._world.permit_answer(self._decided[number][1])),
+            "begin_drains": lambda given, now: named(self._world.removals.drains.begin(given.orders, now)),
+            "resume_drains": lambda given, now: self._world.removals.drains.resume(given.orders, now, given.unix_now),
+            "cancel_drain": self._cancel,
+            "adopt_policy": lambda policy, _: self._world.adopt_policy(policy),
+            "adopt_drains": lambda given, _: self._world.removals.adopt(given.rules, given.limits),
+            "take_removals": lambda _, __: self._world.removals.drains.take_removals(),
+            "take_evicted": lambda _, __: self._world.removals.drains.take_evicted(),
+            "take_ended": lambda _, __: self._world.removals.drains.take_ended(),
+        }
+
+    def differences(self) -> Iterator[Difference]:
+        """Each call whose answer is another one now. Raises `BadRecord`."""
+        self._begin()
+        for raw in self._source:
+            self.frames += 1
+            try:
+                found = read_frame(raw)
+                if found.what == END:
+                    self.ended = msgspec.msgpack.decode(found.given)
+                    return
+                answer = self._answer(found)
+            except (msgspec.MsgspecError, KeyError, ValueError, TypeError, RecursionError) as error:
+                raise BadRecord(f"frame {self.frames}: {type(error).__name__}: {error}") from error
+            self._world.ceilings.settled.clear()  # as whoever waits for them does
+            self.decisions += found.what not in _NO_DECISIONS and (found.what != "apply" or bytes(found.answer) != _NOTHING)
+            if answer != bytes(found.answer):
+                yield Difference(
+                    number=self.frames,
+                    what=found.what,
+                    now=found.now,
+                    recorded=msgspec.msgpack.decode(found.answer),
+                    replayed=msgspec.msgpack.decode(answer),
+                )
+
+    def _begin(self) -> None:
+        try:
+            first = read_frame(next(self._source))
+            if first.what != START:
+                raise BadRecord(f"frame 0: got {first.what!r:.40}, want {START!r}")
+            start = read_start(first.given)
+        except StopIteration as empty:
+            raise BadRecord("got no frame at all, want a record") from empty
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise BadRecord(f"frame 0: {error}") from error
+        if start.format != FORMAT:
+            raise BadRecord(f"frame 0: got format {start.format!r:.60}, want {FORMAT}")
+        self._world = World(start.policy, seed=start.seed)
+
+    def _answer(self, found: Frame) -> bytes:
+        now = Instant(found.now)
+        if found.what == "apply":
+            return self._applied(read_event(found.given), now)
+        return encoded(self._do[found.what](_READ[found.what](found.given), now))
+
+    def _applied(self, event: Event, now: Instant) -> bytes:
+        try:
+            return encoded(named(self._world.apply(event, now)))
+        except Exception as error:  # as the service goes on after it
+            return encoded(raised(error))
+
+    def _filter(self, given: Filtered, now: Instant) -> object:
+        return self._world.filter(given.pod, self._rows_of(given.rows), now)
+
+    def _rows_of(self, told: bytes | None) -> Rows:
+        if told is not None:
+            self._rows = rows_of_bytes(told)
+        return self._rows
+
+    def _ask(self, given: Asked, now: Instant) -> object:
+        decided = self._world.ask_permit(given.ask, given.caller, now)
+        if isinstance(decided, Decided):
+            self._decided[given.number] = (now, decided)
+            while (first := next(iter(self._decided)), self._decided[first][0])[1] < now - ANSWER_SECONDS:
+                del self._decided[first]
+        return named(decided)
+
+    def _cancel(self, given: Cancelled, now: Instant) -> object:
+        answer, effects = self._world.removals.drains.cancel(given.node, given.hindrance, given.detail, now)
+        return [answer, named(effects)]

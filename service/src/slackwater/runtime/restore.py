@@ -1,0 +1,220 @@
+"""A dump read back into a world: the counterpart of `dump.document`.
+
+Everything that the dump tells is as it was; what the world remembers for seconds only (pods that filter calls told of before
+the watch did, deleted pods, refusals to be woken) is not told and begins anew. So do preemptions, from their annotations, as
+after a restart. Rows may be others: nodes come back sorted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from slackwater.cluster.holds import Hold
+from slackwater.cluster.nominated_room import is_holder
+from slackwater.cluster.reservations import Claim
+from slackwater.cluster.sample_misses import Starved
+from slackwater.cluster.vertical_pods import Standing
+from slackwater.controllers.migration.choice import Backoff
+from slackwater.controllers.migration.state import Move
+from slackwater.controllers.policy import Policy
+from slackwater.model.columns import Rows
+from slackwater.model.equivalence import Kind
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
+from slackwater.model.ledger.account import Account
+from slackwater.model.machines import Machine, Migration
+from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.permit_annotation import Written
+from slackwater.model.permits import Load
+from slackwater.model.resources import RESOURCES, Amounts, amounts_of
+from slackwater.model.vertical import Vertical
+from slackwater.runtime.dump import VERSION
+from slackwater.runtime.state_machine import World
+
+Json = Mapping[str, Any]
+
+_FORGET_SECONDS: Final = 300.0
+#: Stands in while a pod is read: kinds are told once, and shared.
+_NO_KIND: Final = {"namespace": "", "requests": [0, 0]}
+
+
+class DumpUnreadable(Exception):
+    """The document is no dump of this version: the message says what was seen and what is wanted."""
+
+
+def restore(document: Json, policy: Policy, now: Instant) -> World:
+    """A world in the state that the document tells, its durations counted from `now`.
+
+    :raises DumpUnreadable: the document is of another version, or lacks a part.
+    """
+    if document.get("version") != VERSION:
+        raise DumpUnreadable(f"version: got {document.get('version')!r}, want {VERSION}")
+    try:
+        return _Restoring(document, World(policy), now).whole()
+    except (KeyError, TypeError, msgspec.ValidationError) as error:
+        raise DumpUnreadable(f"not a dump: {type(error).__name__}: {error}") from error
+
+
+class _Restoring:
+    def __init__(self, document: Json, world: World, now: Instant) -> None:
+        self._document = document
+        self._world = world
+        self._now = now
+
+    def whole(self) -> World:
+        world = self._world
+        self._objects()
+        for entry in self._document["pods"]:
+            self._claim(entry)
+        for entry in self._document["permits"]:
+            self._standing(entry)
+        for entry in self._document["holds"]:
+            # Room of preemptors: the world has no preemption under way then, and no one would give it back.
+            if not is_holder(PodUid(entry["uid"])):
+                self._hold(entry)
+        for entry in self._document["denials"]:
+            self._denial(entry)
+        for entry in self._document["nominations"]:
+            self._nomination(entry)
+        for entry in self._document["quarantine"]:
+            world.quarantine.put(NodeName(entry["node"]), entry["why"], Instant(self._now - entry["sinceSeconds"]))
+        self._migrations()
+        world.nodes.freed.clear()
+        world.ceilings.settled.clear()
+        world.ceilings.rebuild()
+        world.synced = self._document["synced"]
+        world.standings.listing = not world.synced
+        world.standings.epoch = self._document["epoch"]
+        world.generation = Generation(self._document["generation"])
+        return world
+
+    def _objects(self) -> None:
+        world, objects = self._world, self._document["objects"]
+        kinds = [msgspec.convert(kind, Kind) for kind in objects["kinds"]]
+        for node in objects["nodes"]:
+            world.nodes.put(msgspec.convert(node, Node))
+        for entry in objects["pods"]:
+            pod = msgspec.convert({**entry, "kind": _NO_KIND}, Pod)
+            world.pods.put(replace(pod, kind=kinds[entry["kind"]]))
+        for budget in objects["budgets"]:
+            world.budgets.put(msgspec.convert(budget, DisruptionBudget))
+        for machine in self._document["virtualMachines"]:
+            world.annotations.machine_seen(msgspec.convert(machine, Machine))
+        for entry in self._document["permitsOnPods"]:
+            world.annotations.note_pod(PodUid(entry["uid"]), entry["text"], entry["version"])
+
+    def _claim(self, entry: Json) -> None:
+        parts = {
+            name: amounts_of([entry[resource][key] for resource in RESOURCES])
+            for name, key in (
+                ("reserved", "reserved"),
+                ("buffer", "buffer"),
+                ("capacity_pressure", "capacityPressure"),
+                ("accounted_for", "accountedFor"),
+                ("min", "min"),
+                ("max", "max"),
+            )
+        }
+        claim = Claim(
+            key=PodKey(entry["namespace"], entry["name"]),
+            node=NodeName(entry["node"]),
+            account=Account(**parts),
+            state=entry["state"],
+            deadline=self._at(entry["askInSeconds"]),
+            priority=entry["priority"],
+            vertical=entry["vertical"],
+        )
+        self._world.claims.put(PodUid(entry["uid"]), claim)
+
+    def _standing(self, entry: Json) -> None:
+        uid = PodUid(entry["uid"])
+        standing = Standing(
+            msgspec.convert(entry["vertical"], Vertical),
+            machine=None,
+            exact=entry["exact"],
+            permitted=_amounts(entry["permitted"]),
+            resized_from=_amounts(entry["resizedFrom"]),
+            has=_amounts(entry["has"]),
+            heard_at=self._at(entry["heardInSeconds"]),
+            load=None if entry["load"] is None else msgspec.convert(entry["load"], Load),
+            denied_since=self._at(entry["deniedSinceSeconds"]),
+            odd=entry["odd"],
+            writing=None if entry["writing"] is None else msgspec.convert(entry["writing"], Written),
+            doubted=tuple(msgspec.convert(written, Written) for written in entry["doubted"]),
+            fenced=entry["fenced"],
+            found_on=entry["foundOn"],
+            doubtful=entry["doubtful"],
+            urgent=entry["urgent"],
+            behind=entry["behind"],
+            attempts=entry["attempts"],
+            restless=entry["restless"],
+            lowered_from=_amounts(entry["loweredFrom"]),
+            written_at=self._at_or(entry["writtenInSeconds"], float("-inf")),
+            settle_at=self._at(entry["settleInSeconds"]),
+            settle_for=_amounts(entry["settleFor"]),
+        )
+        self._world.standings.put(uid, entry["namespace"], standing)
+
+    def _hold(self, entry: Json) -> None:
+        rows, counted = (self._rows(entry[key]) for key in ("nodeNames", "countedNames"))
+        deadline = self._at_or(entry["endsInSeconds"], float("inf"))
+        amounts = amounts_of([entry["amounts"][resource] for resource in RESOURCES])
+        key = PodKey(entry["namespace"], entry["name"])
+        hold = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline, nominee=entry["nominee"])
+        self._world.holds.enter(PodUid(entry["uid"]), hold)
+
+    def _rows(self, names: list[str]) -> Rows:
+        return np.array([self._world.nodes.row_of[NodeName(name)] for name in names], np.intp)
+
+    def _denial(self, entry: Json) -> None:
+        deadline = Instant(self._now + entry["endsInSeconds"])
+        self._world.denials.add(PodUid(entry["uid"]), NodeName(entry["node"]), for_room=entry["forRoom"], deadline=deadline)
+
+    def _nomination(self, entry: Json) -> None:
+        starved = Starved(
+            PodKey(entry["namespace"], entry["name"]),
+            tried=dict.fromkeys(NodeName(name) for name in entry["tried"]),
+            nominated=NodeName(entry["node"]),
+            forget_at=Instant(self._now + _FORGET_SECONDS),
+        )
+        self._world.starvation.put(PodUid(entry["uid"]), starved)
+
+    def _migrations(self) -> None:
+        migrating = self._world.migrating
+        for entry in self._document["virtualMachineMigrations"]:
+            migration = msgspec.convert(entry, Migration)
+            migrating.objects[migration.key] = migration
+        for entry in self._document["migrations"]:
+            migrating.put_move(
+                Move(
+                    key=PodKey(entry["namespace"], entry["name"]),
+                    machine=PodKey(entry["namespace"], entry["machine"]),
+                    pod=entry["pod"],
+                    source=entry["source"],
+                    landing=entry["landing"],
+                    amounts=amounts_of([entry["amounts"][resource] for resource in RESOURCES]),
+                    created=entry["created"],
+                    target=entry["target"],
+                    target_since=self._at(entry["targetInSeconds"]),
+                    landed=entry["landed"],
+                )
+            )
+        for entry in self._document["migrationQueue"]:
+            migrating.choice.queue.enter(PodUid(entry["uid"]), NodeName(entry["node"]), entry["load1Micro"], entry["joined"])
+        for entry in self._document["migrationBackoffs"]:
+            backoff = Backoff(entry["failures"], Instant(self._now + entry["endsInSeconds"]))
+            migrating.choice.put_backoff(PodKey(entry["namespace"], entry["name"]), backoff)
+        for entry in self._document["migrationCleanups"]:
+            migrating.put_cleanup(PodKey(entry["namespace"], entry["name"]), Instant(self._now + entry["dueInSeconds"]))
+
+    def _at(self, seconds: float | None) -> Instant | None:
+        return None if seconds is None else Instant(self._now + seconds)
+
+    def _at_or(self, seconds: float | None, never: float) -> Instant:
+        return Instant(never if seconds is None else self._now + seconds)
+
+
+def _amounts(entry: Json | None) -> Amounts | None:
+    return None if entry is None else amounts_of([entry[resource] for resource in RESOURCES])

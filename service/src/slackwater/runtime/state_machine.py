@@ -1,0 +1,380 @@
+"""The world: one picture of the cluster, changed by events and questions, one at a time.
+
+Facts from watches and ends of API calls come in through `apply`, kube-scheduler's questions through `filter`, `prioritize`,
+`bind` and `preempt`. All are synchronous: on one event loop none of them can be interleaved, so nothing here needs a lock.
+Effects come out as values; nothing here waits, logs or reads a clock.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from slackwater.cluster.cluster_state import Books, opened
+from slackwater.cluster.conditions import Conditions
+from slackwater.cluster.nodes import NO_ROW
+from slackwater.cluster.reservations import Claim
+from slackwater.cluster.unreadable import unreadable_annotations
+from slackwater.controllers.audit.repair import Auditing
+from slackwater.controllers.migration.state import Migrating
+from slackwater.controllers.nomination.state import Steering
+from slackwater.controllers.permits.conflicts import Contradictions
+from slackwater.controllers.permits.events import VerticalEvents
+from slackwater.controllers.permits.permit_limits import Ceilings
+from slackwater.controllers.permits.state import Decided, Permits
+from slackwater.controllers.placement.binding import BindAnswer, Binding
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.preemption.extender_candidates import Kept, Proposals
+from slackwater.controllers.preemption.potential_victims import Occupants
+from slackwater.controllers.preemption.preemptors import Preemptors
+from slackwater.controllers.preemption.state import Preemptions
+from slackwater.model.columns import Codes, Int64, Mask, Rows
+from slackwater.model.effects import Effect, ReadPod, Touch
+from slackwater.model.events import (
+    AuditEvent,
+    BindEnded,
+    BudgetGone,
+    BudgetSeen,
+    DrainEvent,
+    Event,
+    GroundEvent,
+    MomentEvent,
+    NodeGone,
+    NodeSeen,
+    OtherEvent,
+    PodEvent,
+    PodGone,
+    PodRead,
+    PodSeen,
+    PreemptionEvent,
+    SteeringEvent,
+    Synced,
+    TakenOver,
+    Ticked,
+    TouchLost,
+    Watched,
+)
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row
+from slackwater.model.objects import Node, Pod
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.reasons import Reason
+from slackwater.runtime.flows.drains import Removals
+from slackwater.runtime.flows.filter import Placing, Seen
+from slackwater.runtime.flows.missed_room import MissedRoom
+from slackwater.runtime.flows.sample_nominations import Nominations
+from slackwater.runtime.flows.scheduling_gates import Gatekeeper
+from slackwater.runtime.pod_lifecycle import Concerned, PodLives
+
+
+class World:
+    """The single writer."""
+
+    def __init__(
+        self, policy: Policy, *, seed: int = 0, make_removals: Callable[[Books, Migrating], Removals] = Removals
+    ) -> None:
+        self.policy = policy
+        self.generation = Generation(0)
+        self.synced = False
+        #: What questions and settings led to; they answer no effects themselves, so the next tick hands these on.
+        self._owed: list[Effect] = []
+        books = opened(policy.nodes, self._claim_ended)
+        self._lend(books)
+        self.preemptions = Preemptions(books)
+        self.migrating = Migrating(books)
+        self.removals = make_removals(books, self.migrating)
+        self.ceilings = Ceilings(books, policy=policy)
+        self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=self.refusals.wake_recent)
+        self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
+        self._contradictions = Contradictions(books)
+        self._binding = Binding(books)
+        occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
+        self._preemptors = Preemptors(books, occupants, self.preemptions)
+        self.steering = Steering(books, preempts=lambda uid: self.preemptions.number_of(uid) is not None)
+        self._placing = Placing(
+            books,
+            migrating=self.migrating,
+            preemptions=self.preemptions,
+            preemptors=self._preemptors,
+            choices=self.steering.choices,
+            on_record=self.ceilings.records.loose,
+            seed=seed,
+        )
+        self._gatekeeper = Gatekeeper(
+            books,
+            placing=self._placing,
+            occupants=occupants,
+            preemptors=self._preemptors,
+            preemptions=self.preemptions,
+        )
+        self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
+        self._nominations = Nominations(books, placing=self._placing)
+        self._missed_room = MissedRoom(books, self._placing)
+        self._conditions = Conditions(books.tally)
+        concerned = Concerned(
+            ceilings=self.ceilings,
+            migrating=self.migrating,
+            preemptions=self.preemptions,
+            preemptors=self._preemptors,
+            gatekeeper=self._gatekeeper,
+            nominations=self._nominations,
+            steering=self.steering,
+            conditions=self._conditions,
+        )
+        self._lives = PodLives(books, concerned)
+        self._auditing = Auditing(books, seen=partial(self._pod_seen, read=True), let_go=self._lives.let_go)
+
+    def _lend(self, books: Books) -> None:
+        """What may be read of the picture from outside."""
+        self.tally = books.tally
+        self.ledger = books.ledger
+        self.nodes = books.nodes
+        self.quarantine = books.quarantine
+        self.pods = books.pods
+        self.annotations = books.annotations
+        self.standings = books.standings
+        self.claims = books.claims
+        self.holds = books.holds
+        self.room = books.room
+        self.denials = books.denials
+        self.budgets = books.budgets
+        self.starvation = books.starvation
+        self.refusals = books.refusals
+        self.agreements = books.agreements
+
+    # --- events -----------------------------------------------------------------------------------------------------------
+
+    def apply(self, event: Event, now: Instant) -> list[Effect]:
+        """Takes in one event; answers what should be done about it."""
+        self.generation = Generation(self.generation + 1)
+        if isinstance(event, DrainEvent):
+            return self.removals.drains.apply(event, now)
+        if isinstance(event, SteeringEvent):
+            self._gatekeeper.judge_soon(getattr(event, "unfit", ()), now)
+            return self.steering.apply(event, self.policy, now)
+        if isinstance(event, AuditEvent):
+            effects = self._auditing.apply(event, now)
+        else:
+            effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
+        return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
+
+    def _applied(self, event: OtherEvent, now: Instant) -> list[Effect]:
+        if isinstance(event, PodEvent):
+            return self._of_pod(event, now)
+        if isinstance(event, GroundEvent):
+            return self._of_ground(event, now)
+        if isinstance(event, MomentEvent):
+            return self._of_moment(event, now)
+        effects = self._vertical_events.apply(event, self.policy, now)
+        # Where no bind of ours waits for records, filter refuses, and somebody has to wake whom it refused.
+        return effects + ([] if self.policy.binds else self.refusals.wake_recent(now))
+
+    def _of_pod(self, event: PodEvent, now: Instant) -> list[Effect]:
+        match event:
+            case PodSeen(pod):
+                return self._pod_seen(pod, now)
+            case PodRead(pod):
+                return self._pod_read(pod, now)
+            case PodGone(uid, key, read):
+                self.pods.drop(uid, key, now, read=read)
+                return self._lives.let_go(uid, now)
+            case BindEnded():
+                return self._bind_ended(event, now)
+            case TouchLost(uid, key, why):
+                self._owed.append(Touch(uid, key, why))
+                return []
+
+    def _of_ground(self, event: GroundEvent, now: Instant) -> list[Effect]:
+        match event:
+            case NodeSeen(node):
+                return self._node_seen(node, now)
+            case NodeGone(name):
+                self._lives.node_gone(name)
+            case BudgetSeen(budget):
+                self.budgets.put(budget)
+            case BudgetGone(namespace, name):
+                self.budgets.drop(namespace, name)
+        return []
+
+    def _of_moment(self, event: MomentEvent, now: Instant) -> list[Effect]:
+        match event:
+            case Ticked():
+                return self._ticked(now)
+            case Watched():
+                self.pods.expire(now)
+                self.ceilings.nobody_waits()
+            case TakenOver():
+                self._take_over(now)
+            case Synced():
+                self.synced = True
+                self.standings.listed()
+                self._contradictions.settle()
+                self._preemptors.resume(self.policy.preemption, now)
+        return []
+
+    def _take_over(self, now: Instant) -> None:
+        """As a process that begins would find it: what the leader before us wrote counts, not what we saw it become."""
+        self.migrating.begin_again()
+        self.ceilings.begin_again()
+        self._lives.adopt_growing(self.policy, now)
+
+    def adopt_policy(self, policy: Policy) -> None:
+        """A changed configuration takes effect: from the next question on, and for every node at once."""
+        self.generation = Generation(self.generation + 1)
+        changed = policy.nodes != self.policy.nodes
+        self.policy = policy
+        self.ceilings.adopt_policy(policy)
+        if changed:
+            self.nodes.set_policy(policy.nodes)
+        self._owed += self.refusals.wake_all()
+
+    def _node_seen(self, node: Node, now: Instant) -> list[Effect]:
+        known = node.name in self.nodes.row_of
+        room_appeared = self.nodes.put(node)
+        if not known:
+            self.claims.node_opened(node.name, self.nodes.row_of[node.name])
+            self.quarantine.node_opened(node.name)
+        room_appeared = self.quarantine.readable(node.uid) or room_appeared
+        return self.refusals.wake_recent(now) if room_appeared else []
+
+    def _pod_seen(self, pod: Pod, now: Instant, *, read: bool = False) -> list[Effect]:
+        before = self.pods.get(pod.uid)
+        if not self.pods.put(pod, read=read):
+            return []
+        effects = self.refusals.wake_recent(now) if self.quarantine.readable(pod.uid) else []
+        return [*effects, *unreadable_annotations(before, pod), *self._pod_changed(before, pod, now)]
+
+    def _pod_changed(self, before: Pod | None, pod: Pod, now: Instant) -> list[Effect]:
+        if pod.ended:
+            return self._lives.let_go(pod.uid, now)
+        if pod.node is not None:
+            return self._lives.bound(pod, pod.node, self.policy, now, synced=self.synced)
+        claim = self.claims.get(pod.uid)
+        if claim is not None and pod.vertical is not None:  # its bind is on its way, and it asks for something else by now
+            self._lives.recount(pod, claim, self.policy)
+            self.ceilings.recorded(pod.uid)
+        self.migrating.pod_seen(pod, now)
+        self.preemptions.preemptor_seen(pod)
+        self._proposals.nominated(pod, self.policy, now)
+        self.steering.seen(pod, self.policy, now)
+        self._gatekeeper.seen(pod, self.policy, now)
+        if self._conditions.told(before, pod):
+            self.starvation.hasten(pod.uid, now)
+        return []
+
+    def _claim_ended(self, uid: PodUid, claim: Claim) -> None:
+        self.preemptions.left(uid)
+        if self.standings.forget(uid) is not None:
+            self.ceilings.forget(uid, claim.node)
+            self.migrating.pod_gone(uid)
+
+    def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
+        effects: list[Effect] = []
+        if pod.node is None and self._binding.read_unbound(pod.uid):
+            # The pod itself was told to wait for its own bind, others for its room.
+            effects = [Touch(pod.uid, pod.key, "bind-given-up"), *self.refusals.wake_recent(now)]
+        if pod.node is None and (ended := self.holds.read_unbound(pod.uid)):
+            self.tally.holds_expired += len(ended)
+            if pod.uid in ended:  # and not only what was left of earlier ones
+                self.steering.hold_expired(pod.uid, self.policy, now)
+            effects += self.refusals.wake_held()
+        return effects + self._pod_seen(pod, now, read=True)
+
+    def _bind_ended(self, event: BindEnded, now: Instant) -> list[Effect]:
+        claim = self.claims.get(event.uid)
+        effects = self._binding.ended(event, self.policy, now)
+        if claim is not None and self.claims.get(event.uid) is None:
+            effects += self.refusals.wake_recent(now)
+        if claim is not None and event.outcome == "gone":
+            # The watch may be behind, and yet show the pod bound by a try whose answer was lost.
+            self.pods.drop(event.uid, claim.key, now, read=True)
+            effects += self._lives.let_go(event.uid, now)
+        return effects
+
+    def _ticked(self, now: Instant) -> list[Effect]:
+        effects, self._owed = self._still_owed(), []
+        expired = self.holds.expire(now, lambda uid: self.steering.prolonged(uid, self.policy.steering, now))
+        self.tally.holds_expired += len(expired)
+        for uid in expired:
+            self.preemptions.hold_expired(uid)
+            self.steering.hold_expired(uid, self.policy, now)
+        self.preemptions.due(now)
+        self._preemptors.due(now)
+        effects += self.refusals.wake_held() if expired else []
+        effects += self._touched(self.denials.expire(now), "denial-ended")
+        effects += self._touched(self.agreements.expire(now), "victims-awaited")
+        for stranger in self.pods.expire(now):
+            self.refusals.forget(stranger)
+            self._conditions.forget(stranger)
+            self.steering.choices.ended(stranger, None)
+        effects += [*self._binding.overdue(self.policy, now), *self._missed_room.due(self.policy, now)]
+        doubted = self.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
+        effects += [*(ReadPod(uid, key) for uid, key in doubted), *self._nominations.due(self.policy, now)]
+        if self.synced:  # before, a gate that has to stay shut would be opened
+            effects += self._gatekeeper.due(self.policy, now)
+        effects += self.ceilings.due(now) + self.migrating.tick(now)
+        return effects + self.removals.tick(self.policy, now)
+
+    def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
+        return [Touch(uid, pod.key, why) for uid in uids if (pod := self.pods.get(uid)) is not None and pod.node is None]
+
+    def _still_owed(self) -> list[Effect]:
+        pending = ((effect, self.pods.get(PodUid(effect.uid))) for effect in self._owed)
+        return [effect for effect, pod in pending if pod is not None and pod.node is None and not pod.ended]
+
+    # --- questions --------------------------------------------------------------------------------------------------------
+
+    def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
+        """Which of the rows the pod may go to: a `Reason` for each. Holds room there."""
+        self.generation = Generation(self.generation + 1)
+        before = self.holds.counted_for(pod.uid)
+        codes = self._placing.filter(pod, rows, self.policy, now)
+        self.steering.asked(pod, rows, codes, self.policy, now)
+        while self._placing.wanted_on:
+            self.ceilings.room_wanted(self._placing.wanted_on.pop(), now)
+        self._conditions.judged(pod.uid, refused=bool(codes.all()))
+        if before - self.holds.counted_for(pod.uid):  # an earlier hold of the pod ended unused
+            self._owed += self.refusals.wake_held()
+        return codes
+
+    def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
+        """kube-scheduler asks filter about many rows, and is to be told this one alone: holds room there. False where filter
+        has to be asked instead: it would refuse the row, or the pod may not be chosen for. Nothing has changed then."""
+        node = self.nodes.by_row[row] if row != NO_ROW and self.steering.may_choose(pod.uid, self.policy.steering) else None
+        if node is None or not self._placing.take(pod, row, self.policy, now):
+            return False
+        self.generation = Generation(self.generation + 1)
+        self.steering.sought(pod, self.policy, now)
+        self.steering.choices.made(pod.uid, node.name)
+        self._conditions.judged(pod.uid, refused=False)
+        return True
+
+    def passing(self, pod: Pod, rows: Rows, now: Instant) -> Mask:
+        """Which of the rows filter would let the pod pass on; shape (len(rows),)."""
+        return self._placing.passing(pod, rows, self.policy, now)
+
+    def prioritize(self, pod: Pod, rows: Rows) -> Int64:
+        """How good each of the rows is for the pod: 0..10."""
+        return self._placing.prioritize(pod, rows, self.policy)
+
+    def bind(self, uid: PodUid, key: PodKey, node: NodeName, now: Instant) -> BindAnswer:
+        """Reserves room and answers the effect to carry out, or the reason why not."""
+        self.generation = Generation(self.generation + 1)
+        answer = self._binding.bind(uid, key, node, self.policy, now)
+        if answer.reason is Reason.OK and not answer.already:
+            self.ceilings.room_taken(node, now)
+        return answer
+
+    def preempt(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
+        """The nodes where the victims, or a few more, make room in our accounting; and how many more budgets they violate."""
+        return self._proposals.answer(pod, proposed, self.policy, now)
+
+    def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> Decided | PermitRefusal:
+        """What an agent may have, decided and counted; its effects are to be carried out before `permit_answer` says it all."""
+        self.generation = Generation(self.generation + 1)
+        return self._permits.ask(ask, caller, self.policy, now)
+
+    def permit_answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
+        """What may be told now of a decision: no more than is written."""
+        return self._permits.answer(decided)
+
+    def seen(self, pod: Pod, now: Instant) -> Seen:
+        """What filter would look at for the pod now; nothing changes."""
+        return self._placing.seen(pod, self.policy, now)

@@ -1,0 +1,38 @@
+"""`python -m slackwater.sandbox.controlplane [--print]`: builds the control plane's binaries into the cache."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+from slackwater.sandbox.controlplane.build import build
+from slackwater.sandbox.controlplane.errors import ControlPlaneError
+from slackwater.sandbox.controlplane.progress import shown_on
+from slackwater.sandbox.controlplane.recipe import TARGETS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 0 where the binaries are there, 1 where they could not be built, 130 after Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m slackwater.sandbox.controlplane", description=__doc__)
+    parser.add_argument("--print", action="store_true", help="print the path of each file, one a line")
+    asked = parser.parse_args(arguments)
+    started = time.monotonic()
+    try:
+        with shown_on(sys.stderr) as progress:
+            binaries = build(progress)
+    except ControlPlaneError as err:
+        print(err, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; what was compiled so far is kept by Go", file=sys.stderr)
+        return 130
+    if asked.print:
+        for path in (*(binaries.of(target.name) for target in TARGETS), binaries.kwok_stages):
+            print(path)
+    else:
+        print(f"control plane in {binaries.directory} ({time.monotonic() - started:.1f} s)", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

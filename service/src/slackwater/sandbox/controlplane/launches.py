@@ -1,0 +1,172 @@
+"""The command line of each component. Pure: paths and ports in, a `Launch` out.
+
+As plain Kubernetes 1.36 as can be: no feature gate is set. What differs from a cluster's, and why, is said beside
+the flag.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from slackwater.sandbox.controlplane.build import Binaries
+from slackwater.sandbox.controlplane.component import Launch
+from slackwater.sandbox.controlplane.layout import Layout
+from slackwater.sandbox.controlplane.pki import Pki
+from slackwater.sandbox.controlplane.ports import LOOPBACK
+
+_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+#: Objects that kube-apiserver makes by itself after its start, and that our components and tests count on.
+_DEFAULT_OBJECTS: Final = (
+    "/api/v1/namespaces/default",
+    "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
+    "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
+    f"{_RBAC}/clusterroles/system:kube-scheduler",
+    f"{_RBAC}/clusterrolebindings/system:kube-scheduler",
+    f"{_RBAC}/clusterrolebindings/system:volume-scheduler",
+    f"{_RBAC}/namespaces/kube-system/rolebindings/system::leader-locking-kube-scheduler",
+    f"{_RBAC}/namespaces/kube-system/rolebindings/system::extension-apiserver-authentication-reader",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What all command lines share."""
+
+    binaries: Binaries
+    layout: Layout
+    pki: Pki
+
+    def https(self, port: int) -> list[str]:
+        """Flags by which every Kubernetes component serves on loopback with our certificate."""
+        return [
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={port}",
+            f"--tls-cert-file={self.pki.serving_cert}",
+            f"--tls-private-key-file={self.pki.serving_key}",
+        ]
+
+    def clients(self, account: str) -> list[str]:
+        """Flags by which a component asks the API server who its own callers are."""
+        kubeconfig = self.layout.kubeconfig(account)
+        return [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
+
+
+def etcd(place: Place, *, port: int, peer_port: int) -> Launch:
+    url, peer_url = f"http://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{peer_port}"
+    return Launch(
+        name="etcd",
+        program=place.binaries.of("etcd"),
+        url=url,
+        ready_paths=("/readyz",),
+        arguments=(
+            "--name=slackwater",
+            f"--data-dir={place.layout.etcd_data}",
+            f"--listen-client-urls={url}",
+            f"--advertise-client-urls={url}",
+            f"--listen-peer-urls={peer_url}",
+            f"--initial-advertise-peer-urls={peer_url}",
+            f"--initial-cluster=slackwater={peer_url}",
+            # Survives a killed process, not a killed machine; several times faster on slow disks.
+            "--unsafe-no-fsync",
+            # 150,000 pods with their history outgrow the default of 2 GiB.
+            f"--quota-backend-bytes={8 * 1024**3}",
+            "--log-level=warn",
+        ),
+    )
+
+
+def kube_apiserver(place: Place, *, port: int, etcd_url: str, controllers: bool) -> Launch:
+    disabled = ["ServiceAccount"]  # nobody makes the default service accounts that it asks for
+    if not controllers:
+        # It taints new nodes as not ready, and only the controller manager takes the taint away.
+        disabled.append("TaintNodesByCondition")
+    issuer = f"https://{LOOPBACK}:{port}"
+    return Launch(
+        name="kube-apiserver",
+        program=place.binaries.of("kube-apiserver"),
+        url=issuer,
+        ready_paths=("/readyz", *_DEFAULT_OBJECTS),
+        arguments=(
+            *place.https(port),
+            f"--etcd-servers={etcd_url}",
+            f"--client-ca-file={place.pki.ca_file}",
+            # Nobody holds such a certificate; without the flags, components complain in their logs for ever.
+            f"--requestheader-client-ca-file={place.pki.ca_file}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--token-auth-file={place.layout.tokens}",
+            "--authorization-mode=RBAC",
+            f"--service-account-issuer={issuer}",
+            f"--service-account-key-file={place.pki.account_public_key}",
+            f"--service-account-signing-key-file={place.pki.account_key}",
+            f"--disable-admission-plugins={','.join(disabled)}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            # A loopback address is refused as an endpoint of the service `kubernetes`, which nobody uses here.
+            "--endpoint-reconciler-type=none",
+            # Its shares depend on the load: measurements would not repeat.
+            "--enable-priority-and-fairness=false",
+            # Without it, what is above the default limits (400, and 200 writes) is refused with 429 instead of queued.
+            "--max-requests-inflight=0",
+            "--max-mutating-requests-inflight=0",
+            # Above the default of 100 each request of a client opens a connection of its own (ADR 125).
+            "--http2-max-streams-per-connection=1000",
+            f"--audit-policy-file={place.layout.audit_policy}",
+            f"--audit-log-path={place.layout.audit_log}",
+            "--audit-log-maxsize=100000",  # MB; a rotated file would hide requests from tests
+            "--allow-privileged=true",
+        ),
+    )
+
+
+def kube_controller_manager(place: Place, *, port: int) -> Launch:
+    return Launch(
+        name="kube-controller-manager",
+        program=place.binaries.of("kube-controller-manager"),
+        url=f"https://{LOOPBACK}:{port}",
+        ready_paths=("/healthz",),
+        arguments=(
+            *place.https(port),
+            *place.clients("controller-manager"),
+            f"--kubeconfig={place.layout.kubeconfig('controller-manager')}",
+            f"--root-ca-file={place.pki.ca_file}",
+            f"--service-account-private-key-file={place.pki.account_key}",
+            "--leader-elect=false",
+            # The default of 20 requests a second makes a Deployment of 1,000 pods take a minute.
+            "--kube-api-qps=500",
+            "--kube-api-burst=1000",
+        ),
+    )
+
+
+def kwok(place: Place, *, port: int) -> Launch:
+    address = f"{LOOPBACK}:{port}"
+    return Launch(
+        name="kwok",
+        program=place.binaries.of("kwok"),
+        url=f"http://{address}",
+        ready_paths=("/readyz",),
+        arguments=(
+            f"--kubeconfig={place.layout.kubeconfig('kwok')}",
+            f"--config={place.binaries.kwok_stages}",
+            f"--server-address={address}",
+            "--manage-all-nodes=true",
+            "--node-lease-duration-seconds=40",
+        ),
+    )
+
+
+def kube_scheduler(place: Place, *, name: str, port: int, config: Path, leader_elect: bool) -> Launch:
+    return Launch(
+        name=name,
+        program=place.binaries.of("kube-scheduler"),
+        url=f"https://{LOOPBACK}:{port}",
+        ready_paths=("/readyz",),
+        arguments=(
+            *place.https(port),
+            *place.clients("scheduler"),
+            f"--config={config}",
+            f"--leader-elect={str(leader_elect).lower()}",
+        ),
+    )

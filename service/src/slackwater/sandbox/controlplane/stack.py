@@ -1,0 +1,282 @@
+"""A running control plane: etcd, kube-apiserver and, as asked for, KWOK, the controller manager and schedulers.
+
+    async with ControlPlane(build()) as cp:
+        await cp.start_scheduler(config_text)
+        async with cp.session() as api, api.get("/api/v1/nodes") as answer: ...
+
+Everything listens on loopback, on ports chosen free, and is stopped in reverse order when the block is left, however
+it is left. Deliberately absent: a client for the API (use `session`), and any knowledge of Slackwater.
+"""
+
+import random
+import shutil
+import ssl
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from signal import SIGCONT, SIGSTOP, Signals
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+import anyio
+import yaml
+
+from slackwater.sandbox.controlplane import audit, launches
+from slackwater.sandbox.controlplane.accounts import Account, make_accounts, write_kubeconfig, write_token_file
+from slackwater.sandbox.controlplane.build import Binaries
+from slackwater.sandbox.controlplane.component import Component, Launch
+from slackwater.sandbox.controlplane.errors import ControlPlaneError
+from slackwater.sandbox.controlplane.layout import Layout
+from slackwater.sandbox.controlplane.pki import make_pki
+from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.readiness import until_ready
+from slackwater.sandbox.controlplane.schedulerconfig import with_kubeconfig
+
+_STOP_WITHIN_SECONDS: Final = 10.0
+_PORT_ATTEMPTS: Final = 5
+_PORT_TAKEN: Final = "address already in use"
+
+
+class ControlPlane:
+    """An async context manager; see the module's text.
+
+    `directory` gets the files, and keeps its logs; without one they are in a temporary folder, which is removed unless
+    the block ends with an error. `arguments` are added to the command line of the component that they are filed under.
+    Entering raises ComponentFailed or NotReady, with the end of the log in the message.
+    """
+
+    def __init__(
+        self,
+        binaries: Binaries,
+        *,
+        directory: Path | None = None,
+        controllers: bool = False,
+        kwok: bool = True,
+        arguments: Mapping[str, Sequence[str]] | None = None,
+        ports: FreePorts | None = None,
+        ready_within_seconds: float = 60.0,
+    ) -> None:
+        self._binaries = binaries
+        self._wanted_directory = directory
+        self._controllers = controllers
+        self._kwok = kwok
+        self._arguments = arguments or {}
+        self._ports = ports or FreePorts(random.Random())
+        self._ready_within_seconds = ready_within_seconds
+        self._components: dict[str, Component] = {}
+        self._accounts: dict[str, Account] = {}
+        self._cleanup = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._prepare()
+        try:
+            self._asking = await self._cleanup.enter_async_context(self._session("admin"))
+            await self._start_everything()
+        except BaseException as err:
+            await self._close(err)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._close(error)
+
+    # What it is
+
+    @property
+    def api_url(self) -> str:
+        """Of the API server, as "https://127.0.0.1:PORT"."""
+        return self.url("kube-apiserver")
+
+    @property
+    def ca_file(self) -> Path:
+        """The CA of every HTTPS address here."""
+        return self._place.pki.ca_file
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the components' logs."""
+        return self._layout.logs
+
+    @property
+    def audit_log(self) -> Path:
+        """The API server's audit log of all writes; `audit.bind_requests` reads it."""
+        return self._layout.audit_log
+
+    def kubeconfig(self, account: str) -> Path:
+        """The kubeconfig file of `account`: admin, scheduler, slackwater (no rights), controller-manager, kwok."""
+        return self._layout.kubeconfig(self._account(account).name)
+
+    def session(self, account: str = "admin", *, connections: int = 40) -> aiohttp.ClientSession:
+        """A new HTTP session with the API server as `account`; paths are relative to it. The caller closes it."""
+        return self._session(account, base_url=self.api_url, connections=connections)
+
+    def url(self, component: str) -> str:
+        """Where `component` serves (health, metrics), without a path."""
+        return self._component(component).launch.url
+
+    def pid(self, component: str) -> int:
+        """Process id of `component`."""
+        return self._component(component).pid
+
+    def running(self) -> list[str]:
+        """Names of the components that run, in the order of their start."""
+        return [name for name, component in self._components.items() if component.running]
+
+    # What can be done to it
+
+    async def start_scheduler(
+        self,
+        config: str | Path,
+        *,
+        name: str = "kube-scheduler",
+        leader_elect: bool = False,
+        arguments: Sequence[str] = (),
+        run_by: Sequence[str] = (),
+    ) -> None:
+        """Starts a kube-scheduler with a KubeSchedulerConfiguration (text or file) and waits until it is ready. `run_by` is a
+        command that runs it, such as `nice`; it is given the program and its arguments.
+
+        A config that names no kubeconfig gets that of `scheduler`. Several may run under different names; one that was
+        stopped may be started again with another config.
+        """
+        if name in self._components and self._components[name].running:
+            raise ControlPlaneError(f"{name} is running already; stop it first, or start another under its own name")
+        file = self._layout.scheduler_config(name)
+        file.write_text(with_kubeconfig(config, self.kubeconfig("scheduler")))
+
+        def launch() -> Launch:
+            scheduler = launches.kube_scheduler(
+                self._place, name=name, port=self._ports.take(), config=file, leader_elect=leader_elect
+            )
+            return replace(scheduler, arguments=(*scheduler.arguments, *arguments)).run_by(run_by)
+
+        await self._launch(launch)
+
+    async def stop(self, component: str) -> None:
+        """Ends `component`: SIGTERM, and SIGKILL if that does not end it."""
+        await self._component(component).stop(within_seconds=_STOP_WITHIN_SECONDS)
+
+    async def start(self, component: str) -> None:
+        """Starts a component again that was stopped or killed, on its old port, and waits until it is ready."""
+        found = self._component(component)
+        if found.running:
+            raise ControlPlaneError(f"{component} is running already")
+        await found.start()
+        await self._until_ready(found)
+
+    async def restart(self, component: str) -> None:
+        """Stops it unless it is gone already, and starts it again: same data, same port, same log."""
+        await self.stop(component)
+        await self.start(component)
+
+    async def ended(self, component: str) -> int:
+        """Waits until it is gone; its exit status, negative for a signal."""
+        return await self._component(component).ended()
+
+    def kill(self, component: str, number: Signals) -> None:
+        """Sends it a signal."""
+        self._component(component).send(number)
+
+    def pause(self, component: str) -> None:
+        """Stops it in its tracks: connections stay open, nothing is answered."""
+        self.kill(component, SIGSTOP)
+
+    def resume(self, component: str) -> None:
+        """Ends `pause`."""
+        self.kill(component, SIGCONT)
+
+    async def wait_ready(self) -> None:
+        """Waits until all components are ready, save those that `stop` ended, and the API's default objects are there.
+
+        ComponentFailed if one is not running, NotReady if one takes too long.
+        """
+        for component in [component for component in self._components.values() if component.wanted]:
+            await self._until_ready(component)
+
+    # How it is done
+
+    def _prepare(self) -> None:
+        directory = self._wanted_directory or Path(tempfile.mkdtemp(prefix="slackwater-controlplane-"))
+        self._layout = Layout(root=directory.absolute())
+        self._layout.make()
+        pki = make_pki(self._layout.pki, now=datetime.now(UTC))
+        self._place = launches.Place(binaries=self._binaries, layout=self._layout, pki=pki)
+        self._tls = ssl.create_default_context(cafile=str(pki.ca_file))
+        self._accounts = make_accounts()
+        write_token_file(self._layout.tokens, list(self._accounts.values()))
+        self._layout.audit_policy.write_text(yaml.safe_dump(audit.POLICY))
+
+    async def _start_everything(self) -> None:
+        place, take = self._place, self._ports.take
+        etcd = await self._launch(lambda: launches.etcd(place, port=take(), peer_port=take()))
+        api = await self._launch(
+            lambda: launches.kube_apiserver(place, port=take(), etcd_url=etcd.launch.url, controllers=self._controllers)
+        )
+        for name, account in self._accounts.items():
+            write_kubeconfig(self._layout.kubeconfig(name), account, server=api.launch.url, ca_file=self._place.pki.ca_file)
+        if self._controllers:
+            await self._launch(lambda: launches.kube_controller_manager(place, port=take()))
+        if self._kwok:
+            await self._launch(lambda: launches.kwok(place, port=take()))
+
+    async def _launch(self, make: Callable[[], Launch]) -> Component:
+        """Starts what `make` says, with new ports as long as somebody else takes them first; ready on return."""
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            component = await self._start(make())
+            try:
+                await self._until_ready(component)
+            except ControlPlaneError as err:
+                del self._components[component.name]
+                await component.stop(within_seconds=_STOP_WITHIN_SECONDS)
+                if attempt == _PORT_ATTEMPTS or _PORT_TAKEN not in str(err):
+                    raise
+            else:
+                return component
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _start(self, launch: Launch) -> Component:
+        launch = replace(launch, arguments=(*launch.arguments, *self._arguments.get(launch.name, ())))
+        component = Component(launch, log=self._layout.log(launch.name), home=self._layout.root)
+        self._components.pop(launch.name, None)  # one of that name that was stopped: the new one is the youngest
+        self._components[launch.name] = component
+        self._cleanup.push_async_callback(component.stop, within_seconds=_STOP_WITHIN_SECONDS)
+        await component.start()
+        return component
+
+    async def _until_ready(self, component: Component) -> None:
+        await until_ready(component, self._asking, within_seconds=self._ready_within_seconds)
+
+    def _session(self, account: str, *, base_url: str | None = None, connections: int = 4) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            base_url,
+            headers={"Authorization": f"Bearer {self._account(account).token}"},
+            connector=aiohttp.TCPConnector(ssl=self._tls, limit=connections),
+        )
+
+    async def _close(self, error: BaseException | None) -> None:
+        # Bounded, since every stop is.
+        with anyio.CancelScope(shield=True):
+            await self._cleanup.aclose()
+        # Only a fault makes the logs worth keeping; Ctrl-C and cancellation are no faults.
+        if self._wanted_directory is None and not isinstance(error, Exception):
+            shutil.rmtree(self._layout.root, ignore_errors=True)
+            return
+        shutil.rmtree(self._layout.etcd_data, ignore_errors=True)
+        if error is not None:
+            error.add_note(f"logs of the control plane: {self._layout.logs}")
+
+    def _component(self, name: str) -> Component:
+        if name not in self._components:
+            raise ControlPlaneError(f"no component {name!r} was started; there are {', '.join(self._components)}")
+        return self._components[name]
+
+    def _account(self, name: str) -> Account:
+        if name not in self._accounts:
+            raise ControlPlaneError(f"no account {name!r}; there are {', '.join(self._accounts)}")
+        return self._accounts[name]

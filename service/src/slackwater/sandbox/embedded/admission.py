@@ -1,0 +1,122 @@
+"""What the API server makes of an object that is created: names, defaults, and refusals of what could not be.
+
+Of pods: the defaults that a scheduler, a kubelet or our decoder read. Deliberately absent: the rest of Kubernetes' validation.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from slackwater.sandbox.embedded.faults import Json, bad_request, invalid
+from slackwater.sandbox.embedded.kinds import NODES, PODS, ResourceKind
+
+_NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+#: The seconds that a pod stays on a node that is not ready: admission's default.
+_PATIENCE: Final = 300
+_GATED: Final = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+
+def rfc3339(seconds: float) -> str:
+    """As Kubernetes writes times: whole seconds, UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Admission:
+    """`rng` makes UIDs and names, `wall` the times."""
+
+    def __init__(self, rng: Random, wall: Callable[[], float]) -> None:
+        self._rng = rng
+        self._wall = wall
+
+    def new(self, kind: ResourceKind, namespace: str, body: Json) -> Json:
+        """The object as it is stored, but for its version. Raises `Fault` (400, 422)."""
+        meta = dict(body.get("metadata") or {})
+        if kind.namespaced and meta.get("namespace", namespace) != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        if not meta.get("name") and meta.get("generateName"):
+            meta["name"] = meta["generateName"] + "".join(self._rng.choices(_NAME_LETTERS, k=5))
+        if not meta.get("name"):
+            raise invalid(kind.kind, "", [("metadata.name", "Required value: name or generateName is required")])
+        meta["uid"] = str(UUID(int=self._rng.getrandbits(128), version=4))
+        meta["creationTimestamp"] = rfc3339(self._wall())
+        if kind.namespaced:
+            meta["namespace"] = namespace
+        if kind.counted:
+            meta["generation"] = 1
+        made = {**body, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}
+        if kind is PODS:
+            return _new_pod(made, rfc3339(self._wall()))
+        if kind is NODES:
+            return {**made, "spec": made.get("spec") or {}, "status": made.get("status") or {}}
+        if kind.halves and not kind.custom:
+            made.setdefault("status", {})
+        elif kind.halves:
+            made.pop("status", None)
+        return made
+
+
+def _new_pod(body: Json, now: str) -> Json:
+    name, spec = body["metadata"]["name"], dict(body.get("spec") or {})
+    if not spec.get("containers"):
+        raise invalid("Pod", name, [("spec.containers", "Required value")])
+    spec["containers"] = [_new_container(container) for container in spec["containers"]]
+    if spec.get("initContainers"):
+        spec["initContainers"] = [_new_container(container) for container in spec["initContainers"]]
+    defaults = {
+        "restartPolicy": "Always",
+        "schedulerName": "default-scheduler",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+        "priority": 0,
+        "securityContext": {},
+    }
+    spec = {**defaults, **spec}
+    spec["tolerations"] = [*(spec.get("tolerations") or ()), *_patience(spec.get("tolerations") or ())]
+    status: Json = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if spec.get("schedulingGates"):
+        status["conditions"] = [{**_GATED, "lastProbeTime": None, "lastTransitionTime": now}]
+    return {**body, "spec": spec, "status": status}
+
+
+def _patience(given: Sequence[Json]) -> list[Json]:
+    """The tolerations of every pod that does not have its own."""
+    taints = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    return [
+        {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _PATIENCE}
+        for taint in taints
+        if not any(known.get("key") in {taint, None} and known.get("effect") in {"NoExecute", None} for known in given)
+    ]
+
+
+def _new_container(container: Json) -> Json:
+    resources = dict(container.get("resources") or {})
+    if limits := resources.get("limits"):
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+    defaults = {
+        "imagePullPolicy": "Always",
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    }
+    return {**defaults, **container, "resources": resources}
+
+
+def qos_class(spec: Json) -> str:
+    """Kubernetes' quality of service class of these containers."""
+    containers = [*spec["containers"], *(spec.get("initContainers") or ())]
+    some = [c["resources"] for c in containers if c["resources"].get("requests") or c["resources"].get("limits")]
+    if not some:
+        return "BestEffort"
+    whole = all(
+        (r := c["resources"]).get("limits", {}).keys() >= {"cpu", "memory"} and r.get("requests", r["limits"]) == r["limits"]
+        for c in containers
+    )
+    return "Guaranteed" if whole else "Burstable"

@@ -1,0 +1,182 @@
+"""Agents of virtual machines as Neon's behave towards a scheduler: one for each machine, for as long as it runs in one place.
+
+Going up an agent asks first and grows to its permit; going down it shrinks first and tells. An answer that breaks the
+protocol's rules is in `broken`. All machines are of whole compute units (CPU and memory together). Deliberately absent: what
+agents measure.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+from typing import Any, Final
+
+import anyio
+import msgspec
+
+from slackwater.sandbox.embedded.faults import Json
+from slackwater.sandbox.embedded.kinds import MACHINES
+from slackwater.sandbox.embedded.patches import MERGE
+from slackwater.sandbox.embedded.server import ApiServer
+from slackwater_protocol.units import byte_count, milli_cpu
+
+#: Carries a request's body; status and body of its answer. Raises `extending.NoWord` where none came.
+AskPermit = Callable[[bytes], Awaitable[tuple[int, bytes]]]
+
+UNIT_CPU: Final = 250
+UNIT_MEMORY: Final = 2**30
+_OK: Final = 200
+_ALIVE: Final = frozenset({"Running", "PreMigrating", "Scaling"})
+#: Protocol v5.0, v4.0, v3.0; the last counts memory in slots.
+_VERSIONS: Final = (7, 6, 5)
+_SLOTS: Final = 5
+
+
+@dataclass(slots=True)
+class Agent:
+    """One machine's agent, on one Pod. Amounts are compute units; a permit has one for CPU and one for memory."""
+
+    namespace: str
+    machine: str
+    pod: str
+    version: int
+    in_use: int
+    low: int
+    high: int
+    permit: tuple[int, int] | None = None
+    #: Of its permit, what it has not asked to have less of since, whether or not that was answered.
+    may_use: tuple[int, int] = (0, 0)
+    asked: int | None = None
+    denied: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """`wants` says how many units a machine of this name would like at this time (seconds); it is cut to its bounds."""
+
+    wants: Callable[[str, float], int]
+    tick_seconds: float = 2.0
+    retry_seconds: float = 1.0
+    answer_seconds: float = 5.0
+    grow_seconds: float = 0.0  #: until a machine has grown to what was permitted, at most
+
+
+@dataclass(slots=True)
+class Agents:
+    """All of them. `run` until cancelled."""
+
+    api: ApiServer
+    ask: AskPermit
+    rng: Random
+    habits: Habits
+    living: dict[str, Agent] = field(default_factory=dict)  #: by Pod
+    broken: list[tuple[str, str]] = field(default_factory=list)  #: a pod, and what was wrong with an answer to its agent
+    _numbers: Any = field(default_factory=count)
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as group:
+            scopes: dict[str, anyio.CancelScope] = {}
+            while True:
+                running = {body["status"]["podName"]: body for body in self._running()}
+                for pod in sorted(scopes.keys() - running.keys()):
+                    scopes.pop(pod).cancel()
+                    del self.living[pod]
+                for pod in sorted(running.keys() - scopes.keys()):
+                    agent = self.living[pod] = self._an_agent(running[pod])
+                    scopes[pod] = anyio.CancelScope()
+                    group.start_soon(self._live, agent, scopes[pod])
+                woken = self.api.store.next_change(MACHINES)
+                await woken.wait()
+
+    def _running(self) -> list[Json]:
+        bodies = [stored.body for stored in self.api.store.all(MACHINES)]
+        return [body for body in bodies if (body.get("status") or {}).get("phase") in _ALIVE and body["status"].get("podName")]
+
+    def _an_agent(self, machine: Json) -> Agent:
+        meta, slots = machine["metadata"], machine["spec"]["guest"]["memorySlots"]
+        version = _VERSIONS[next(self._numbers) % len(_VERSIONS)]
+        return Agent(
+            meta["namespace"], meta["name"], machine["status"]["podName"], version, slots["use"], slots["min"], slots["max"]
+        )
+
+    async def _live(self, agent: Agent, scope: anyio.CancelScope) -> None:
+        with scope:
+            while True:
+                failed = agent.failed
+                await self.step(agent)
+                pause = self.habits.retry_seconds if agent.failed > failed else self.habits.tick_seconds
+                await anyio.sleep(pause * self.rng.uniform(0.8, 1.2))
+
+    async def step(self, agent: Agent) -> None:
+        """One request, and what follows from its answer."""
+        wanted = min(max(self.habits.wants(agent.machine, anyio.current_time()), agent.low), agent.high)
+        if agent.permit is None:
+            wanted = agent.in_use  # nobody has permitted anything yet
+        if wanted < agent.in_use:
+            self._become(agent, wanted)  # what is given back is given back before it is told
+        agent.asked = max(wanted, agent.in_use)
+        agent.may_use = min(agent.may_use[0], agent.asked), min(agent.may_use[1], agent.asked)
+        try:
+            with anyio.fail_after(self.habits.answer_seconds):
+                status, body = await self.ask(self._request(agent, agent.asked))
+        except (TimeoutError, ConnectionError):
+            agent.failed += 1
+            return
+        if status != _OK:
+            agent.failed += 1
+            return
+        if self._permitted(agent, agent.asked, msgspec.json.decode(body)["permit"]) > agent.in_use:
+            await anyio.sleep(self.habits.grow_seconds * self.rng.random())
+            self._become(agent, min(agent.permit or (agent.in_use,)))
+
+    def _request(self, agent: Agent, units: int) -> bytes:
+        body = {
+            "protoVersion": agent.version,
+            "pod": {"namespace": agent.namespace, "name": agent.pod},
+            "computeUnit": _amounts(agent, (1, 1)),
+            "resources": _amounts(agent, (units, units)),
+            "metrics": {"loadAvg1M": units / 4, "loadAvg5M": units / 4, "memoryUsageBytes": 1e9},
+        }
+        if agent.version == _VERSIONS[0]:
+            body["metrics"] = {"loadAvg1M": units / 4}
+        if agent.permit is not None:
+            body["lastPermit"] = _amounts(agent, agent.permit)
+        return msgspec.json.encode(body)
+
+    def _permitted(self, agent: Agent, asked: int, permit: Json) -> int:
+        """Compute units that the machine may have now."""
+        cpu, memory = milli_cpu(permit["vCPUs"]), byte_count(permit["mem"]) * (UNIT_MEMORY if agent.version == _SLOTS else 1)
+        units = (cpu // UNIT_CPU, memory // UNIT_MEMORY)
+        within = agent.in_use <= min(units) and max(units) <= asked
+        if (cpu, memory) != (units[0] * UNIT_CPU, units[1] * UNIT_MEMORY) or not within:
+            what = f"pod {agent.pod}: permit {permit}, want whole units from {agent.in_use} to {asked}"
+            self.broken.append((agent.pod, what))
+            return agent.in_use
+        agent.permit = agent.may_use = units
+        agent.denied += min(units) < asked
+        return min(units)
+
+    def _become(self, agent: Agent, units: int) -> None:
+        agent.in_use = units
+        guest = {"cpus": {"use": f"{units * UNIT_CPU}m"}, "memorySlots": {"use": units}}
+        path = f"{MACHINES.prefix}/namespaces/{agent.namespace}/{MACHINES.plural}/{agent.machine}"
+        body = msgspec.json.encode({"spec": {"guest": guest}})
+        self.api.request("PATCH", path, body=body, content_type=MERGE)
+
+
+def _amounts(agent: Agent, units: tuple[int, int]) -> Json:
+    return {"vCPUs": f"{units[0] * UNIT_CPU}m", "mem": units[1] if agent.version == _SLOTS else units[1] * UNIT_MEMORY}
+
+
+def a_machine(name: str, *, low: int, high: int, use: int, scheduler: str = "slackwater", movable: bool = True) -> Json:
+    """A VirtualMachine of so many compute units, with an agent."""
+    guest = {
+        "cpus": {bound: f"{units * UNIT_CPU}m" for bound, units in (("min", low), ("max", high), ("use", use))},
+        "memorySlots": {"min": low, "max": high, "use": use},
+        "memorySlotSize": "1Gi",
+    }
+    labels = {"autoscaling.neon.tech/enabled": "true"}
+    if movable:
+        labels["autoscaling.neon.tech/auto-migration-enabled"] = "true"
+    return {"metadata": {"name": name, "labels": labels}, "spec": {"guest": guest, "schedulerName": scheduler}}

@@ -1,0 +1,136 @@
+"""What the API server does with pods beyond storing them: binding, eviction, deletion with grace."""
+
+from collections.abc import Callable
+from typing import Any
+
+from slackwater.sandbox.embedded.admission import rfc3339
+from slackwater.sandbox.embedded.faults import Fault, Json, conflict, other_uid
+from slackwater.sandbox.embedded.kinds import BUDGETS, PODS
+from slackwater.sandbox.embedded.selectors import selects
+from slackwater.sandbox.embedded.store import Key, Store, Stored
+
+_TERMINAL = frozenset({"Succeeded", "Failed"})
+
+
+class PodActions:
+    """The subresources of pods that are no part of an object."""
+
+    def __init__(self, store: Store, wall: Callable[[], float]) -> None:
+        self._store = store
+        self._wall = wall
+
+    def bind(self, key: Key, binding: Json) -> None:
+        """Raises `Fault` (404, 409)."""
+        pod = self._store.get(PODS, key).body
+        meta, spec, name = pod["metadata"], pod["spec"], key[1]
+        wanted = (binding.get("metadata") or {}).get("uid")
+        if wanted and wanted != meta["uid"]:
+            raise other_uid("pods", name, wanted, meta["uid"])
+        if "deletionTimestamp" in meta:
+            raise conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+        if spec.get("nodeName"):
+            raise conflict("pods/binding", name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+        if spec.get("schedulingGates"):
+            raise conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
+        now = rfc3339(self._wall())
+        status = {k: v for k, v in pod["status"].items() if k != "nominatedNodeName"}
+        scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+        others = [c for c in status.get("conditions") or () if c["type"] != "PodScheduled"]
+        status["conditions"] = [*others, scheduled]
+        node = binding["target"]["name"]
+        meta = {**meta, "generation": meta.get("generation", 1) + 1}
+        self._store.put(PODS, key, {**pod, "metadata": meta, "spec": {**spec, "nodeName": node}, "status": status})
+
+    def evict(self, key: Key, eviction: Json) -> None:
+        """Raises `Fault` (404, 409, 429, 500)."""
+        pod = self._store.get(PODS, key)
+        options = eviction.get("deleteOptions") or {}
+        if not _spares(pod.body):
+            self._spend(pod.body)
+        check_preconditions("pods", key[1], options.get("preconditions") or {}, pod.body["metadata"])
+        self._tell_of_eviction(key, pod.body)
+        self.delete(key, options)
+
+    def _tell_of_eviction(self, key: Key, pod: Json) -> None:
+        others = [c for c in pod["status"].get("conditions") or () if c["type"] != "DisruptionTarget"]
+        said = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        told = [c.get("reason") for c in pod["status"].get("conditions") or () if c["type"] == "DisruptionTarget"]
+        if told != [said["reason"]]:
+            said["message"], said["lastTransitionTime"] = "Eviction API: evicting", rfc3339(self._wall())
+            self._store.put(PODS, key, {**pod, "status": {**pod["status"], "conditions": [*others, said]}})
+
+    def _spend(self, pod: Json) -> None:
+        """One disruption of the budget that covers the pod, if there is one."""
+        meta = pod["metadata"]
+        budgets = [
+            stored
+            for stored in self._store.all(BUDGETS, meta["namespace"])
+            if selects(stored.body["spec"].get("selector"), meta.get("labels") or {})
+        ]
+        if not budgets:
+            return
+        if len(budgets) > 1:
+            raise Fault(
+                500,
+                "InternalError",
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            )
+        budget = budgets[0].body
+        status = budget.get("status") or {}
+        if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
+            raise _too_many(f"The disruption budget {budget['metadata']['name']} is still being processed by the server.", 10)
+        if status.get("disruptionsAllowed", 0) <= 0:
+            text = (
+                f"The disruption budget {budget['metadata']['name']} needs {status.get('desiredHealthy', 0)} healthy pods "
+                f"and has {status.get('currentHealthy', 0)} currently"
+            )
+            raise _too_many(text, None)
+        disrupted = {**(status.get("disruptedPods") or {}), meta["name"]: rfc3339(self._wall())}
+        status = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": disrupted}
+        key = (meta["namespace"], budget["metadata"]["name"])
+        self._store.put(BUDGETS, key, {**budget, "status": status})
+
+    def delete(self, key: Key, options: Json) -> Stored:
+        """The pod as it was left, or its last state. Raises `Fault` (404, 409)."""
+        stored = self._store.get(PODS, key)
+        pod, meta = stored.body, stored.body["metadata"]
+        check_preconditions("pods", key[1], options.get("preconditions") or {}, meta)
+        grace = self._grace(pod, options.get("gracePeriodSeconds"))
+        left = meta.get("deletionGracePeriodSeconds")
+        if left is not None and left <= grace and grace:
+            return stored
+        generation = meta.get("generation", 1) + 1
+        ending = {
+            "deletionTimestamp": rfc3339(self._wall() + grace),
+            "deletionGracePeriodSeconds": grace,
+            "generation": generation,
+        }
+        marked = self._store.put(PODS, key, {**pod, "metadata": {**meta, **ending}})
+        return marked if grace or meta.get("finalizers") else self._store.remove(PODS, key)
+
+    def _grace(self, pod: Json, asked: int | None) -> int:
+        if not pod["spec"].get("nodeName") or pod["status"].get("phase") in _TERMINAL:
+            return 0
+        grace: Any = pod["spec"]["terminationGracePeriodSeconds"] if asked is None else asked
+        return int(grace)
+
+
+def _spares(pod: Json) -> bool:
+    """Pods that do no work are no disruption."""
+    return pod["status"].get("phase") in {"Succeeded", "Failed", "Pending"} or "deletionTimestamp" in pod["metadata"]
+
+
+def _too_many(text: str, seconds: int | None) -> Fault:
+    cause = {"reason": "DisruptionBudget", "message": text}
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    return Fault(429, "TooManyRequests", message, details={"causes": [cause]}, retry_after=seconds)
+
+
+def check_preconditions(plural: str, name: str, wanted: Json, meta: Json) -> None:
+    """Raises `Fault` (409)."""
+    if (uid := wanted.get("uid")) is not None and uid != meta["uid"]:
+        raise other_uid(plural, name, uid, meta["uid"])
+    version = wanted.get("resourceVersion")
+    if version is not None and version != meta["resourceVersion"]:
+        why = f"Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: "
+        raise conflict(plural, name, why + meta["resourceVersion"])

@@ -1,0 +1,299 @@
+"""A scheduler that asks an extender as kube-scheduler 1.36 does: in its order, serially, and binding beside the next cycle.
+
+    filter (its own rules first, on a sample) -> prioritize, if more than one node is left -> bind
+    none left -> victims by its own rules -> preempt -> victims are deleted, the pod is nominated
+
+What it knows of the cluster is what it has heard, `lag` seconds late. Deliberately absent: scores of its own but for a lot.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from random import Random
+from typing import Any, Final
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from slackwater.sandbox.embedded.agenda import Agenda
+from slackwater.sandbox.embedded.extending import Ask, ExtenderError, Extending
+from slackwater.sandbox.embedded.kinds import NODES, PODS, ResourceKind
+from slackwater.sandbox.embedded.observations import NodeSight, PodSight, allows, has_room, node_sight, pod_sight
+from slackwater.sandbox.embedded.patches import MERGE, STRATEGIC
+from slackwater.sandbox.embedded.queue import SchedulingQueue
+from slackwater.sandbox.embedded.server import ApiServer
+from slackwater.sandbox.embedded.store import Change, Key
+
+#: An assumed pod whose bind nobody has confirmed is forgotten after so long.
+_ASSUMED_SECONDS: Final = 900.0
+#: kube-scheduler's sample: at least so many feasible nodes.
+_LEAST_SAMPLE: Final = 100
+
+
+class Scheduler:
+    """`name` is the schedulerName that it serves. `rng` breaks ties."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        agenda: Agenda,
+        ask: Ask,
+        *,
+        rng: Random,
+        name: str = "slackwater",
+        lag: Callable[[], float] = lambda: 0.0,
+        timeout_seconds: float = 5.0,
+    ) -> None:
+        self.extender = Extending(ask, timeout_seconds=timeout_seconds)
+        self.attempts: dict[str, int] = {}  #: by UID: scheduling cycles
+        self._api = api
+        self._agenda = agenda
+        self._rng = rng
+        self._name = name
+        self._lag = lag
+        self._told_until = 0.0
+        self._pods: dict[Key, PodSight] = {}
+        self._nodes: dict[str, NodeSight] = {}
+        self._on: dict[str, dict[str, PodSight]] = {}  # by node, by UID
+        self._assumed: dict[str, PodSight] = {}
+        self._nominated: dict[str, str] = {}  # by UID
+        self._next_start = 0
+        self._queue = SchedulingQueue(agenda, self._priority_of)
+        self._group: TaskGroup | None = None
+
+    def _priority_of(self, key: Key) -> int:
+        return self._pods[key].priority if key in self._pods else 0
+
+    # --- what it hears ----------------------------------------------------------------------------------------------------
+
+    def attach(self) -> None:
+        """Hears of everything there is, and of each change from now on."""
+        for kind in (NODES, PODS):
+            for stored in self._api.store.all(kind):
+                meta = stored.body["metadata"]
+                self._hear(kind, Change(stored.revision, "ADDED", (meta.get("namespace", ""), meta["name"]), stored, None))
+        self._api.store.on_change.append(self._heard)
+
+    def detach(self) -> None:
+        self._api.store.on_change.remove(self._heard)
+
+    def _heard(self, kind: ResourceKind, change: Change) -> None:
+        if kind is not PODS and kind is not NODES:
+            return
+        lag = self._lag()
+        if lag <= 0 and self._told_until <= anyio.current_time():
+            self._hear(kind, change)
+            return
+        # In order, whatever the lag of each.
+        self._told_until = max(self._told_until, anyio.current_time() + lag)
+        self._agenda.after(self._told_until - anyio.current_time(), lambda: self._hear(kind, change))
+
+    def _hear(self, kind: ResourceKind, change: Change) -> None:
+        if kind is NODES:
+            name = change.key[1]
+            if change.type == "DELETED":
+                self._nodes.pop(name, None)
+            else:
+                self._nodes[name] = node_sight(change.now)
+            self._queue.move_all()
+            return
+        before = self._pods.pop(change.key, None)
+        if before is not None and before.node:
+            self._on.get(before.node, {}).pop(before.uid, None)
+        pod = pod_sight(change.now)
+        ended = change.now.body["status"].get("phase") in {"Succeeded", "Failed"}
+        if change.type != "DELETED":
+            self._pods[change.key] = pod
+            if pod.node and not ended:
+                self._on.setdefault(pod.node, {})[pod.uid] = pod
+        self._requeue(change, before, pod)
+
+    def _requeue(self, change: Change, before: PodSight | None, pod: PodSight) -> None:
+        gone = change.type == "DELETED"
+        if pod.node or gone or not pod.alive:
+            self._assumed.pop(pod.uid, None)
+            self._nominated.pop(pod.uid, None)
+            self._queue.remove(change.key)
+            if pod.node:
+                self._queue.move_all()
+            return
+        if before is not None and before.uid != pod.uid:
+            self._queue.remove(change.key)
+        if self._waits(pod) and (before is None or before.uid != pod.uid or _touched(change)):
+            self._queue.add(change.key)
+
+    def _waits(self, pod: PodSight) -> bool:
+        ours = pod.spec.get("schedulerName") == self._name
+        return ours and pod.alive and not pod.node and not pod.spec.get("schedulingGates") and pod.uid not in self._assumed
+
+    # --- a cycle ----------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            while True:
+                key = await self._queue.next()
+                pod = self._pods.get(key)
+                if pod is None or not self._waits(pod):
+                    self._queue.remove(key)
+                    continue
+                self.attempts[pod.uid] = self.attempts.get(pod.uid, 0) + 1
+                try:
+                    await self._cycle(pod)
+                except ExtenderError as error:
+                    self._unschedulable(pod, "SchedulerError", str(error), nominated=None)
+
+    async def _cycle(self, pod: PodSight) -> None:
+        nominated = self._nominated.get(pod.uid) or pod.nominated
+        passed: list[str] = []
+        resolvable: frozenset[str] = frozenset()
+        if nominated in self._nodes and self._fits(pod, self._nodes[nominated]):
+            passed = (await self.extender.filter(pod, [nominated])).passed
+        if not passed:
+            names, resolvable = self._sample(pod)
+            if names:
+                filtered = await self.extender.filter(pod, names)
+                passed, resolvable = filtered.passed, resolvable | filtered.resolvable
+        if not passed:
+            await self._preempt(pod, resolvable)
+            return
+        node = passed[0]
+        if len(passed) > 1:
+            scores = await self.extender.prioritize(pod, passed)
+            node = max(passed, key=lambda name: (scores.get(name, 0) * 10 + self._rng.randrange(100), name))
+        self._bind(pod, node)
+
+    def _sample(self, pod: PodSight) -> tuple[list[str], frozenset[str]]:
+        """Nodes that its own rules let pass, up to the size of its sample; and those where only room is missing."""
+        names = sorted(self._nodes)
+        share = max(50 - len(names) // 125, 5)
+        wanted = max(_LEAST_SAMPLE, len(names) * share // 100)
+        found: list[str] = []
+        full: list[str] = []
+        for at in range(len(names)):
+            node = self._nodes[names[(self._next_start + at) % len(names)]]
+            if not allows(pod, node):
+                continue
+            (found if self._fits(pod, node) else full).append(node.name)
+            if len(found) == wanted:
+                self._next_start = (self._next_start + at + 1) % len(names)
+                break
+        return found, frozenset(full)
+
+    def _fits(self, pod: PodSight, node: NodeSight) -> bool:
+        return allows(pod, node) and has_room(pod, node, self._there(node.name, pod))
+
+    def _there(self, node: str, besides: PodSight) -> list[PodSight]:
+        """Who counts on a node: bound and assumed pods, and nominated ones that are no less important."""
+        bound = self._on.get(node, {})
+        assumed = [p for uid, p in self._assumed.items() if p.node == node and uid not in bound]
+        coming = [
+            p
+            for p in self._pods.values()
+            if self._nominated.get(p.uid) == node and p.uid != besides.uid and p.priority >= besides.priority and not p.node
+        ]
+        return [*bound.values(), *assumed, *coming]
+
+    # --- bind -------------------------------------------------------------------------------------------------------------
+
+    def _bind(self, pod: PodSight, node: str) -> None:
+        assert self._group is not None
+        self._assumed[pod.uid] = _on_node(pod, node)
+        self._agenda.after(_ASSUMED_SECONDS, lambda: self._forget(pod))
+        self._group.start_soon(self._binding, pod, node)
+
+    async def _binding(self, pod: PodSight, node: str) -> None:
+        try:
+            await self.extender.bind(pod, node)
+        except ExtenderError as error:
+            self._forget(pod)
+            known = self._pods.get(pod.key)
+            if known is not None and self._waits(known):
+                self._unschedulable(known, "SchedulerError", str(error), nominated=None)
+            self._queue.move_all()
+
+    def _forget(self, pod: PodSight) -> None:
+        self._assumed.pop(pod.uid, None)
+
+    # --- none is left -----------------------------------------------------------------------------------------------------
+
+    async def _preempt(self, pod: PodSight, resolvable: Iterable[str]) -> None:
+        proposed: dict[str, list[str]] = {}
+        if pod.spec.get("preemptionPolicy") != "Never" and not self._victims_leave(pod):
+            for name in sorted(resolvable):
+                victims = self._victims(pod, name)
+                if victims:
+                    proposed[name] = [victim.uid for victim in victims]
+        if proposed:
+            proposed = await self.extender.preempt(pod, proposed)
+        if not proposed:
+            nominated = None if self._victims_leave(pod) else ""
+            self._unschedulable(pod, "Unschedulable", f"0/{len(self._nodes)} nodes are available", nominated=nominated)
+            return
+        node = min(proposed, key=lambda name: (len(proposed[name]), name))
+        for uid in proposed[node]:
+            victim = self._on.get(node, {}).get(uid)
+            if victim is not None:
+                self._delete(victim, pod)
+        self._nominated[pod.uid] = node
+        self._unschedulable(pod, "Unschedulable", "preempted victims are leaving", nominated=node)
+
+    def _victims_leave(self, pod: PodSight) -> bool:
+        """While victims of an earlier attempt are on their way out, no more are chosen."""
+        node = self._nominated.get(pod.uid, "")
+        return any(not p.alive and p.priority < pod.priority for p in self._on.get(node, {}).values())
+
+    def _victims(self, pod: PodSight, name: str) -> list[PodSight]:
+        """The fewest, least important pods without which it fits; empty where that is of no use."""
+        node = self._nodes.get(name)
+        if node is None or not allows(pod, node):
+            return []
+        there = self._there(name, pod)
+        staying = [p for p in there if p.priority >= pod.priority or not p.node or p.uid in self._assumed]
+        if not has_room(pod, node, staying):
+            return []
+        victims: list[PodSight] = []
+        for candidate in sorted((p for p in there if p not in staying), key=lambda p: (-p.priority, p.uid)):
+            if has_room(pod, node, [*staying, candidate]):
+                staying.append(candidate)
+            else:
+                victims.append(candidate)
+        return victims
+
+    def _delete(self, victim: PodSight, preemptor: PodSight) -> None:
+        path = f"/api/v1/namespaces/{victim.key[0]}/pods/{victim.key[1]}"
+        message = f"{self._name}: preempting to accommodate a higher priority pod {preemptor.uid}"
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": message}
+        self._send("PATCH", f"{path}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
+        self._send("DELETE", path, {"preconditions": {"uid": victim.uid}})
+
+    def _unschedulable(self, pod: PodSight, reason: str, message: str, *, nominated: str | None) -> None:
+        """The pod's condition says so. `nominated`: written too; empty clears, None leaves it."""
+        self._queue.failed(pod.key)
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        status: dict[str, Any] = {"conditions": [condition]}
+        if nominated is not None:
+            status["nominatedNodeName"] = nominated or None
+            if not nominated:
+                self._nominated.pop(pod.uid, None)
+        path = f"/api/v1/namespaces/{pod.key[0]}/pods/{pod.key[1]}/status"
+        self._send("PATCH", path, {"metadata": {"uid": pod.uid}, "status": status}, STRATEGIC)
+
+    def _send(self, method: str, path: str, body: Any, content_type: str = MERGE) -> None:
+        """A pod that is gone, or another by now, is none of its business."""
+        self._api.request(method, path, body=msgspec.json.encode(body), content_type=content_type)
+
+
+def _on_node(pod: PodSight, node: str) -> PodSight:
+    return replace(pod, node=node)
+
+
+def _touched(change: Change) -> bool:
+    """Whether something may be different for the pod: all but its status counts."""
+    if change.before is None:
+        return True
+    old, new = change.before.body, change.now.body
+    parts = ("labels", "annotations")
+    changed = any(old["metadata"].get(part) != new["metadata"].get(part) for part in parts) or old["spec"] != new["spec"]
+    return changed or old["status"].get("nominatedNodeName") != new["status"].get("nominatedNodeName")

@@ -1,0 +1,240 @@
+"""An API server as its clients see it: requests with their answers, and watches as lines.
+
+One request is carried out at once; what passes between a request and its answer is the business of whoever calls. Flows
+through: method, path, parameters and body as bytes. Deliberately absent: who may do what, and any connection.
+"""
+
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping
+from itertools import count
+from random import Random
+from typing import Any, Final
+
+import anyio
+import msgspec
+
+from slackwater.sandbox.embedded.admission import Admission, rfc3339
+from slackwater.sandbox.embedded.faults import Answer, Fault, Json, bad_request, exists, no_such_path
+from slackwater.sandbox.embedded.kinds import PODS, ResourceKind, Target, target_of
+from slackwater.sandbox.embedded.patches import patched
+from slackwater.sandbox.embedded.pods import PodActions, check_preconditions
+from slackwater.sandbox.embedded.selectors import Match, matching
+from slackwater.sandbox.embedded.store import Change, Store, Stored
+from slackwater.sandbox.embedded.updates import updated
+
+#: Lists whose further pages may still be asked for.
+_OPEN_LISTS: Final = 64
+_BOOKMARK_SECONDS: Final = 60.0
+
+
+class ApiServer:
+    """`wall` is its clock for what people read, in seconds since 1970. `rng` makes UIDs."""
+
+    def __init__(self, *, rng: Random, wall: Callable[[], float]) -> None:
+        self.store = Store()
+        self._admission = Admission(rng, wall)
+        self._pods = PodActions(self.store, wall)
+        self._wall = wall
+        self._lists: OrderedDict[str, tuple[int, list[Stored]]] = OrderedDict()
+        self._list_numbers = count(1)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> Answer:
+        """Carries it out. Never raises for what the API refuses."""
+        try:
+            target = target_of(path)
+            code, found = self._carry_out(method, target, params or {}, body, content_type)
+        except Fault as fault:
+            return fault.answer()
+        return Answer(code, found if isinstance(found, bytes) else msgspec.json.encode(found), {})
+
+    def _carry_out(
+        self, method: str, target: Target, params: Mapping[str, str], body: bytes | None, content_type: str
+    ) -> tuple[int, Json | bytes]:
+        key = (target.namespace, target.name)
+        match method:
+            case "GET" if target.name:
+                return 200, self.store.get(target.kind, key).raw
+            case "GET":
+                return 200, self._list(target, params)
+            case "POST":
+                return self._post(target, _decoded(body))
+            case "PUT":
+                return self._put(target, _decoded(body))
+            case "PATCH":
+                before = self.store.get(target.kind, key).body
+                wanted = patched(before, body or b"", content_type, custom=target.kind.custom)
+                return 200, self._store_update(target, before, wanted).raw
+            case "DELETE" if target.name:
+                return 200, self._delete(target, _decoded(body) if body else {}, params)
+        raise Fault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+    # --- reading ----------------------------------------------------------------------------------------------------------
+
+    def _list(self, target: Target, params: Mapping[str, str]) -> bytes:
+        token = params.get("continue", "")
+        if token:
+            number, _, start = token.partition("/")
+            if number not in self._lists:
+                raise Fault(410, "Expired", "The provided continue parameter is too old to display a consistent list result.")
+        else:
+            number, start = str(next(self._list_numbers)), "0"
+            self._lists[number] = (self.store.revision, self._selected(target, params))
+            while len(self._lists) > _OPEN_LISTS:
+                self._lists.popitem(last=False)
+        revision, items = self._lists[number]
+        first, limit = int(start), int(params.get("limit") or 0) or len(items)
+        rest = len(items) - first - limit
+        meta: Json = {"resourceVersion": str(revision)}
+        if rest > 0:
+            meta.update({"continue": f"{number}/{first + limit}", "remainingItemCount": rest})
+        else:
+            self._lists.pop(number, None)
+        head = {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version, "metadata": meta}
+        page = [msgspec.Raw(stored.raw) for stored in items[first : first + limit]]
+        return msgspec.json.encode({**head, "items": page})
+
+    def _selected(self, target: Target, params: Mapping[str, str]) -> list[Stored]:
+        match = _match(params)
+        found = self.store.all(target.kind, target.namespace)
+        return found if match is None else [stored for stored in found if match(stored.body)]
+
+    def forget_lists(self) -> None:
+        """Further pages of lists under way are answered with 410, as after a compaction."""
+        self._lists.clear()
+
+    async def watch(self, path: str, *, params: Mapping[str, str]) -> AsyncGenerator[list[bytes], None]:
+        """Lines, as many as there are together; first an empty list. Ends after `timeoutSeconds`.
+
+        Raises `Fault` where the server says no before the first line. Iterate it within `contextlib.aclosing`.
+        """
+        target = target_of(path)
+        match = _match(params)
+        ends_at = anyio.current_time() + float(params.get("timeoutSeconds") or 1800)
+        bookmarks = params.get("allowWatchBookmarks") in {"1", "true"}
+        since = int(params.get("resourceVersion") or 0)
+        yield []
+        if since == 0:
+            since = self.store.revision
+            yield [_line("ADDED", stored.raw) for stored in self._selected(target, params)]
+        while True:
+            woken = self.store.next_change(target.kind)
+            try:
+                changes, upto = self.store.since(target.kind, since), self.store.revision
+            except Fault as fault:
+                yield [_line("ERROR", msgspec.json.encode(fault.status()))]
+                return
+            if lines := [line for change in changes if (line := _told(change, target, match)) is not None]:
+                yield lines
+            since = upto
+            left = ends_at - anyio.current_time()
+            with anyio.move_on_after(min(max(left, 0.0), _BOOKMARK_SECONDS)) as scope:
+                await woken.wait()
+            if scope.cancelled_caught and bookmarks:
+                yield [self._bookmark(target.kind, since)]
+            if anyio.current_time() >= ends_at:
+                return
+
+    def _bookmark(self, kind: ResourceKind, revision: int) -> bytes:
+        """Nothing of the type changed since `revision`, or it would have been told."""
+        meta = {"resourceVersion": str(revision), "creationTimestamp": None}
+        return _line("BOOKMARK", msgspec.json.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}))
+
+    # --- writing ----------------------------------------------------------------------------------------------------------
+
+    def _post(self, target: Target, body: Json) -> tuple[int, Json | bytes]:
+        key = (target.namespace, target.name)
+        match target.subresource:
+            case "" if not target.name:
+                return 201, self._create(target, body).raw
+            case "binding" if target.kind is PODS:
+                self._pods.bind(key, body)
+                return 201, _success(201)
+            case "eviction" if target.kind is PODS:
+                self._pods.evict(key, body)
+                return 201, _success(201)
+        raise no_such_path()
+
+    def _create(self, target: Target, body: Json) -> Stored:
+        if target.kind.namespaced and not target.namespace:
+            raise no_such_path()
+        made = self._admission.new(target.kind, target.namespace, body)
+        key = (target.namespace, made["metadata"]["name"])
+        if self.store.find(target.kind, key) is not None:
+            raise exists(target.kind.full_name, key[1])
+        return self.store.put(target.kind, key, made)
+
+    def _put(self, target: Target, body: Json) -> tuple[int, bytes]:
+        before = self.store.get(target.kind, (target.namespace, target.name)).body
+        return 200, self._store_update(target, before, body).raw
+
+    def _store_update(self, target: Target, before: Json, wanted: Json) -> Stored:
+        key = (target.namespace, target.name)
+        after = updated(target, before, wanted)
+        if after == before:  # it changes nothing: no new version, and no watch hears of it
+            return self.store.get(target.kind, key)
+        stored = self.store.put(target.kind, key, after)
+        meta = stored.body["metadata"]
+        if "deletionTimestamp" in meta and not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds"):
+            return self.store.remove(target.kind, key)
+        return stored
+
+    def _delete(self, target: Target, options: Json, params: Mapping[str, str]) -> Json | bytes:
+        key = (target.namespace, target.name)
+        if "gracePeriodSeconds" in params:
+            options = {"gracePeriodSeconds": int(params["gracePeriodSeconds"]), **options}
+        if target.kind is PODS:
+            return self._pods.delete(key, options).raw
+        stored = self.store.get(target.kind, key)
+        meta = stored.body["metadata"]
+        check_preconditions(target.kind.full_name, target.name, options.get("preconditions") or {}, meta)
+        if meta.get("finalizers"):
+            ending = {"deletionTimestamp": rfc3339(self._wall()), "deletionGracePeriodSeconds": 0}
+            return self.store.put(target.kind, key, {**stored.body, "metadata": {**meta, **ending}}).raw
+        self.store.remove(target.kind, key)
+        details = {"name": target.name, "kind": target.kind.plural, "uid": meta["uid"]}
+        return {**_success(200), "details": details}
+
+
+def _decoded(body: bytes | None) -> Json:
+    try:
+        found: Any = msgspec.json.decode(body or b"")
+    except msgspec.DecodeError as error:
+        raise bad_request(f"the body cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise bad_request("the body is no object")
+    return found
+
+
+def _match(params: Mapping[str, str]) -> Match | None:
+    return matching(labels=params.get("labelSelector", ""), fields=params.get("fieldSelector", ""))
+
+
+def _told(change: Change, target: Target, match: Match | None) -> bytes | None:
+    """The line of a watch, None where its selector never saw the object."""
+    if target.namespace and change.key[0] != target.namespace:
+        return None
+    if target.name and change.key[1] != target.name:
+        return None
+    if match is None:
+        return _line(change.type, change.now.raw)
+    was = change.before is not None and match(change.before.body)
+    is_ = change.type != "DELETED" and match(change.now.body)
+    if not was and not is_:
+        return None
+    return _line("MODIFIED" if was and is_ else "ADDED" if is_ else "DELETED", change.now.raw)
+
+
+def _line(type_: str, raw: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}' % (type_.encode(), raw)
+
+
+def _success(code: int) -> Json:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}

@@ -1,9 +1,0 @@
-"""An expendable pod, of a priority below the cutoff, goes with its node: no node stays for it, and none is bought for it."""
-
-from slackwater.model.objects import Pod
-from slackwater.simulate.drainability.facts import Facts
-from slackwater.simulate.drainability.verdict import DAEMON, Verdict
-
-
-def judge_expendable(pod: Pod, facts: Facts) -> Verdict | None:
-    return DAEMON if pod.priority < facts.policy.priority_cutoff else None

@@ -1,9 +1,0 @@
-"""1. A pod that the kubelet runs from a file goes with its node: nobody could move it."""
-
-from slackwater.model.objects import Pod
-from slackwater.simulate.drainability.facts import Facts
-from slackwater.simulate.drainability.verdict import SKIP, Verdict
-
-
-def judge_mirror(pod: Pod, _facts: Facts) -> Verdict | None:
-    return SKIP if pod.ties.mirror else None

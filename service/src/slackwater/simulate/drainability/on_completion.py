@@ -1,9 +1,0 @@
-"""7. Its annotation asks that the node waits until the pod has completed."""
-
-from slackwater.model.objects import Pod
-from slackwater.simulate.drainability.facts import Facts
-from slackwater.simulate.drainability.verdict import WAIT, Verdict
-
-
-def judge_on_completion(pod: Pod, _facts: Facts) -> Verdict | None:
-    return WAIT if pod.ties.safe_to_evict == "on-completion" else None

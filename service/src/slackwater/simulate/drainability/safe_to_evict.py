@@ -1,9 +1,0 @@
-"""6. Its annotation says that the pod may be moved: no later rule about the pod itself is asked."""
-
-from slackwater.model.objects import Pod
-from slackwater.simulate.drainability.facts import Facts
-from slackwater.simulate.drainability.verdict import MOVE, Verdict
-
-
-def judge_safe_to_evict(pod: Pod, _facts: Facts) -> Verdict | None:
-    return MOVE if pod.ties.safe_to_evict == "true" else None

@@ -1,0 +1,78 @@
+"""What pods take of a node beyond amounts: host ports, in-line disks, claims. Few pods do, so dictionaries suffice.
+
+Everything is counted, since pods may share a claim or a read-only disk.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from slackwater.model.pod_constraints import EVERY_ADDRESS, ClaimMount, DiskMount, HostPort, InlineDisk
+from slackwater.snapshot.equivalence_groups import Numbered
+
+#: A claim's key: namespace and name.
+ClaimKey = tuple[str, str]
+Mount = tuple[str, ClaimMount | InlineDisk]  #: the namespace, and what is mounted
+
+
+class Attached:
+    """Ports, disks and mounts by row."""
+
+    def __init__(self) -> None:
+        self._ports: dict[tuple[str, int], dict[str, dict[int, int]]] = {}
+        self._disks: dict[tuple[str, tuple[str, ...]], dict[DiskMount, dict[int, int]]] = {}
+        #: How many mounts of a claim by name there are in the whole cluster (ephemeral volumes are not counted).
+        self._users: dict[ClaimKey, int] = {}
+        self._mounts: dict[int, dict[Mount, int]] = {}
+
+    def change(self, numbered: Numbered, row: int, count: int) -> None:
+        """`count` more pods of the kind on the row; fewer where it is negative."""
+        asks, namespace = numbered.asks, numbered.kind.namespace
+        for port in asks.host_ports:
+            _add(self._ports.setdefault((port.protocol, port.port), {}).setdefault(port.ip, {}), row, count)
+        for disk in asks.disks:
+            _add(self._disks.setdefault((disk.source, disk.disk), {}).setdefault(disk, {}), row, count)
+        for mount in asks.claims:
+            if mount.owner is None:
+                _add(self._users, (namespace, mount.claim), count)
+        for held in (*asks.claims, *asks.inline_disks):
+            _add(self._mounts.setdefault(row, {}), (namespace, held), count)
+
+    def rows_with_port(self, wanted: HostPort) -> Iterator[int]:
+        """Rows where a pod holds a port that conflicts with this one."""
+        for ip, rows in self._ports.get((wanted.protocol, wanted.port), {}).items():
+            if EVERY_ADDRESS in (ip, wanted.ip) or ip == wanted.ip:
+                yield from rows
+
+    def rows_with_disk(self, wanted: DiskMount) -> Iterator[int]:
+        """Rows where a pod mounts the same disk so that both cannot be."""
+        for disk, rows in self._disks.get((wanted.source, wanted.disk), {}).items():
+            shared = not disk.monitors or not set(disk.monitors).isdisjoint(wanted.monitors)
+            if shared and (wanted.exclusive or not (disk.read_only and wanted.read_only)):
+                yield from rows
+
+    def users_of(self, claim: ClaimKey) -> int:
+        return self._users.get(claim, 0)
+
+    def mounts(self, row: int) -> Iterator[Mount]:
+        """What the pods of a row mount, each once."""
+        return iter(self._mounts.get(row, ()))
+
+    def counts(self, row: int) -> Iterable[tuple[Mount, int]]:
+        """The same, and how many pods mount it."""
+        return self._mounts.get(row, {}).items()
+
+    def copy(self) -> "Attached":
+        new = Attached()
+        new._ports = {key: {ip: dict(rows) for ip, rows in ips.items()} for key, ips in self._ports.items()}
+        new._disks = {key: {disk: dict(rows) for disk, rows in disks.items()} for key, disks in self._disks.items()}
+        new._users = dict(self._users)
+        new._mounts = {row: dict(mounts) for row, mounts in self._mounts.items()}
+        return new
+
+
+def _add(counts: dict[Any, int], key: object, count: int) -> None:
+    total = counts.get(key, 0) + count
+    if total:
+        counts[key] = total
+    else:
+        counts.pop(key, None)

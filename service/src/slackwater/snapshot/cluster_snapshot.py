@@ -1,0 +1,381 @@
+"""The picture that every simulation judges: nodes, what pods take of them, and who stands where.
+
+What flows through: `Picture.build` takes decoded objects once; from then on pods come and go one by one (`place`,
+`remove`), nodes change (`put_node`, `add_nodes`, `add_copies`, `close`), and `simulate.feasible` answers for whole kinds
+over all rows. A pod is known here only by its kind's number (`KindId`, from `kind_id` or `number`) and the row it stands
+on; who it is, its caller knows.
+
+    picture = Picture.build(nodes, running, namespaces={"default": {}})
+    kind = picture.kind_id(pod.kind, pod.labels)
+    verdicts = feasible(picture, kind)                  # a reason for each row
+    with picture.fork() as trial:                       # dropped at the end unless trial.commit() was called
+        picture.place(kind, row, copies=3)
+        picture.add_copies(template, ["new-0", "new-1"])
+        trial.commit()
+
+Costs: one `place` or `remove` costs a few additions and one for each counter that counts the kind, whatever the number of
+nodes and kinds. `fork` costs nothing, `drop` as much as what was done since. New rows are always the last ones.
+
+Deliberately absent: verdicts (`feasible`), what a pod's volumes would be bound to, and everything that waits.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+
+from slackwater.model.columns import Int64, NodeColumns, Rows
+from slackwater.model.equivalence import Kind
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.objects import Labels, Node, Pod
+from slackwater.model.storage import Claim, Storage, Volume
+from slackwater.snapshot.attached import Attached
+from slackwater.snapshot.counters import Counters, summed
+from slackwater.snapshot.equivalence_groups import KindId, KindTable, Numbered, keys_read
+from slackwater.snapshot.namespaces import Namespaces
+from slackwater.snapshot.node_facts import FIRST_RESOURCES, PODS, NodeFacts
+from slackwater.snapshot.row_journal import RowJournal
+from slackwater.snapshot.storage_table import StorageTable
+from slackwater.snapshot.undo import (
+    ClaimAssumed,
+    Done,
+    LiveSet,
+    ManyPodsMoved,
+    NodeChanged,
+    PodsMoved,
+    RowsAdded,
+    StorageReplaced,
+    VolumeAssumed,
+)
+from slackwater.snapshot.value_column import grown
+from slackwater.snapshot.volume_counts import VolumeCounts
+
+_NOWHERE: Final = -1
+_KIND: Final = attrgetter("kind")
+_LABELS: Final = attrgetter("labels")
+_DELETING: Final = attrgetter("deleting")
+_NODE: Final = attrgetter("node")
+
+
+class Picture:
+    """See the module. `facts` are the nodes, `kinds` the kinds, `counters` who stands where, `attached` ports and volumes.
+
+    `used` is what pods take, shape (resources, capacity), lines as in `facts.resource`; `scored` what scores assume they
+    take of CPU and memory, shape (2, capacity). `ledger` is our own accounting by the same rows, where it is judged.
+    """
+
+    def __init__(self, *, namespaces: Namespaces, storage: Storage, keys: Iterable[str], ledger: NodeColumns | None) -> None:
+        self.facts = NodeFacts()
+        self.kinds = KindTable(self.facts, keys)
+        self.namespaces = namespaces
+        #: Storage objects, and what is assumed of them.
+        self.volumes = StorageTable(storage)
+        self._volume_counts: VolumeCounts | None = None
+        self.ledger = ledger
+        self.counters = Counters(namespaces, self.facts.capacity)
+        self.attached = Attached()
+        self.used: Int64 = np.zeros((len(FIRST_RESOURCES), self.facts.capacity), np.int64)
+        self.scored: Int64 = np.zeros((2, self.facts.capacity), np.int64)
+        #: Rows where pods came or went.
+        self.journal = RowJournal()
+        #: Moves with every change of `attached`, since a claim's users anywhere concern every row.
+        self.attached_version = 0
+        #: Answers that are kept; the key says whose. Only `simulate.feasible` and its siblings write here.
+        self.kept: dict[object, object] = {}
+        #: How many rows predicates have judged so far: what answers cost.
+        self.rows_judged = 0
+        #: With a ledger: is a pod refused that lacks a request?
+        self.missing_requests_refused = True
+        self._trials: list[list[Done]] = []
+
+    @classmethod
+    def build(
+        cls,
+        nodes: Sequence[Node],
+        pods: Sequence[Pod] = (),
+        *,
+        also: Iterable[Kind] = (),
+        namespaces: Mapping[str, Mapping[str, str]] | None = None,
+        storage: Storage | None = None,
+        ledger: NodeColumns | None = None,
+    ) -> Self:
+        """A picture of nodes, in this order, and of the pods that stand on them; other pods only tell which labels are read.
+
+        `also` names kinds that will be asked for: labels that their selectors read must be known from the start. The
+        ledger's rows are the nodes' and it already holds what is Reserved for the pods.
+        """
+        kinds = dict.fromkeys(map(id, map(_KIND, pods)))
+        by_id = dict(zip(map(id, map(_KIND, pods)), map(_KIND, pods), strict=True)) if kinds else {}
+        keys = frozenset[str]().union(*map(keys_read, by_id.values()), *map(keys_read, also))
+        new = cls(namespaces=Namespaces(namespaces or {}), storage=storage or Storage(), keys=keys, ledger=ledger)
+        new.add_nodes(nodes)
+        new._load(pods)
+        return new
+
+    @property
+    def n_rows(self) -> int:
+        return self.facts.n_rows
+
+    def kind_id(self, kind: Kind, labels: Labels = (), *, deleting: bool = False) -> KindId:
+        """The number of a pod's kind. Raises `UnreadLabel`: then build the picture anew with the kind in `also`."""
+        found, new = self.kinds.intern(kind, labels, deleting=deleting)
+        if new:
+            self._make_room()
+            self.counters.learn(self.kinds.all[found])
+        return found
+
+    def number(self, pods: Sequence[Pod]) -> Rows:
+        """The number of each pod's kind, shape (len(pods),). 150,000 pods that share kinds and labels take about 0.1 s."""
+        count = len(pods)
+        kinds, labels = list(map(_KIND, pods)), list(map(_LABELS, pods))
+        deleting = np.fromiter(map(_DELETING, pods), np.bool_, count)
+        of_kind = _numbers(kinds)
+        of_labels = _numbers(labels)
+        code = (of_kind * (int(of_labels.max(initial=0)) + 1) + of_labels) * 2 + deleting
+        _, first, where = np.unique(code, return_index=True, return_inverse=True)
+        ids = np.zeros(len(first), np.intp)
+        # The first pod's kind has the first number: the order of codes is that of addresses, another on every run.
+        for at in np.argsort(first).tolist():
+            pod = int(first[at])
+            ids[at] = self.kind_id(kinds[pod], labels[pod], deleting=bool(deleting[pod]))
+        return ids[where]
+
+    def of(self, kind: KindId) -> Numbered:
+        return self.kinds.all[kind]
+
+    def place(self, kind: KindId, row: int, copies: int = 1) -> None:
+        """Puts pods on a row, whether they fit or not."""
+        self.shift(kind, row, copies)
+        if self._trials:
+            self._trials[-1].append(PodsMoved(kind, row, copies))
+
+    def remove(self, kind: KindId, row: int, copies: int = 1) -> None:
+        """Takes pods off a row; they must have been put there."""
+        self.place(kind, row, -copies)
+
+    def place_many(self, kind: KindId, rows: Rows, copies: Int64) -> None:
+        """`copies[i]` pods on `rows[i]`; rows are distinct."""
+        self.shift_many(kind, rows, copies)
+        if self._trials:
+            self._trials[-1].append(ManyPodsMoved(kind, rows.copy(), copies.copy()))
+
+    def add_nodes(self, nodes: Iterable[Node]) -> range:
+        """New rows for nodes, in order. Raises ValueError where a name is there already."""
+        first = self.n_rows
+        added = self.facts.add(nodes)
+        self._added(first)
+        return added
+
+    def add_copies(self, template: Node, names: Sequence[NodeName]) -> range:
+        """New rows for nodes like the template, with names of their own. Raises ValueError where a name is there already."""
+        first = self.n_rows
+        added = self.facts.add_copies(template, names)
+        self._added(first)
+        return added
+
+    def _added(self, first: int) -> None:
+        self._make_room()
+        if self._trials:
+            self._trials[-1].append(RowsAdded(first))
+
+    def put_node(self, row: Row, node: Node) -> None:
+        """A node as it is now; its name and row stay."""
+        before = self.facts.nodes[row]
+        if node.name != before.name:
+            raise ValueError(f"row {row}: got node {node.name}, want {before.name}")
+        self.facts.put(row, node)
+        self._make_room()
+        if self._trials:
+            self._trials[-1].append(NodeChanged(row, before))
+
+    def give_row(self, row: Row, node: Node) -> None:
+        """A closed row without pods becomes this node's. Raises ValueError where the row is in use, or the name elsewhere."""
+        before, known = self.facts.nodes[row], self.facts.row_of.get(node.name, row)
+        if self.facts.live[row] or self.used[PODS, row] or known != row:
+            raise ValueError(f"row {row}: got node {node.name} for {before.name}, want a closed row without pods")
+        self.facts.put(row, node)
+        self._make_room()
+        if self._trials:
+            self._trials[-1].append(LiveSet(row, False))
+            self._trials[-1].append(NodeChanged(row, before))
+
+    def close(self, row: Row) -> None:
+        """Takes a node out: nothing fits there, and its pods count for nobody. Its row stays; `open` brings it back."""
+        self._set_live(row, live=False)
+
+    def open(self, row: Row) -> None:
+        self._set_live(row, live=True)
+
+    def _set_live(self, row: Row, *, live: bool) -> None:
+        before = bool(self.facts.live[row])
+        self.facts.set_live(row, live=live)
+        if self._trials:
+            self._trials[-1].append(LiveSet(row, before))
+
+    def judge_by(self, ledger: NodeColumns | None) -> None:
+        """Our own accounting by these columns from now on, whose rows are this picture's; None: it is not judged."""
+        if self._trials:
+            raise RuntimeError("the ledger is replaced within a trial, want it before or after")
+        self.ledger = ledger
+        self.kept = {key: kept for key, kept in self.kept.items() if not (isinstance(key, tuple) and key[0] == "Ledger")}
+
+    def put_storage(self, storage: Storage) -> None:
+        """Claims, volumes and the like as they are now; nothing is assumed of them any more."""
+        if self._trials:
+            self._trials[-1].append(StorageReplaced(self.volumes))
+        self.replace_volumes(StorageTable(storage))
+
+    def replace_volumes(self, volumes: StorageTable) -> None:
+        """As `put_storage`, but no trial hears of it: for `undo`."""
+        self.volumes = volumes
+        self._volume_counts = None
+        self.kept.clear()
+
+    def assume_claim(self, claim: Claim) -> None:
+        """Takes it for granted that a node is selected for the claim."""
+        key = (claim.namespace, claim.name)
+        before = self.volumes.assume_claim(key, claim)
+        if self._trials:
+            self._trials[-1].append(ClaimAssumed(key, before))
+
+    def assume_volume(self, volume: Volume) -> None:
+        """Takes it for granted that the volume is reserved for a claim."""
+        before = self.volumes.assume_volume(volume.name, volume)
+        if self._trials:
+            self._trials[-1].append(VolumeAssumed(volume.name, before))
+
+    @property
+    def volume_counts(self) -> VolumeCounts:
+        """How many volumes are attached to each row; the first reader pays for counting."""
+        if self._volume_counts is None:
+            self._volume_counts = VolumeCounts(self)
+        return self._volume_counts
+
+    def fork(self) -> "Trial":
+        """Begins a trial: everything from here on can be dropped. Trials nest; the innermost ends first."""
+        self._trials.append([])
+        return Trial(self, len(self._trials))
+
+    def copy(self) -> "Picture":
+        """An independent picture of the same, for another thread. 5,000 nodes and 150,000 pods take a few ms."""
+        new = Picture(namespaces=self.namespaces, storage=self.volumes.objects, keys=self.kinds.keys, ledger=None)
+        new.volumes = self.volumes.copy()
+        new.facts = self.facts.copy()
+        new.kinds = self.kinds.copy(new.facts)
+        new.counters = self.counters.copy()
+        new.attached = self.attached.copy()
+        new.used, new.scored = self.used.copy(), self.scored.copy()
+        new.ledger = None if self.ledger is None else self.ledger.copy()
+        new.journal = self.journal.copy()
+        return new
+
+    def end(self, depth: int, *, commit: bool) -> None:
+        """Ends the innermost trial, which must be number `depth`. Use the trial that `fork` gave."""
+        if depth != len(self._trials):
+            raise RuntimeError(f"trial {depth} ends while {len(self._trials)} are open: want the innermost first")
+        done = self._trials.pop()
+        if not commit:
+            for what in reversed(done):
+                what.undo(self)
+        elif self._trials:
+            self._trials[-1].extend(done)
+
+    def shift(self, kind: KindId, row: int, count: int) -> None:
+        """As `place`, but no trial hears of it: for `undo`."""
+        self.used[:, row] += self.kinds.requests[:, kind] * count
+        self.scored[:, row] += self.kinds.scored[:, kind] * count
+        if self.ledger is not None:
+            self.ledger.reserved[:, row] += self.kinds.requests[:2, kind] * count
+        self.counters.change(kind, row, count)
+        numbered = self.kinds.all[kind]
+        if numbered.rare:
+            self._attach(numbered, row, count)
+        self.journal.note(row)
+
+    def shift_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
+        """As `place_many`, but no trial hears of it: for `undo`."""
+        self.used[:, rows] += np.outer(self.kinds.requests[:, kind], counts)
+        self.scored[:, rows] += np.outer(self.kinds.scored[:, kind], counts)
+        if self.ledger is not None:
+            self.ledger.reserved[:, rows] += np.outer(self.kinds.requests[:2, kind], counts)
+        self.counters.change_many(kind, rows, counts)
+        numbered = self.kinds.all[kind]
+        if numbered.rare:
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                self._attach(numbered, row, count)
+        self.journal.note_all(rows)
+
+    def _attach(self, numbered: Numbered, row: int, count: int) -> None:
+        self.attached.change(numbered, row, count)
+        self.attached_version += 1
+        if self._volume_counts is not None:
+            self._volume_counts.change(numbered, row, count)
+
+    def _load(self, pods: Sequence[Pod]) -> None:
+        row_of = self.facts.row_of
+        names = list(map(_NODE, pods))
+        rows = np.fromiter((row_of.get(name, _NOWHERE) for name in names), np.intp, len(pods))
+        standing = [pod for pod, row in zip(pods, rows.tolist(), strict=True) if row >= 0 and not pod.ended]
+        kinds = self.number(standing)
+        rows = np.fromiter((row_of[pod.node] for pod in standing if pod.node), np.intp, len(standing))
+        kinds, rows, counts = summed(kinds, rows, np.ones(len(rows), np.int64))
+        self.counters.load(kinds, rows, counts)
+        for line in range(len(self.facts.resource)):
+            np.add.at(self.used[line], rows, self.kinds.requests[line][kinds] * counts)
+        for line in range(2):
+            np.add.at(self.scored[line], rows, self.kinds.scored[line][kinds] * counts)
+        rare = [numbered for numbered in self.kinds.all if numbered.rare]
+        for numbered in rare:
+            for row, count in self.counters.rows_of(numbered.id).items():
+                self.attached.change(numbered, row, count)
+        self.journal.note_all(np.arange(self.n_rows))
+
+    def _make_room(self) -> None:
+        lines, capacity = len(self.facts.resource), self.facts.capacity
+        if self.used.shape[1] < capacity:
+            self.used = grown(self.used, capacity).astype(np.int64, copy=False)
+            self.scored = grown(self.scored, capacity).astype(np.int64, copy=False)
+            self.counters.make_room(capacity)
+        if self.used.shape[0] < lines:
+            self.used = np.vstack([self.used, np.zeros((lines - self.used.shape[0], capacity), np.int64)])
+        self.kinds.make_room(lines)
+        if self.ledger is not None:
+            self.ledger.grow_to(self.n_rows)
+
+
+class Trial:
+    """A trial on a picture. As a context manager it is dropped at the end unless it was committed or dropped before."""
+
+    __slots__ = ("_depth", "_ended", "_picture")
+
+    def __init__(self, picture: Picture, depth: int) -> None:
+        self._picture = picture
+        self._depth = depth
+        self._ended = False
+
+    def commit(self) -> None:
+        """What was done stays, in the trial around this one or for good."""
+        self._end(commit=True)
+
+    def drop(self) -> None:
+        """What was done is undone."""
+        self._end(commit=False)
+
+    def _end(self, *, commit: bool) -> None:
+        self._picture.end(self._depth, commit=commit)
+        self._ended = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._ended:
+            self.drop()
+
+
+def _numbers(values: Sequence[object]) -> Rows:
+    """A number for each value, equal for the same instance; shape (len(values),)."""
+    ids = np.fromiter(map(id, values), np.int64, len(values))
+    return np.unique(ids, return_inverse=True)[1]

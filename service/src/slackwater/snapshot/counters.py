@@ -1,0 +1,329 @@
+"""How many pods of which kind stand on which row, and columns of counts over them.
+
+A `Counter` is one column: for each row how many of its pods a selector matches, or carry a certain affinity term. It is
+computed when somebody first reads it, from the placed pods of the kinds it counts, and from then on kept up to date with
+each pod that comes or goes: one addition for each counter that counts the pod's kind. Counters nobody read for long are
+forgotten again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.pod_constraints import PodTerm
+from slackwater.model.selectors import Selector, selects
+from slackwater.snapshot.equivalence_groups import KindId, Numbered
+from slackwater.snapshot.namespaces import Namespaces
+from slackwater.snapshot.value_column import grown
+
+#: Columns kept: 40 kB each at 5,000 nodes.
+_MOST_COLUMNS: Final = 2_048
+#: Changes that are kept beside the sorted base before the two are merged.
+_MOST_CHANGES: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class PodsMatching:
+    """Pods that every part matches: (namespaces, None for all; selector). `living`: not those that are being deleted."""
+
+    parts: tuple[tuple[frozenset[str] | None, Selector], ...]
+    living: bool = False
+
+    def weight(self, numbered: Numbered) -> int:
+        if self.living and numbered.deleting:
+            return 0
+        namespace = numbered.kind.namespace
+        return int(
+            all(
+                (namespaces is None or namespace in namespaces) and selects(selector, numbered.labels)
+                for namespaces, selector in self.parts
+            )
+        )
+
+    def pairs(self) -> tuple[tuple[str, str], ...] | None:
+        """Labels of which a pod must have one to match; None where no such list is known."""
+        return next((found for _, selector in self.parts if (found := _pairs(selector)) is not None), None)
+
+
+#: anti: terms of required anti-affinity. affinity: of required affinity. preferred: both kinds of preferences, by weight.
+Role = Literal["anti", "affinity", "preferred"]
+
+
+@dataclass(frozen=True, slots=True)
+class Carrying:
+    """Pods that carry an affinity term themselves; preferences count by their weight."""
+
+    role: Role
+    term: PodTerm
+
+    def weight(self, numbered: Numbered) -> int:
+        asks = numbered.asks
+        if self.role == "anti":
+            return asks.anti_affinity.count(self.term)
+        if self.role == "affinity":
+            return asks.affinity.count(self.term)
+        return sum(weighted.weight for weighted in asks.preferred_pods if weighted.term == self.term)
+
+
+def carried(numbered: Numbered) -> Iterator[Carrying]:
+    """Every affinity term of a kind, each once."""
+    asks = numbered.asks
+    seen = {Carrying("anti", term): None for term in asks.anti_affinity}
+    seen |= {Carrying("affinity", term): None for term in asks.affinity}
+    seen |= {Carrying("preferred", weighted.term): None for weighted in asks.preferred_pods}
+    return iter(seen)
+
+
+def _pairs(selector: Selector) -> tuple[tuple[str, str], ...] | None:
+    for requirement in selector or ():
+        if requirement.operator == "In":
+            return tuple((requirement.key, value) for value in requirement.values)
+    return () if selector is None else None
+
+
+class Counter:
+    """One column of counts. `column` has a number for each row; read it through `Counters.read`."""
+
+    __slots__ = ("column", "kinds", "of", "version")
+
+    def __init__(self, of: PodsMatching | Carrying) -> None:
+        self.of = of
+        #: Which kinds count, and how much each pod.
+        self.kinds: dict[KindId, int] = {}
+        self.column: Int64 | None = None
+        #: Moves with every change of the column.
+        self.version = 0
+
+
+class _ByLabel:
+    """Things that concern pods with certain labels, found by a pod's labels."""
+
+    def __init__(self) -> None:
+        self._by_pair: dict[tuple[str, str], list[Counter]] = {}
+        self._any: list[Counter] = []
+
+    def add(self, counter: Counter, pairs: tuple[tuple[str, str], ...] | None) -> None:
+        if pairs is None:
+            self._any.append(counter)
+        for pair in dict.fromkeys(pairs or ()):
+            self._by_pair.setdefault(pair, []).append(counter)
+
+    def about(self, labels: dict[str, str]) -> Iterator[Counter]:
+        yield from self._any
+        for pair in labels.items():
+            yield from self._by_pair.get(pair, ())
+
+
+class Counters:
+    """The placed pods by kind and row, and the counters over them."""
+
+    def __init__(self, namespaces: Namespaces, capacity: int) -> None:
+        self._namespaces = namespaces
+        self._capacity = capacity
+        self._kinds: list[Numbered] = []
+        self._kinds_with: dict[tuple[str, str], list[KindId]] = {}
+        self._base = _Base.of(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.int64), 0)
+        self._changes: dict[KindId, dict[int, int]] = {}
+        self._n_changes = 0
+        self._matching: OrderedDict[PodsMatching, Counter] = OrderedDict()
+        self._carrying: dict[Carrying, Counter] = {}
+        self._matching_about = _ByLabel()
+        self._carrying_about = _ByLabel()
+        self._counting: dict[KindId, list[tuple[Counter, int]]] = {}
+        self._with_column: OrderedDict[Counter, None] = OrderedDict()
+        #: Moves when a kind brings an affinity term that no kind had before.
+        self.terms_version = 0
+
+    def learn(self, numbered: Numbered) -> None:
+        """A new kind: finds the counters that count it."""
+        self._kinds.append(numbered)
+        for pair in numbered.labels.items():
+            self._kinds_with.setdefault(pair, []).append(numbered.id)
+        for counter in self._matching_about.about(numbered.labels):
+            self._count(counter, numbered)
+        for key in carried(numbered):
+            counter = self._carrying.get(key) or self._new_carrying(key)
+            self._count(counter, numbered)
+
+    def _new_carrying(self, key: Carrying) -> Counter:
+        counter = self._carrying[key] = Counter(key)
+        self._carrying_about.add(counter, _pairs(key.term.selector))
+        self.terms_version += 1
+        return counter
+
+    def _count(self, counter: Counter, numbered: Numbered) -> None:
+        weight = counter.of.weight(numbered)
+        if weight and numbered.id not in counter.kinds:
+            counter.kinds[numbered.id] = weight
+            if counter.column is not None:
+                self._counting.setdefault(numbered.id, []).append((counter, weight))
+
+    def matching(self, of: PodsMatching) -> Counter:
+        """The counter of the pods that a selector matches."""
+        counter = self._matching.get(of)
+        if counter is None:
+            counter = self._matching[of] = Counter(of)
+            pairs = of.pairs()
+            self._matching_about.add(counter, pairs)
+            ids = range(len(self._kinds)) if pairs is None else [i for pair in pairs for i in self._kinds_with.get(pair, ())]
+            for kind in ids:
+                self._count(counter, self._kinds[kind])
+        return counter
+
+    def about(self, numbered: Numbered, role: Role) -> list[Counter]:
+        """The counters of pods that carry a term of this role which matches pods of the kind."""
+        namespace = numbered.kind.namespace
+        return [
+            counter
+            for counter in self._carrying_about.about(numbered.labels)
+            if isinstance(counter.of, Carrying)
+            and counter.of.role == role
+            and selects(counter.of.term.selector, numbered.labels)
+            and self._namespaces.reached_by_existing(counter.of.term, namespace)
+        ]
+
+    def read(self, counter: Counter) -> Int64:
+        """The column, shape (capacity,). Not to be kept: it changes with the next pod."""
+        if counter.column is None:
+            counter.column = self._computed(counter)
+            for kind, weight in counter.kinds.items():
+                self._counting.setdefault(kind, []).append((counter, weight))
+            self._with_column[counter] = None
+            if len(self._with_column) > _MOST_COLUMNS:
+                self._forget(self._with_column.popitem(last=False)[0])
+        else:
+            self._with_column.move_to_end(counter)
+        return counter.column
+
+    def _forget(self, counter: Counter) -> None:
+        counter.column = None
+        counter.version += 1  # from now on nobody notes its changes
+        for kind, weight in counter.kinds.items():
+            self._counting[kind].remove((counter, weight))
+
+    def _computed(self, counter: Counter) -> Int64:
+        column = np.zeros(self._capacity, np.int64)
+        for kind, weight in counter.kinds.items():
+            rows, counts = self._base.of_kind(kind)
+            column[rows] += weight * counts  # the rows of one kind are distinct
+            for row, change in self._changes.get(kind, {}).items():
+                column[row] += weight * change
+        return column
+
+    def change(self, kind: KindId, row: int, count: int) -> None:
+        """`count` more pods of the kind on the row; fewer where it is negative."""
+        changes = self._changes.setdefault(kind, {})
+        changes[row] = changes.get(row, 0) + count
+        self._n_changes += 1
+        for counter, weight in self._counting.get(kind, ()):
+            assert counter.column is not None
+            counter.column[row] += weight * count
+            counter.version += 1
+        if self._n_changes > _MOST_CHANGES:
+            self._merge()
+
+    def change_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
+        """The same for many rows, which are distinct."""
+        changes = self._changes.setdefault(kind, {})
+        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            changes[row] = changes.get(row, 0) + count
+        self._n_changes += len(rows)
+        for counter, weight in self._counting.get(kind, ()):
+            assert counter.column is not None
+            counter.column[rows] += weight * counts
+            counter.version += 1
+        if self._n_changes > _MOST_CHANGES:
+            self._merge()
+
+    def load(self, kinds: Rows, rows: Rows, counts: Int64) -> None:
+        """Pods on an empty picture, all at once; pairs of kind and row are distinct."""
+        self._base = _Base.of(kinds, rows, counts, len(self._kinds))
+
+    def on_row(self, row: int) -> dict[KindId, int]:
+        """How many pods of each kind stand on a row. Looks through all pods: for tests and for people."""
+        found = dict(self._base.on_row(row))
+        for kind, changes in self._changes.items():
+            if changes.get(row):
+                found[kind] = found.get(kind, 0) + changes[row]
+        return {kind: count for kind, count in found.items() if count}
+
+    def rows_of(self, kind: KindId) -> dict[int, int]:
+        """The rows on which pods of a kind stand, and how many."""
+        rows, counts = self._base.of_kind(kind)
+        found = dict(zip(rows.tolist(), counts.tolist(), strict=True))
+        for row, change in self._changes.get(kind, {}).items():
+            found[row] = found.get(row, 0) + change
+        return {row: count for row, count in found.items() if count}
+
+    def make_room(self, capacity: int) -> None:
+        if capacity > self._capacity:
+            self._capacity = capacity
+            for counter in self._with_column:
+                assert counter.column is not None
+                counter.column = grown(counter.column, capacity).astype(np.int64, copy=False)
+
+    def copy(self) -> "Counters":
+        """The same pods; columns are computed anew when they are read."""
+        new = Counters(self._namespaces, self._capacity)
+        if self._n_changes:
+            self._merge()
+        for numbered in self._kinds:
+            new.learn(numbered)
+        new._base = self._base
+        return new
+
+    def _merge(self) -> None:
+        kinds, rows, counts = self._base.flat()
+        more = [(kind, row, count) for kind, changes in self._changes.items() for row, count in changes.items() if count]
+        table = np.array(more, np.int64).reshape(-1, 3)
+        kinds, rows, counts = np.r_[kinds, table[:, 0]], np.r_[rows, table[:, 1]], np.r_[counts, table[:, 2]]
+        self._base = _Base.of(*summed(kinds, rows, counts), len(self._kinds))
+        self._changes, self._n_changes = {}, 0
+
+
+def summed(kinds: Rows, rows: Rows, counts: Int64) -> tuple[Rows, Rows, Int64]:
+    """Each pair of kind and row once, sorted by kind, with the sum of its counts; pairs that sum to 0 are left out."""
+    if not len(rows):
+        return kinds, rows, counts
+    width = int(rows.max()) + 1
+    pairs, where = np.unique(kinds.astype(np.int64) * width + rows, return_inverse=True)
+    sums = np.zeros(len(pairs), np.int64)
+    np.add.at(sums, where, counts)
+    kept = sums != 0
+    return (pairs[kept] // width).astype(np.intp), (pairs[kept] % width).astype(np.intp), sums[kept]
+
+
+class _Base:
+    """Distinct (kind, row) pairs with counts, sorted by kind. Never changed; shared by copies."""
+
+    __slots__ = ("_counts", "_kinds", "_rows", "_starts")
+
+    @classmethod
+    def of(cls, kinds: Rows, rows: Rows, counts: Int64, n_kinds: int) -> "_Base":
+        new = cls()
+        order = np.argsort(kinds, kind="stable")
+        new._kinds, new._rows, new._counts = kinds[order], rows[order], counts[order]
+        new._starts = np.searchsorted(new._kinds, np.arange(n_kinds + 1))
+        return new
+
+    _kinds: Rows
+    _rows: Rows
+    _counts: Int64
+    _starts: Rows
+
+    def of_kind(self, kind: KindId) -> tuple[Rows, Int64]:
+        if kind >= len(self._starts) - 1:
+            return self._rows[:0], self._counts[:0]
+        part = slice(int(self._starts[kind]), int(self._starts[kind + 1]))
+        return self._rows[part], self._counts[part]
+
+    def on_row(self, row: int) -> Iterable[tuple[KindId, int]]:
+        here = self._rows == row
+        return [(KindId(k), c) for k, c in zip(self._kinds[here].tolist(), self._counts[here].tolist(), strict=True)]
+
+    def flat(self) -> tuple[Rows, Rows, Int64]:
+        return self._kinds, self._rows, self._counts

@@ -1,0 +1,130 @@
+"""Kinds by number, with labels as far as some selector reads them.
+
+Two pods have the same `KindId` where nothing that is judged could tell them apart: their `Kind` is equal, and so are those
+of their labels whose keys occur in a selector of some kind of the picture. Labels that nobody reads (pod-template-hash,
+a StatefulSet's index) split nothing, so pods without controllers share kinds too. A pod that is being deleted is of
+another kind: topology spread does not count it.
+
+A kind that reads a label key which no kind has read before cannot be told apart from what was already numbered. It raises
+`UnreadLabel`, and the owner builds its picture anew: selectors with new keys are rare.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NewType
+
+import numpy as np
+
+from slackwater.model.columns import Int64
+from slackwater.model.equivalence import Kind
+from slackwater.model.objects import Labels
+from slackwater.model.pod_constraints import NO_PARTICULARS, Particulars, PodTerm
+from slackwater.model.selectors import Selector
+from slackwater.snapshot.node_facts import CPU, MEMORY, PODS, NodeFacts
+from slackwater.snapshot.value_column import grown
+
+#: A kind's number in one picture (and its copies); means nothing in another.
+KindId = NewType("KindId", int)
+
+
+class UnreadLabel(Exception):
+    """A kind reads labels that the picture was built without; build it anew with this kind in it."""
+
+    def __init__(self, keys: frozenset[str]) -> None:
+        super().__init__(keys)
+        self.keys = keys
+
+    def __str__(self) -> str:
+        return f"a selector reads {', '.join(sorted(self.keys))}: the picture was built without these labels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbered:
+    """One kind of the picture."""
+
+    id: KindId
+    kind: Kind
+    labels: dict[str, str]  #: those that some selector reads
+    deleting: bool
+    asks: Particulars  #: the kind's particulars, or empty ones
+    rare: bool  #: it takes ports, disks or claims: what is kept in dictionaries
+
+
+def keys_read(kind: Kind) -> frozenset[str]:
+    """The keys of pod labels that a kind's selectors read."""
+    asks = kind.particulars
+    if asks is None:
+        return frozenset()
+    selectors: list[Selector] = [term.selector for term in terms_of(asks)]
+    selectors += [constraint.selector for constraint in asks.spread]
+    selectors.append(asks.spread_by_default)
+    return frozenset(requirement.key for selector in selectors if selector for requirement in selector)
+
+
+def terms_of(asks: Particulars) -> tuple[PodTerm, ...]:
+    """All terms of pod (anti-)affinity, required and preferred."""
+    return (*asks.affinity, *asks.anti_affinity, *(weighted.term for weighted in asks.preferred_pods))
+
+
+class KindTable:
+    """Interns kinds into numbers; holds what each asks as columns."""
+
+    def __init__(self, facts: NodeFacts, keys: Iterable[str] = ()) -> None:
+        self._facts = facts
+        self.keys = frozenset(keys)
+        self.all: list[Numbered] = []
+        self._ids: dict[tuple[Kind, Labels, bool], KindId] = {}
+        #: What a pod of each kind takes, shape (resources, kinds); in line PODS it is 1.
+        self.requests: Int64 = np.zeros((len(facts.resource), 64), np.int64)
+        #: What scores assume it takes of CPU and memory, shape (2, kinds).
+        self.scored: Int64 = np.zeros((2, 64), np.int64)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def find(self, kind: Kind, labels: Labels, *, deleting: bool = False) -> KindId | None:
+        return self._ids.get((kind, self.read_part(labels), deleting))
+
+    def read_part(self, labels: Labels) -> Labels:
+        """The labels that some selector reads."""
+        return tuple(pair for pair in labels if pair[0] in self.keys) if self.keys else ()
+
+    def intern(self, kind: Kind, labels: Labels, *, deleting: bool = False) -> tuple[KindId, bool]:
+        """The number of a kind, and whether it is new. Raises `UnreadLabel`."""
+        part = self.read_part(labels)
+        found = self._ids.get((kind, part, deleting))
+        if found is not None:
+            return found, False
+        unread = keys_read(kind) - self.keys
+        if unread:
+            raise UnreadLabel(unread)
+        new = KindId(len(self.all))
+        self._ids[(kind, part, deleting)] = new
+        asks = kind.particulars or NO_PARTICULARS
+        rare = bool(asks.host_ports or asks.claims or asks.disks or asks.inline_disks)
+        self.all.append(Numbered(id=new, kind=kind, labels=dict(part), deleting=deleting, asks=asks, rare=rare))
+        self._write(new, kind, asks)
+        return new, True
+
+    def _write(self, new: KindId, kind: Kind, asks: Particulars) -> None:
+        lines = [(self._facts.line(name), amount) for name, amount in asks.scalars]
+        self.make_room(len(self._facts.resource))
+        if new >= self.requests.shape[1]:
+            self.requests = grown(self.requests, 2 * new).astype(np.int64, copy=False)
+            self.scored = grown(self.scored, 2 * new).astype(np.int64, copy=False)
+        self.requests[CPU, new], self.requests[MEMORY, new] = kind.requests
+        self.requests[PODS, new] = 1
+        for line, amount in lines:
+            self.requests[line, new] = amount
+        self.scored[:, new] = kind.requests if asks.scored is None else asks.scored
+
+    def make_room(self, n_resources: int) -> None:
+        missing = n_resources - self.requests.shape[0]
+        if missing > 0:
+            self.requests = np.vstack([self.requests, np.zeros((missing, self.requests.shape[1]), np.int64)])
+
+    def copy(self, facts: NodeFacts) -> "KindTable":
+        new = KindTable(facts, self.keys)
+        new.all, new._ids = list(self.all), dict(self._ids)
+        new.requests, new.scored = self.requests.copy(), self.scored.copy()
+        return new

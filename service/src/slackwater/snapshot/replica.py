@@ -1,0 +1,295 @@
+"""A picture that follows the cluster: built once, then changed by what changed. One thread owns it.
+
+    mirror = Mirror()
+    mirror.take(changes)                # model.changes; the first ones hold everything
+    with mirror.picture.fork(): ...     # trials end before the next take
+    mirror.on(row)                      # the pods of a row
+    mirror.pending                      # pods without a place
+
+Taking a change costs about 20 µs for each pod; a large part of the cluster at once is built anew instead (0.6 s for 150,000
+pods), and so is a picture whose kinds read other labels than before. Deliberately absent: how changes are noticed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.ids import Generation, NodeName, PodUid, Row
+from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.storage import Storage
+from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.counters import summed
+from slackwater.snapshot.equivalence_groups import KindId, UnreadLabel
+from slackwater.snapshot.running_pods import AtLeast, Standing, Tenant
+
+#: More changes than this share of all pods are cheaper to build in than to follow.
+_REBUILD_SHARE: Final = 0.25
+#: Fewer changes than this are always followed.
+_FEW: Final = 2_000
+#: Kinds that nobody is of any more stay in a picture; past this factor it is built anew without them.
+_KINDS_GROWTH: Final = 3
+_FEW_KINDS: Final = 10_000
+#: So few changes cost less one by one than as columns.
+_HANDFUL: Final = 16
+_UNNUMBERED: Final = KindId(-1)
+
+
+class Mirror:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.generation = Generation(0)
+        self.picture = Picture.build(())
+        self.budgets: tuple[DisruptionBudget, ...] = ()
+        self.promised: frozenset[PodUid] = frozenset()
+        #: Pods without a place, whatever they wait for; those that changed last come last.
+        self.pending: dict[PodUid, Pod] = {}
+        #: How often the picture was built anew: what following saves.
+        self.builds = 0
+        self._namespaces: Mapping[str, Mapping[str, str]] = {}
+        self._storage = Storage()
+        self._nodes: dict[NodeName, Node] = {}
+        #: Pods that count on a node, by its name, whether the node is there or not.
+        self._guests: dict[NodeName, dict[PodUid, Tenant]] = {}
+        self._place: dict[PodUid, NodeName] = {}
+        #: Of all that have a place: how many of each priority.
+        self._priorities: Counter[int] = Counter()
+        self._free: dict[Row, None] = {}
+        self._strangers: Sequence[Pod] = ()
+        self._kinds_at_first = 0
+
+    def on(self, row: Row) -> list[Tenant]:
+        """The pods of a row, as they count there, with their kinds' numbers."""
+        return list(self._guests.get(self.picture.facts.nodes[row].name, {}).values()) if row < self.picture.n_rows else []
+
+    def find(self, uid: PodUid) -> Pod | None:
+        """A pod that the mirror holds, with a place or without one."""
+        node = self._place.get(uid)
+        return self.pending.get(uid) if node is None else self._guests[node][uid].pod
+
+    def everyone(self) -> Iterator[Tenant]:
+        """All pods that have a place."""
+        for guests in self._guests.values():
+            yield from guests.values()
+
+    @contextmanager
+    def without_below(self, priority: int) -> Iterator[Standing]:
+        """A trial in which the pods of lower priorities do not stand on their rows; it ends with the context.
+
+        Given is who stands where among the others. All pods are looked through, but only where there are such pods.
+        """
+        with self.picture.fork():
+            if not any(pods and found < priority for found, pods in self._priorities.items()):
+                yield self
+                return
+            self._move(
+                [
+                    (tenant.kind, self.row_of(name), -1)
+                    for name in self._nodes
+                    for tenant in self._guests.get(name, {}).values()
+                    if tenant.pod.priority < priority
+                ]
+            )
+            yield AtLeast(self, priority)
+
+    def lowest_priority(self, at_least: int) -> int | None:
+        """Of the pods that have a place, those below `at_least` left out; None where there are none."""
+        return min((found for found, pods in self._priorities.items() if pods and found >= at_least), default=None)
+
+    @property
+    def nodes(self) -> Mapping[NodeName, Node]:
+        """The nodes that exist."""
+        return self._nodes
+
+    def row_of(self, name: NodeName) -> Row:
+        """The row of a node that exists."""
+        return self.picture.facts.row_of[name]
+
+    def learn(self, pods: Sequence[Pod], *, more: bool = False) -> None:
+        """Makes the picture know the kinds of pods that are no part of the cluster, so that a plan may place them; in place of
+        those that it was told of before, or beside them (`more`).
+
+        Where they read labels that the picture was built without, it is built anew.
+        """
+        self._strangers = (*self._strangers, *pods) if more else pods
+        try:
+            self.picture.number(pods)
+        except UnreadLabel:
+            self._build()
+
+    def take(self, changes: Changes) -> None:
+        """Brings the picture up to date. Every trial on it must have ended."""
+        self.generation, self.promised = changes.generation, changes.promised
+        if changes.budgets is not None:
+            self.budgets = changes.budgets
+        if changes.storage is not None:
+            self._storage = changes.storage
+        nodes, pods = dict(changes.nodes), dict(changes.pods)
+        anew = changes.namespaces is not None or self._is_much(len(pods), len(nodes))
+        self._namespaces = self._namespaces if changes.namespaces is None else changes.namespaces
+        if not anew:
+            try:
+                self._follow(nodes, pods)
+            except UnreadLabel:
+                anew = True
+            else:
+                if changes.storage is not None:
+                    self.picture.put_storage(changes.storage)
+        if anew:
+            self._note(nodes, pods)
+            self._build()
+
+    def _is_much(self, n_pods: int, n_nodes: int) -> bool:
+        known = len(self._place) + len(self.pending)
+        kinds = len(self.picture.kinds)
+        stale = kinds > _FEW_KINDS and kinds > _KINDS_GROWTH * self._kinds_at_first
+        return stale or n_pods + n_nodes > max(_FEW, known * _REBUILD_SHARE)
+
+    # --- following --------------------------------------------------------------------------------------------------------
+
+    def _follow(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
+        """Kinds are numbered first: where one cannot be, nothing has changed yet."""
+        there = [pod for pod in pods.values() if pod is not None]
+        numbers = self._numbers(there)
+        for name, node in nodes.items():
+            if node is None:
+                self._close(name)
+            else:
+                self._open(name, node)
+        moved = [(pod, kind) for pod, kind in zip(there, numbers, strict=True) if not self._stays(pod, kind)]
+        leaving = [*(uid for uid, pod in pods.items() if pod is None), *(pod.uid for pod, _ in moved)]
+        moves = [move for uid in leaving if (move := self._leave(uid)) is not None]
+        for pod, kind in moved:
+            if self._enter(pod, kind) and pod.node in self._nodes:
+                moves.append((kind, self.row_of(pod.node), 1))
+        self._move(moves)
+
+    def _numbers(self, pods: Sequence[Pod]) -> list[KindId]:
+        if len(pods) <= _HANDFUL:
+            return [self.picture.kind_id(pod.kind, pod.labels, deleting=pod.deleting) for pod in pods]
+        return [KindId(kind) for kind in self.picture.number(pods).tolist()]
+
+    def _close(self, name: NodeName) -> None:
+        if self._nodes.pop(name, None) is None:
+            return
+        row = self.row_of(name)
+        self._move([(tenant.kind, row, -1) for tenant in self._guests.get(name, {}).values()])
+        self.picture.close(row)
+        self._free[row] = None
+
+    def _open(self, name: NodeName, node: Node) -> None:
+        known, self._nodes[name] = name in self._nodes, node
+        if known:
+            self.picture.put_node(self.row_of(name), node)
+            return
+        row = self.picture.facts.row_of.get(name)
+        if row is None and self._free:
+            row = next(iter(self._free))
+        if row is None:
+            row = Row(self.picture.add_nodes([node])[0])
+        else:
+            del self._free[row]
+            self.picture.give_row(row, node)
+        self._move([(tenant.kind, row, 1) for tenant in self._guests.get(name, {}).values()])
+
+    def _leave(self, uid: PodUid) -> tuple[KindId, int, int] | None:
+        """The pod is no longer where it was; what that takes off the picture."""
+        self.pending.pop(uid, None)
+        node = self._place.pop(uid, None)
+        if node is None:
+            return None
+        guests = self._guests[node]
+        tenant = guests.pop(uid)
+        self._priorities[tenant.pod.priority] -= 1
+        if not guests:
+            del self._guests[node]
+        return (tenant.kind, self.row_of(node), -1) if node in self._nodes else None
+
+    def _stays(self, pod: Pod, kind: KindId) -> bool:
+        """Whether the pod is where it was, of the same kind and as important: it has been bound since, or the like."""
+        node = pod.node
+        if node is None or self._place.get(pod.uid) != node:
+            return False
+        guests = self._guests[node]
+        before = guests[pod.uid]
+        if before.kind != kind or before.pod.priority != pod.priority:
+            return False
+        guests[pod.uid] = Tenant(pod, kind)
+        return True
+
+    def _enter(self, pod: Pod, kind: KindId) -> bool:
+        """Whether the pod has a node."""
+        if pod.node is None:
+            self.pending[pod.uid] = pod
+            return False
+        self._place[pod.uid] = pod.node
+        self._guests.setdefault(pod.node, {})[pod.uid] = Tenant(pod, kind)
+        self._priorities[pod.priority] += 1
+        return True
+
+    def _move(self, moves: Sequence[tuple[KindId, int, int]]) -> None:
+        if len(moves) <= _HANDFUL:
+            self._move_each(moves)
+            return
+        table = np.array(moves, np.int64)
+        kinds, rows, counts = summed(table[:, 0].astype(np.intp), table[:, 1].astype(np.intp), table[:, 2])
+        bounds = [*np.flatnonzero(np.diff(kinds, prepend=-1)).tolist(), len(kinds)]
+        for start, end in pairwise(bounds):
+            self.picture.place_many(KindId(int(kinds[start])), rows[start:end], counts[start:end])
+
+    def _move_each(self, moves: Sequence[tuple[KindId, int, int]]) -> None:
+        if len(moves) == 1:
+            self.picture.place(*moves[0])
+            return
+        left: dict[tuple[KindId, int], int] = {}
+        for kind, row, count in moves:
+            left[kind, row] = left.get((kind, row), 0) + count
+        for (kind, row), count in left.items():
+            if count:
+                self.picture.place(kind, row, count)
+
+    # --- building ---------------------------------------------------------------------------------------------------------
+
+    def _note(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
+        """As `_follow`, but for the picture."""
+        for uid, pod in pods.items():
+            self._leave(uid)
+            if pod is not None:
+                self._enter(pod, _UNNUMBERED)
+        for name, node in nodes.items():
+            if node is None:
+                self._nodes.pop(name, None)
+            else:
+                self._nodes[name] = node
+
+    def _build(self) -> None:
+        standing = [tenant.pod for guests in self._guests.values() for tenant in guests.values()]
+        everyone = [*standing, *self.pending.values()]
+        self.picture = Picture.build(
+            list(self._nodes.values()),
+            everyone,
+            also=[pod.kind for pod in self._strangers],
+            namespaces=self._namespaces,
+            storage=self._storage,
+        )
+        numbers = iter(self.picture.number(everyone).tolist())
+        for guests in self._guests.values():
+            for uid, tenant in guests.items():
+                guests[uid] = Tenant(tenant.pod, KindId(next(numbers)))
+        self._free = {}
+        self._kinds_at_first = len(self.picture.kinds)
+        self.builds += 1
+
+
+def everything(nodes: Iterable[Node], pods: Iterable[Pod]) -> Changes:
+    """Changes that hold a whole cluster: for a first picture, and for files."""
+    return Changes(
+        generation=Generation(0),
+        nodes=[NodeChange(node.name, node) for node in nodes],
+        pods=[PodChange(pod.uid, None if pod.ended else pod) for pod in pods],
+    )

@@ -1,0 +1,116 @@
+"""What was done to a picture within a trial, one record for each step, and how that step is undone.
+
+`Picture` notes the records while a trial is open and undoes them last first. Deliberately absent: which trial a step belongs
+to, and the trial itself (`picture`).
+"""
+
+from typing import TYPE_CHECKING
+
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.ids import Row
+from slackwater.model.objects import Node
+from slackwater.model.storage import Claim, Volume
+from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.storage_table import ClaimKey, StorageTable
+
+if TYPE_CHECKING:
+    from slackwater.snapshot.cluster_snapshot import Picture
+
+
+class PodsMoved:
+    """Pods of a kind came to a row, or went for a count below 0."""
+
+    __slots__ = ("count", "kind", "row")
+
+    def __init__(self, kind: KindId, row: int, count: int) -> None:
+        self.kind, self.row, self.count = kind, row, count
+
+    def undo(self, picture: "Picture") -> None:
+        picture.shift(self.kind, self.row, -self.count)
+
+
+class ManyPodsMoved:
+    """The same on many rows; `counts[i]` on `rows[i]`."""
+
+    __slots__ = ("counts", "kind", "rows")
+
+    def __init__(self, kind: KindId, rows: Rows, counts: Int64) -> None:
+        self.kind, self.rows, self.counts = kind, rows, counts
+
+    def undo(self, picture: "Picture") -> None:
+        picture.shift_many(self.kind, self.rows, -self.counts)
+
+
+class RowsAdded:
+    """New rows, from `first` on."""
+
+    __slots__ = ("first",)
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+
+    def undo(self, picture: "Picture") -> None:
+        picture.facts.truncate(self.first)
+
+
+class NodeChanged:
+    """A row has another node object than `before`."""
+
+    __slots__ = ("before", "row")
+
+    def __init__(self, row: Row, before: Node) -> None:
+        self.row, self.before = row, before
+
+    def undo(self, picture: "Picture") -> None:
+        picture.facts.put(self.row, self.before)
+
+
+class LiveSet:
+    """A row was opened or closed; before it was as `live` says."""
+
+    __slots__ = ("live", "row")
+
+    def __init__(self, row: Row, live: bool) -> None:
+        self.row, self.live = row, live
+
+    def undo(self, picture: "Picture") -> None:
+        picture.facts.set_live(self.row, live=self.live)
+
+
+class StorageReplaced:
+    """Other storage objects than those of `before`."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, before: StorageTable) -> None:
+        self.before = before
+
+    def undo(self, picture: "Picture") -> None:
+        picture.replace_volumes(self.before)
+
+
+class ClaimAssumed:
+    """Something else is assumed of a claim than `before`."""
+
+    __slots__ = ("before", "key")
+
+    def __init__(self, key: ClaimKey, before: Claim | None) -> None:
+        self.key, self.before = key, before
+
+    def undo(self, picture: "Picture") -> None:
+        picture.volumes.assume_claim(self.key, self.before)
+
+
+class VolumeAssumed:
+    """Something else is assumed of a volume than `before`."""
+
+    __slots__ = ("before", "name")
+
+    def __init__(self, name: str, before: Volume | None) -> None:
+        self.name, self.before = name, before
+
+    def undo(self, picture: "Picture") -> None:
+        picture.volumes.assume_volume(self.name, self.before)
+
+
+Done = StorageReplaced | ClaimAssumed | VolumeAssumed | PodsMoved | ManyPodsMoved | RowsAdded | NodeChanged | LiveSet

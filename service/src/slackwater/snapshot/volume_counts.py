@@ -1,0 +1,169 @@
+"""How many volumes of each CSI driver are attached to each node, as columns, kept up to date as pods come and go.
+
+Counted are the distinct volumes that the node's pods mount, and those attached to it for whatever reason. A claim that is
+not bound yet counts as a volume of its class's provisioner. In-tree volumes count for the driver that attaches them today.
+Built when a predicate first asks; until then pods cost nothing here.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from slackwater.model.columns import Int64
+from slackwater.model.objects import Node
+from slackwater.model.pod_constraints import ClaimMount, InlineDisk
+from slackwater.model.storage import Claim
+from slackwater.snapshot.equivalence_groups import KindId, Numbered
+from slackwater.snapshot.storage_table import StorageTable
+
+if TYPE_CHECKING:
+    from slackwater.snapshot.cluster_snapshot import Picture
+
+#: A volume as CSI knows it: driver and handle.
+Handle = tuple[str, str]
+#: In a column of limits: as many as one likes.
+NO_LIMIT: Final = np.iinfo(np.int64).max
+#: In-tree plug-ins whose volumes a CSI driver attaches, and which driver.
+_MIGRATED: Final = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+#: In-tree provisioners that are translated, but never attached by CSI as far as this rule goes: they count for nobody.
+_UNCOUNTED: Final = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
+
+
+class VolumeCounts:
+    """The counts of one picture. The picture tells of every pod that moves; changed nodes are found by their journal."""
+
+    def __init__(self, picture: "Picture") -> None:
+        self._picture = picture
+        self._table: StorageTable = picture.volumes
+        self._of_kind: dict[KindId, tuple[Handle, ...]] = {}
+        #: The rows whose pods mount a volume, and how many of their pods do.
+        self._mounted: dict[Handle, dict[int, int]] = {}
+        #: Rows to which something is attached, and what.
+        self._attached: dict[int, frozenset[Handle]] = {}
+        self._present: dict[str, Int64] = {}
+        self._limits: dict[str, Int64] = {}
+        #: The nodes for which the columns are true.
+        self._nodes: list[Node] = []
+        self._position = -1
+        for row in range(picture.n_rows):
+            for mount, pods in picture.attached.counts(row):
+                handle = self._handle_of(*mount)
+                if handle is not None:
+                    rows = self._mounted.setdefault(handle, {})
+                    rows[row] = rows.get(row, 0) + pods
+        for driver in {driver for driver, _ in self._mounted}:
+            self._column(self._present, driver, 0)
+        for (driver, _), rows in self._mounted.items():
+            self._present[driver][list(rows)] += 1
+
+    def handles(self, kind: Numbered) -> frozenset[Handle]:
+        """The volumes that a pod of the kind mounts."""
+        return frozenset(self._mounted_by(kind))
+
+    def rows_mounting(self, handle: Handle) -> Iterable[int]:
+        return self._mounted.get(handle, {}).keys()
+
+    def present(self, driver: str) -> Int64:
+        """How many volumes of the driver are attached, shape (capacity,). Not to be kept or written to."""
+        self._renew()
+        return self._column(self._present, driver, 0)
+
+    def limits(self, driver: str) -> Int64:
+        """How many may be, shape (capacity,); NO_LIMIT where the node says nothing of the driver."""
+        self._renew()
+        return self._column(self._limits, driver, NO_LIMIT)
+
+    def change(self, kind: Numbered, row: int, count: int) -> None:
+        """`count` more pods of the kind on the row; fewer where it is negative."""
+        for handle in self._mounted_by(kind):
+            rows = self._mounted.setdefault(handle, {})
+            before = rows.get(row, 0)
+            after = before + count
+            if after:
+                rows[row] = after
+            else:
+                rows.pop(row, None)
+            if bool(before) != bool(after) and handle not in self._attached.get(row, ()):
+                self._column(self._present, handle[0], 0)[row] += 1 if after else -1
+
+    def _column(self, columns: dict[str, Int64], driver: str, fill: int) -> Int64:
+        capacity = self._picture.facts.capacity
+        column = columns.get(driver)
+        if column is None or len(column) < capacity:
+            known = np.zeros(0, np.int64) if column is None else column
+            column = columns[driver] = np.full(capacity, fill, np.int64)
+            column[: len(known)] = known
+        return column
+
+    def _renew(self) -> None:
+        """Takes in what nodes say: which node a row is, what is attached to it, and its limits."""
+        facts = self._picture.facts
+        if self._position == facts.journal.position and len(self._nodes) == facts.n_rows:
+            return
+        changed = None if self._position < 0 else facts.journal.since(self._position, at_most=facts.n_rows)
+        rows = range(facts.n_rows) if changed is None else changed.tolist()
+        self._position = facts.journal.position
+        first_new = min(len(self._nodes), facts.n_rows)
+        del self._nodes[facts.n_rows :]
+        self._nodes += facts.nodes[first_new:]
+        for row in {*rows, *range(first_new, facts.n_rows)}:
+            if row < facts.n_rows:
+                self._nodes[row] = facts.nodes[row]
+                self._renew_row(row, facts.nodes[row])
+
+    def _renew_row(self, row: int, node: Node) -> None:
+        csi_node = self._table.csi_node(node)
+        for column in self._limits.values():
+            column[row : row + 1] = NO_LIMIT
+        for driver, limit in () if csi_node is None else csi_node.drivers:
+            if limit is not None:
+                self._column(self._limits, driver, NO_LIMIT)[row] = min(limit, NO_LIMIT)
+        attached = frozenset(self._attachments(node))
+        before = self._attached.get(row, frozenset())
+        if attached == before:
+            return
+        for handle in attached ^ before:
+            if row not in self._mounted.get(handle, ()):
+                self._column(self._present, handle[0], 0)[row] += 1 if handle in attached else -1
+        if attached:
+            self._attached[row] = attached
+        else:
+            del self._attached[row]
+
+    def _attachments(self, node: Node) -> Iterator[Handle]:
+        for attachment in self._table.objects.attachments_of(node.name):
+            volume = None if attachment.volume is None else self._table.volume(attachment.volume)
+            if attachment.attacher and volume is not None and volume.driver and not volume.plugin:
+                yield attachment.attacher, volume.handle
+
+    def _mounted_by(self, kind: Numbered) -> tuple[Handle, ...]:
+        """The volume of each mount, so that one may be there twice. No assumption changes a claim's handle."""
+        found = self._of_kind.get(kind.id)
+        if found is None:
+            mounts: tuple[ClaimMount | InlineDisk, ...] = (*kind.asks.claims, *kind.asks.inline_disks)
+            handles = (self._handle_of(kind.kind.namespace, held) for held in mounts)
+            found = self._of_kind[kind.id] = tuple(handle for handle in handles if handle is not None)
+        return found
+
+    def _handle_of(self, namespace: str, held: ClaimMount | InlineDisk) -> Handle | None:
+        if not isinstance(held, ClaimMount):
+            return held.driver, held.handle
+        claim = self._table.claim((namespace, held.claim))
+        return None if claim is None else self._handle_of_claim(claim)
+
+    def _handle_of_claim(self, claim: Claim) -> Handle | None:
+        volume = self._table.volume(claim.volume) if claim.volume else None
+        if volume is not None:
+            return (volume.driver, volume.handle) if volume.driver and volume.handle else None
+        storage_class = self._table.storage_class(claim.storage_class)
+        if storage_class is None or storage_class.provisioner in _UNCOUNTED:
+            return None
+        provisioner = storage_class.provisioner
+        return _MIGRATED.get(provisioner, provisioner), f"unbound {claim.namespace}/{claim.name}"
