@@ -61,7 +61,7 @@ _PREEMPTIONS = "slackwater_goroutines_execution_total"
 _FAILED, _WRITES = "slackwater_permit_write_failures_total", "slackwater_permit_writes_total"
 _LOOPS, _GIVEN_UP = "slackwater_autoscaler_loops_total", "cluster_autoscaler_failed_scale_downs_total"
 _BACKOFF, _PENDING = "cluster_autoscaler_node_group_backoff_status", "slackwater_autoscaler_pending_pods"
-_SAFE, _ALIVE = "cluster_autoscaler_cluster_safe_to_autoscale", "slackwater_feed_alive"
+_SAFE, _ALIVE = "cluster_autoscaler_cluster_safe_to_autoscale", "slackwater_event_source_alive"
 
 STORIES = [
     Story(
@@ -79,7 +79,7 @@ STORIES = [
         quiet=(3, 6, 20),
     ),
     Story(
-        alert="SlackwaterFeedSilent",
+        alert="SlackwaterEventSourceSilent",
         what="pods are not heard of",
         series=told_by(_ALIVE, "1x5 0x10", resource="pods") | told_by(_ALIVE, "1x15", resource="nodes"),
         quiet=(5, 6),
@@ -87,7 +87,7 @@ STORIES = [
         labels={**_AT, "resource": "pods"},
     ),
     Story(
-        alert="SlackwaterFeedSilent",
+        alert="SlackwaterEventSourceSilent",
         what="NeonVM is not installed",
         series=told_by(_ALIVE, "0x30", resource="virtualmachines") | told_by(_ALIVE, "1x30", resource="pods"),
         quiet=(10, 30),
@@ -146,7 +146,7 @@ STORIES = [
     Story(
         alert="SlackwaterBrokenObjects",
         what="a pod that cannot be read",
-        series=told_by("slackwater_feed_broken_objects_total", "0x5 1x100", resource="pods"),
+        series=told_by("slackwater_event_source_broken_objects_total", "0x5 1x100", resource="pods"),
         quiet=(5, 90),
         loud=(7, 50),
         labels={**_AT, "resource": "pods"},

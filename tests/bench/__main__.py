@@ -29,16 +29,16 @@ from tests.bench import (
     scheduler_throughput,
     show,
     simulation,
+    state_machine_events,
     steering,
     steering_quality,
-    world_events,
 )
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell, installed_service
 from tests.bench.report import Report
 
 #: Cheapest first, so that what is broken shows early.
 BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
-    world_events.NAME: world_events.measure,
+    state_machine_events.NAME: state_machine_events.measure,
     simulation.NAME: simulation.measure,
     autoscaler_loop.NAME: autoscaler_loop.measure,
     explaining.NAME: explaining.measure,

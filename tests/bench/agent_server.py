@@ -1,7 +1,7 @@
 """The agents' and the extender's listener in one process and on one event loop, as in the service, without an API server.
 
-The desk, the world and the dispatcher are the service's own; a stand-in for the API server takes its time for each write.
-Beside them an echo that reads nothing. Prints the ports as JSON once all listen; ends when its input ends.
+The permit service, the state machine and the dispatcher are the service's own; a stand-in for the API server takes its time for
+each write. Beside them an echo that reads nothing. Prints the ports as JSON once all listen; ends when its input ends.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from slackwater.adapters.http.extender import Extender
 from slackwater.adapters.http.extender_metrics import ExtenderMetrics
 from slackwater.adapters.http.serving import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.controllers.permits.service import Desk
+from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.victims_deleted import VictimsDeleted
 from slackwater.model.effects import Effect, WritePermit
@@ -37,7 +37,7 @@ from slackwater.ports.clock import monotonic
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
 from slackwater.runtime.intake import Intake
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.bench.echo_server import Echo
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 
@@ -62,37 +62,39 @@ class _ApiServer:
         return Outcome("done", 200)
 
 
-def a_world(nodes: int, agents: int, pods: int) -> World:
+def a_state_machine(nodes: int, agents: int, pods: int) -> StateMachine:
     """Each agent's VM runs with the permit that it had before a restart; `pods` are pending."""
-    world = World(Policy(), seed=1)
+    state_machine = StateMachine(Policy(), seed=1)
 
     def take(*events: Event) -> None:
         for event in events:
-            world.apply(event, Instant(0.0))
+            state_machine.apply(event, Instant(0.0))
 
     take(*(NodeSeen(a_node(f"node-{number}", cpu="32", memory="128Gi")) for number in range(nodes)))
-    permit = Written(permit=_SMALL, ceiling=_SMALL).text()
+    permit = Written(permit=_SMALL, permit_limit=_SMALL).text()
     for number in range(agents):
         name = f"vm-{number}"
         take(MachineSeen(Machine(key=PodKey("default", name), uid=f"machine-{name}", resource_version=1, permit=permit)))
         pod = a_pod(name, on=f"node-{number // AGENTS_ON_A_NODE}", version=1)
         take(PodSeen(replace(pod, vertical=a_vertical(machine=name))))
     take(*(PodSeen(a_pod(f"p-{number}", version=1)) for number in range(pods)), Synced())
-    return world
+    return state_machine
 
 
 async def _serve(nodes: int, agents: int, pods: int) -> None:
-    registry, world = CollectorRegistry(), a_world(nodes, agents, pods)
-    intake = Intake(world, monotonic, {})
+    registry, state_machine = CollectorRegistry(), a_state_machine(nodes, agents, pods)
+    intake = Intake(state_machine, monotonic, {})
     dispatcher = Dispatcher(_ApiServer(), intake.take, DispatcherConfig(), rng=Random(1))
-    desk = Desk(world, dispatcher.submit_all, monotonic)
-    victims = VictimsDeleted(world, lambda: intake.take(Ticked()), within_seconds=4.0)
-    intake.connect(dispatcher, desk.wake, victims.wake)
-    listener = Agents(desk=desk, readiness=intake, metrics=AgentMetrics(registry, lambda: world.nodes.row_of))
+    permit_service = PermitService(state_machine, dispatcher.submit_all, monotonic)
+    victims = VictimsDeleted(state_machine, lambda: intake.take(Ticked()), within_seconds=4.0)
+    intake.connect(dispatcher, permit_service.wake, victims.wake)
+    listener = Agents(
+        permit_service=permit_service, readiness=intake, metrics=AgentMetrics(registry, lambda: state_machine.nodes.row_of)
+    )
     extender = Extender(
-        world=world,
+        state_machine=state_machine,
         submitter=dispatcher,
-        binds=desk,
+        binds=permit_service,
         victims=victims,
         readiness=intake,
         decode_pod=PodDecoder(KindInterner()).decode,

@@ -22,8 +22,8 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
-from slackwater.cluster.nodegroups.policy import FleetPolicy
-from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.effects import Effect
@@ -33,12 +33,12 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.runtime.autoscaler.clocks import Clocks
 from slackwater.runtime.autoscaler.counts import LoopCounts
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
-from slackwater.runtime.autoscaler.planning import GrowthRules, PlanMaker, Planning
+from slackwater.runtime.autoscaler.planning import PlanMaker, Planning, ScaleUpRules
 from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
 from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
-from slackwater.runtime.autoscaler.sensing import Senses
-from slackwater.runtime.auxiliary_intake import SurroundingsIntake
+from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
+from slackwater.runtime.autoscaler.sensing import Observer
+from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.changes import ChangeCollector
 from slackwater.runtime.planner.process import ProcessPlanning, resident_bytes
 from tests.bench.options import BenchFailed, Options, Tell
@@ -75,7 +75,7 @@ async def measure(options: Options, tell: Tell) -> Report:
         size = _Size(nodes=nodes, pending=pending, loops=loops)
         process = ProcessPlanning(clock=lambda: Instant(time.monotonic()), timeout_seconds=_TIMEOUT)
         shipped = await _played(service, process, size, tell, "process")
-        thread = ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=_TIMEOUT)
+        thread = ThreadPlanning(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=_TIMEOUT)
         compared = await _played(service, thread, size, tell, "thread")
     return Report(
         bench=NAME,
@@ -139,7 +139,7 @@ async def _played(service: Service, planning: Planning, size: _Size, tell: Tell,
         for number in range(size.loops):
             _change(service, size.nodes, number)
             changed.append(await autoscaler.run_once())
-        planner_bytes = planning.sight().resident_bytes
+        planner_bytes = planning.observation().resident_bytes
         group.cancel_scope.cancel()
     _check(first, planned, size.pending)
     return _Played(
@@ -213,13 +213,13 @@ async def asking(service: Service, nodes: int) -> AsyncIterator[list[float]]:
 
 async def fill(service: Service, nodes: int, pending: int) -> None:
     """Nodes that are nearly full, and pods for which new ones are needed."""
-    world, now = service.world, service.clock()
+    state_machine, now = service.state_machine, service.clock()
     for number in range(nodes):
-        world.apply(NodeSeen(a_node(number)), now)
+        state_machine.apply(NodeSeen(a_node(number)), now)
     for pod in full(nodes, _EACH, free_cpu=500):
-        world.apply(PodSeen(pod), now)
+        state_machine.apply(PodSeen(pod), now)
     for pod in Pending(count=pending, groups=_KINDS).pods():
-        world.apply(PodSeen(replace(pod, unschedulable_message="no node fits")), now)
+        state_machine.apply(PodSeen(replace(pod, unschedulable_message="no node fits")), now)
     await anyio.lowlevel.checkpoint()
 
 
@@ -239,15 +239,15 @@ def _autoscaler(service: Service, planning: Planning) -> Autoscaler:
     policy = ScaleUpPolicy(pending=PendingRules(), max_nodes=0)
     effects: list[Effect] = []
     return Autoscaler(
-        Senses(
-            world=service.world,
-            collector=ChangeCollector(service.world),
-            surroundings=SurroundingsIntake({}),
+        Observer(
+            state_machine=service.state_machine,
+            collector=ChangeCollector(service.state_machine),
+            auxiliary=AuxiliaryIntake({}),
             providers=[cloud],
         ),
-        fleet=Fleet(FleetPolicy(in_cluster=100, in_group={GroupName("group-0"): 100})),
+        group_registry=NodeGroupRegistry(NodeGroupPolicy(in_cluster=100, in_group={GroupName("group-0"): 100})),
         planning=planning,
-        rules=lambda: GrowthRules(policy=policy),
+        rules=lambda: ScaleUpRules(policy=policy),
         submit=effects.extend,
         write_status=_write_nothing,
         clocks=Clocks(clock=lambda: Instant(clock()), wall=lambda: UnixTime(2e9), steady=lambda: UnixTime(2e9)),
@@ -262,6 +262,6 @@ async def _write_nothing(_record: LoopRecord) -> None:
 
 def _change(service: Service, nodes: int, number: int) -> None:
     """Of 2,000 running pods something is told that matters to no plan."""
-    world = service.world
+    state_machine = service.state_machine
     for pod in islice(full(nodes, _EACH, free_cpu=500), number * 2000, (number + 1) * 2000):
-        world.apply(PodSeen(replace(pod, resource_version=2 + number)), service.clock())
+        state_machine.apply(PodSeen(replace(pod, resource_version=2 + number)), service.clock())

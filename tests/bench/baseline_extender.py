@@ -1,4 +1,5 @@
-"""An extender that decides nothing, as fast as Python honestly allows: the ceiling that the protocol sets for one in Python.
+"""An extender that decides nothing, as fast as Python honestly allows: the permit limit that the protocol sets for one in
+Python.
 
 It accepts every node, gives all the same score and binds through the binding subresource; it lists and watches nodes and
 pods, decodes every line and keeps what it says. Raw ASGI on uvicorn (httptools, uvloop), orjson, aiohttp. Deliberately

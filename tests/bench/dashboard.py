@@ -20,7 +20,7 @@ import httpx
 from slackwater.adapters.http.dashboard.stream import MOST_LISTENERS
 from slackwater.model.events import PodGone, PodSeen
 from slackwater.ports.clock import unix_time
-from slackwater.runtime.decision_log import Timeline
+from slackwater.runtime.decision_log import DecisionLog
 from tests.bench.autoscaler_loop import asking, fill, latencies, spare_the_collector
 from tests.bench.options import BenchFailed, Options, Tell
 from tests.bench.report import Goal, Report, ratio_of
@@ -47,7 +47,7 @@ async def measure(options: Options, tell: Tell) -> Report:
     async with a_service() as service:
         await fill(service, nodes, pending)
         spare_the_collector()
-        async with served(service.world, service.clock(), loop=None, timeline=Timeline(unix_time)) as url:
+        async with served(service.state_machine, service.clock(), loop=None, decision_log=DecisionLog(unix_time)) as url:
             for number in range(rounds):
                 for lookers, rounds_of in found.items():
                     rounds_of.append(await _round(service, url, nodes, lookers, seconds))
@@ -81,7 +81,7 @@ def _p99s(rounds: list[list[float]]) -> list[float]:
 
 
 async def _round(service: Service, url: str, nodes: int, lookers: int, seconds: float) -> list[float]:
-    async with anyio.create_task_group() as group, _looking(url, lookers) as told:
+    async with anyio.create_task_group() as group, _lease_watcher(url, lookers) as told:
         group.start_soon(_churn, service)
         async with asking(service, nodes) as calls:
             await anyio.sleep(seconds)
@@ -92,7 +92,7 @@ async def _round(service: Service, url: str, nodes: int, lookers: int, seconds: 
 
 
 @asynccontextmanager
-async def _looking(url: str, lookers: int) -> AsyncIterator[Mapping[str, int]]:
+async def _lease_watcher(url: str, lookers: int) -> AsyncIterator[Mapping[str, int]]:
     """Dashboards that are open until the block ends; what they were told is filled in then."""
     told: dict[str, int] = {}
     if not lookers:
@@ -112,14 +112,14 @@ async def _looking(url: str, lookers: int) -> AsyncIterator[Mapping[str, int]]:
 
 
 async def _churn(service: Service) -> None:
-    names = list(service.world.nodes.row_of)
+    names = list(service.state_machine.nodes.row_of)
     stamp = time.monotonic_ns()
     for number in count():
         pods = [
             a_pod(f"churn-{stamp}-{number}-{each}", on=names[(number * _CHURN + each) % len(names)]) for each in range(_CHURN)
         ]
         for pod in pods:
-            service.world.apply(PodSeen(pod), service.clock())
+            service.state_machine.apply(PodSeen(pod), service.clock())
         await anyio.sleep(_CHURN_SECONDS)
         for pod in pods:
-            service.world.apply(PodGone(pod.uid, pod.key), service.clock())
+            service.state_machine.apply(PodGone(pod.uid, pod.key), service.clock())

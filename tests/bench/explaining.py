@@ -41,11 +41,11 @@ async def measure(options: Options, tell: Tell) -> Report:
     rounds = options.rounds or (10 if options.quick else 60)
     async with a_service() as service:
         await fill(service, nodes, pending)
-        service.world.apply(PodSeen(_large()), service.clock())
+        service.state_machine.apply(PodSeen(_large()), service.clock())
         spare_the_collector()
         explaining = Explaining(
-            service.world,
-            fleet=lambda: None,
+            service.state_machine,
+            group_registry=lambda: None,
             settings=Settings,
             held_back=lambda _node, _group: (None, ()),
             clocks=Clocks(clock=service.clock, steady=lambda: UnixTime(2e9)),
@@ -89,7 +89,7 @@ def _large() -> Pod:
 
 
 def _questions(service: Service) -> list[tuple[Explained, str]]:
-    return [("pod", "large"), ("node", next(iter(service.world.nodes.row_of)))]
+    return [("pod", "large"), ("node", next(iter(service.state_machine.nodes.row_of)))]
 
 
 async def _asked(explaining: Explaining, what: Explained, name: str) -> float:

@@ -21,9 +21,9 @@ from slackwater.model.events import PodSeen
 from slackwater.model.ids import Instant, NodeName
 from slackwater.ports.clock import unix_time
 from slackwater.runtime.dashboard_nodes import take_nodes
-from slackwater.runtime.decision_log import Timeline
+from slackwater.runtime.decision_log import DecisionLog
 from tests.support.builders import a_pod
-from tests.support.dashboards import IN_DOUBT, a_large_world, a_loop, served, some_decisions, ten_nodes
+from tests.support.dashboards import IN_DOUBT, a_large_state_machine, a_loop, served, some_decisions, ten_nodes
 
 pytestmark = pytest.mark.anyio
 
@@ -70,8 +70,8 @@ async def a_page(url: str, **options: Any) -> AsyncIterator[Seen]:
 
 
 async def test_five_thousand_nodes_are_there_in_two_seconds_and_search_stays_quick() -> None:
-    world = a_large_world(5000, 4)
-    async with served(world, Instant(0.0), loop=None, timeline=Timeline(unix_time)) as url, a_page(url) as seen:
+    state_machine = a_large_state_machine(5000, 4)
+    async with served(state_machine, Instant(0.0), loop=None, decision_log=DecisionLog(unix_time)) as url, a_page(url) as seen:
         page = seen.page
         await page.goto("about:blank")
         await page.goto(url)
@@ -87,7 +87,7 @@ async def test_five_thousand_nodes_are_there_in_two_seconds_and_search_stays_qui
             return (performance.now() - began) / 4; }"""
         )
         assert await page.inner_text("#nodes-shown") == "11 of 5,000 nodes"
-        world.apply(PodSeen(a_pod("new", on="node-04990", cpu="8")), Instant(1.0))
+        state_machine.apply(PodSeen(a_pod("new", on="node-04990", cpu="8")), Instant(1.0))
         await page.wait_for_selector("tr[data-key='node-04990'] td.number:text-is('5')")
         heap = await page.evaluate("performance.memory.usedJSHeapSize / 1e6")
         print(f"drawn after {drawn:.0f} ms, a search {searched:.1f} ms, heap {heap:.1f} MB, {rows} rows")
@@ -97,8 +97,8 @@ async def test_five_thousand_nodes_are_there_in_two_seconds_and_search_stays_qui
 
 
 async def test_every_view_is_reached_and_used_with_the_keyboard_alone() -> None:
-    world, now = ten_nodes()
-    async with served(world, now, loop=a_loop(), timeline=some_decisions()) as url, a_page(url) as seen:
+    state_machine, now = ten_nodes()
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
         page = seen.page
         await page.goto(url)
         await page.wait_for_selector(_DRAWN, state="attached")
@@ -115,8 +115,8 @@ async def test_every_view_is_reached_and_used_with_the_keyboard_alone() -> None:
 
 
 async def test_arrows_move_among_rows_and_enter_asks_why() -> None:
-    world, now = ten_nodes()
-    async with served(world, now, loop=a_loop(), timeline=some_decisions()) as url, a_page(url) as seen:
+    state_machine, now = ten_nodes()
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
         page = seen.page
         await page.goto(f"{url}/#nodes")
         await page.wait_for_selector(_DRAWN, state="attached")
@@ -137,8 +137,8 @@ async def test_arrows_move_among_rows_and_enter_asks_why() -> None:
 
 
 async def test_a_node_in_quarantine_is_marked_until_it_is_cleared() -> None:
-    world, now = ten_nodes()
-    async with served(world, now, loop=a_loop(), timeline=some_decisions()) as url, a_page(url) as seen:
+    state_machine, now = ten_nodes()
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
         page = seen.page
         await page.goto(f"{url}/#nodes")
         await page.wait_for_selector(f"tr[data-key='{IN_DOUBT}'] .tag:text-is('quarantined')")
@@ -146,7 +146,7 @@ async def test_a_node_in_quarantine_is_marked_until_it_is_cleared() -> None:
         await page.locator("#view-nodes label:has-text('Show') select").select_option("quarantined")
         await page.wait_for_selector("#nodes-shown:text-is('1 of 10 nodes')")
         assert await page.locator("#view-nodes tbody th a").all_inner_texts() == [IN_DOUBT]
-        world.quarantine.lift(NodeName(IN_DOUBT))
+        state_machine.quarantine.lift(NodeName(IN_DOUBT))
         await page.wait_for_selector("#nodes-shown:text-is('0 of 10 nodes')")
         await page.locator("#view-nodes label:has-text('Show') select").select_option("")
         await page.wait_for_selector(f"tr[data-key='{IN_DOUBT}']")
@@ -154,11 +154,11 @@ async def test_a_node_in_quarantine_is_marked_until_it_is_cleared() -> None:
 
 
 async def test_the_slack_view_tells_room_by_group_sources_promises_and_placeholders() -> None:
-    world, now = ten_nodes()
-    columns, rows = world.ledger.columns, world.nodes.row_of
+    state_machine, now = ten_nodes()
+    columns, rows = state_machine.ledger.columns, state_machine.nodes.row_of
     free = columns.total - columns.reserved - columns.held
     takes = {"general": ("general-0", "general-1", "general-2", "general-3"), "memory": ("memory-6", "memory-7", "memory-9")}
-    async with served(world, now, loop=a_loop(), timeline=some_decisions()) as url, a_page(url) as seen:
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
         page = seen.page
         await page.goto(f"{url}/#slack")
         await page.wait_for_selector(_DRAWN, state="attached")
@@ -188,8 +188,11 @@ async def test_the_slack_view_tells_room_by_group_sources_promises_and_placehold
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_view_has_its_picture(scheme: str) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
-    world, now = ten_nodes()
-    async with served(world, now, loop=a_loop(), timeline=some_decisions()) as url, a_page(url, color_scheme=scheme) as seen:
+    state_machine, now = ten_nodes()
+    async with (
+        served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url,
+        a_page(url, color_scheme=scheme) as seen,
+    ):
         for view in VIEWS:
             await seen.page.goto(f"{url}/#{view}")
             await seen.page.wait_for_selector(_DRAWN, state="attached")
@@ -200,13 +203,19 @@ async def test_every_view_has_its_picture(scheme: str) -> None:
 
 
 async def test_an_update_of_five_thousand_nodes_takes_the_loop_less_than_20_ms_at_a_time() -> None:
-    world = a_large_world(5000, 4)
-    frames = Frames(world, about=dict, clock=lambda: Instant(time.monotonic()), timeline=Timeline(unix_time), period_seconds=0)
-    before = take_nodes(world, None)
+    state_machine = a_large_state_machine(5000, 4)
+    frames = Frames(
+        state_machine,
+        about=dict,
+        clock=lambda: Instant(time.monotonic()),
+        decision_log=DecisionLog(unix_time),
+        period_seconds=0,
+    )
+    before = take_nodes(state_machine, None)
     spent = []
     for _ in range(9):
         began = time.thread_time()
-        before = take_nodes(world, before)
+        before = take_nodes(state_machine, before)
         spent.append(time.thread_time() - began)
     [(seq, _, whole)] = await frames.after(0)
     began = time.thread_time()

@@ -5,8 +5,8 @@ import pytest
 
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import reserved, same_picture
 from tests.cluster.support.requests_formula import Asked
+from tests.cluster.support.same_state import reserved, same_state
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
@@ -41,7 +41,7 @@ async def test_pods_bound_behind_our_back_are_adopted_within_a_second(stage: Sta
     await counted(Asked(1950, 24 * GI))
 
     assert (await service.metrics()).total("slackwater_pods_adopted_total") == 23
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 async def test_pods_beyond_total_that_others_bound_are_counted_and_nothing_more_is_granted_there(
@@ -60,7 +60,7 @@ async def test_pods_beyond_total_that_others_bound_are_counted_and_nothing_more_
     await ground.until_bound(4, within_seconds=30)
 
     assert await ground.placed() == {"too-large": full, "p-0": roomy, "p-1": roomy, "p-2": roomy}
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 async def test_pods_of_another_scheduler_beside_ours_are_counted(stage: Stage, ground: Ground) -> None:
@@ -75,6 +75,6 @@ async def test_pods_of_another_scheduler_beside_ours_are_counted(stage: Stage, g
     await ground.until_bound(120, within_seconds=60)
 
     assert sorted(stage.bound_by_service()) == sorted(f"ours-{n}" for n in range(60))
-    dump = await same_picture(service, ground)  # waits until the last of them was seen
+    dump = await same_state(service, ground)  # waits until the last of them was seen
     assert (await service.metrics()).total("slackwater_pods_adopted_total") == 60
     assert sum(asked.cpu for asked in reserved(dump).values()) == 120 * 500

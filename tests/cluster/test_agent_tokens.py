@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from slackwater.adapters.http.authenticator import Gate, GateConfig
+from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.model.ids import NodeName
@@ -56,12 +56,12 @@ async def reviewer(control_plane: ControlPlane) -> AsyncIterator[KubeTokenReview
         yield KubeTokenReviewer(client, ["slackwater"])
 
 
-def gate(ground: Ground, reviewer: KubeTokenReviewer) -> Gate:
-    config = GateConfig(service_accounts=frozenset({f"{ground.name}/{ACCOUNT}"}))
-    return Gate(config, reviewer, clock=monotonic, unix_seconds=lambda: 0.0)
+def gate(ground: Ground, reviewer: KubeTokenReviewer) -> Authenticator:
+    config = AuthenticatorConfig(service_accounts=frozenset({f"{ground.name}/{ACCOUNT}"}))
+    return Authenticator(config, reviewer, clock=monotonic, unix_seconds=lambda: 0.0)
 
 
-async def admitted(gate: Gate, token: str) -> Caller | PermitRefusal:
+async def admitted(gate: Authenticator, token: str) -> Caller | PermitRefusal:
     return await gate.caller([(b"authorization", f"Bearer {token}".encode())], None)
 
 
@@ -73,9 +73,9 @@ async def test_a_bound_token_opens_the_listener_for_pods_of_its_own_node(ground:
     for name, node in (("agent-own", own), ("agent-other", other)):
         uid = await agents.pod(name, node)
         tokens[node] = await agents.token(audience="slackwater", pod=(name, uid))
-    async with an_agent_service(gatekeeper=gate(ground, reviewer)) as service:
-        service.desk.has_node(own, milli_cpu=4000, memory=16 * GIB)
-        service.desk.has_pod("grows", on=own, reserved=amounts(1000, 4 * GIB))
+    async with an_agent_service(authenticator=gate(ground, reviewer)) as service:
+        service.permit_service.has_node(own, milli_cpu=4000, memory=16 * GIB)
+        service.permit_service.has_pod("grows", on=own, reserved=amounts(1000, 4 * GIB))
         for node, want in ((own, 200), (other, 403)):
             for _ in range(2):
                 answer = await service.post(a_request(name="grows"), authorization=f"Bearer {tokens[node]}")
@@ -88,13 +88,13 @@ async def test_tokens_of_others_for_others_or_of_no_pod_open_nothing(ground: Gro
     (node,) = await ground.make_nodes(1)
     for account in (ACCOUNT, "tenant"):
         await agents.account(account)
-    uid, tenant_uid = await agents.pod("agent", node), await agents.pod("tenant-pod", node, "tenant")
+    uid, running_pod_uid = await agents.pod("agent", node), await agents.pod("tenant-pod", node, "tenant")
     guard = gate(ground, reviewer)
     expected = {
         await agents.token(audience="slackwater", pod=("agent", uid)): None,
         await agents.token(audience="elsewhere", pod=("agent", uid)): 401,
         await agents.token(audience="slackwater", pod=None): 403,
-        await agents.token(audience="slackwater", pod=("tenant-pod", tenant_uid), account="tenant"): 403,
+        await agents.token(audience="slackwater", pod=("tenant-pod", running_pod_uid), account="tenant"): 403,
     }
     for token, want in expected.items():
         found = await admitted(guard, token)

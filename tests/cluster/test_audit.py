@@ -14,11 +14,11 @@ from slackwater.model.events import Event
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.resources import CPU
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import same_picture
+from tests.cluster.support.same_state import same_state
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
@@ -29,27 +29,27 @@ async def test_a_picture_that_was_told_of_nothing_becomes_the_cluster(ground: Gr
     names = await ground.make_nodes(3)
     await ground.make_pods(a_pod(f"p{number}", on=names[number % 3], cpu="100m") for number in range(30))
     await ground.until_bound(30, within_seconds=30)
-    world = World(Policy())
+    state_machine = StateMachine(Policy())
 
     def take(event: Event) -> None:
-        world.apply(event, Instant(anyio.current_time()))
+        state_machine.apply(event, Instant(anyio.current_time()))
 
     async with open_client(kubeconfig=str(control_plane.kubeconfig("admin"))) as client:
         truth = FreshReads(client, PodDecoder(KindInterner()), page_size=7)
-        audit = Audit(world, truth, take, config=AuditConfig(settle_seconds=0.1))
+        audit = Audit(state_machine, truth, take, config=AuditConfig(settle_seconds=0.1))
         assert await audit.audit()
         drifts = audit.counts.drifts
         assert (drifts[Drift.UNKNOWN_NODE] >= 3, drifts[Drift.UNKNOWN_POD] >= 30) == (True, True)
-        assert violations(world) == []
+        assert violations(state_machine) == []
         of_ground = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in await ground.all_pods()}
-        claims = {uid: claim.node for uid, claim in world.claims.copy().items()}
+        claims = {uid: claim.node for uid, claim in state_machine.reservations.copy().items()}
         assert {uid: claims.get(PodUid(uid)) for uid in of_ground} == of_ground
 
-        world.ledger.columns.reserved[CPU, world.nodes.row_of[NodeName(names[0])]] += 17
+        state_machine.ledger.columns.reserved[CPU, state_machine.nodes.row_of[NodeName(names[0])]] += 17
         before = drifts[Drift.WRONG_SUM]
         assert await audit.audit()
         assert drifts[Drift.WRONG_SUM] == before + 1
-        assert violations(world) == []
+        assert violations(state_machine) == []
 
 
 async def test_a_busy_service_finds_nothing_to_put_right(stage: Stage, ground: Ground) -> None:
@@ -66,4 +66,4 @@ async def test_a_busy_service_finds_nothing_to_put_right(stage: Stage, ground: G
     await eventually(audits, lambda n: n > seen, within_seconds=60, wanted="an audit after the work")
     metrics = await service.metrics()
     assert metrics.by("slackwater_audit_differences_total", "cause") == {}
-    await same_picture(service, ground)
+    await same_state(service, ground)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.cluster.support.bodies import N_SHAPES, a_pod, of_every_shape
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import allocatable, amounts, reserved, same_picture
 from tests.cluster.support.requests_formula import Asked, asked_by, total_by_node
+from tests.cluster.support.same_state import allocatable, amounts, reserved, same_state
 from tests.cluster.support.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -44,7 +44,7 @@ async def test_500_pods_over_50_nodes_are_all_bound_by_our_bind_verb_and_counted
 
     assert [asked_by(pods[name]) for name in names] == [WANT_BY_SHAPE[number % N_SHAPES] for number in range(500)]
     nodes = await ground.nodes()
-    dump = await same_picture(service, ground)
+    dump = await same_state(service, ground)
     assert reserved(dump) == total_by_node(pods.values(), nodes)
     assert amounts(dump, "total") == {node["metadata"]["name"]: allocatable(node) for node in nodes}
     assert sum(asked.cpu for asked in reserved(dump).values()) == sum(
@@ -64,7 +64,7 @@ async def test_both_modes_of_node_cache_bind_pods(stage: Stage, ground: Ground, 
 
     assert Counter(stage.bound_by_service()) == Counter(names)
     assert (await service.metrics()).by("slackwater_extender_requests_total", "code", verb="filter") == {"200": 50}
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 async def a_runtime_class(ground: Ground) -> str:

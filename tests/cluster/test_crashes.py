@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import same_picture
+from tests.cluster.support.same_state import same_state
 from tests.cluster.support.stage import Stage
 from tests.support.seeds import a_seed
 
@@ -38,7 +38,7 @@ async def test_a_service_killed_while_600_pods_are_placed_loses_none_and_doubles
     assert max(bound.values()) == 1
     # Who asked was gone before the answer: the API server notes a time-out, though it may have done it.
     assert set(names) - set(bound) <= {request.name for request in stage.binds() if request.status >= FIRST_SERVER_ERROR}
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 async def test_an_api_server_killed_under_load_leaves_no_gap(stage: Stage, ground: Ground) -> None:
@@ -56,7 +56,7 @@ async def test_an_api_server_killed_under_load_leaves_no_gap(stage: Stage, groun
     after = await ground.make_pods(a_pod(f"after-{number}") for number in range(150))
     await ground.until_bound(270, within_seconds=BOUND_WITHIN_SECONDS)
 
-    await same_picture(service, ground)
+    await same_state(service, ground)
     service.check_running()
     assert service.pid == pid
     bound = Counter(stage.bound_by_service())
@@ -64,4 +64,4 @@ async def test_an_api_server_killed_under_load_leaves_no_gap(stage: Stage, groun
     assert max(bound.values()) == 1
     assert set(after) <= set(bound) <= {*names, *after}
     metrics = await service.metrics()
-    assert metrics.by("slackwater_feed_breaks_total", "resource").keys() >= {"nodes", "pods"}
+    assert metrics.by("slackwater_event_source_breaks_total", "resource").keys() >= {"nodes", "pods"}

@@ -9,8 +9,8 @@ import pytest
 
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import TotalGuard, allocatable, over_total, same_picture
 from tests.cluster.support.requests_formula import Asked, asked_by, total_by_node
+from tests.cluster.support.same_state import TotalGuard, allocatable, over_total, same_state
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
@@ -107,7 +107,7 @@ async def until_nothing_fits(ground: Ground, system: Asked) -> None:
 
 async def nothing_went_wrong(stage: Stage, ground: Ground, system: Asked) -> None:
     """Fewer than one bind in a thousand was refused, and no node is above its Total, nor far below it."""
-    dump = await same_picture(stage.service, ground)
+    dump = await same_state(stage.service, ground)
     assert over_total(dump) == []
     room = await room_by_node(ground, await ground.pods(), system)
     assert [name for name, left in room.items() if left.cpu < 0 or left.memory < 0] == []

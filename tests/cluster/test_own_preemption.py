@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import reserved, same_picture
+from tests.cluster.support.same_state import reserved, same_state
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 from tests.cluster.test_preemption import a_priority_class
@@ -45,7 +45,7 @@ async def test_a_pod_of_higher_priority_gets_the_room_that_only_we_see_taken(sta
         for result in ("success", "error", "cancelled")
     }
     assert ends == {"success": 1, "error": 0, "cancelled": 0}
-    assert reserved(await same_picture(service, ground))[node].cpu == 2800
+    assert reserved(await same_state(service, ground))[node].cpu == 2800
     pods = await ground.pods()
     assert set(pods) == {"middle", "high"}
     assert "slackwater.dev/preempting" not in pods["high"]["metadata"].get("annotations", {})

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import reserved, same_picture
+from tests.cluster.support.same_state import reserved, same_state
 from tests.cluster.support.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -26,7 +26,7 @@ async def test_a_high_priority_pod_runs_on_full_nodes_after_one_victim_has_left(
     assert place in nodes
     assert len(set(low) - set(await ground.pods())) == 1
     assert (await service.metrics()).value("slackwater_extender_requests_total", verb="preempt", code="200") >= 1
-    assert reserved(await same_picture(service, ground))[place].cpu == 3800
+    assert reserved(await same_state(service, ground))[place].cpu == 3800
 
 
 async def test_where_system_amounts_leave_less_one_victim_more_than_in_tree_found_is_evicted(
@@ -44,7 +44,7 @@ async def test_where_system_amounts_leave_less_one_victim_more_than_in_tree_foun
 
     assert len(set(low) - set(await ground.pods())) == 2
     assert (await service.metrics()).value("slackwater_extender_requests_total", verb="preempt", code="200") >= 1
-    assert reserved(await same_picture(service, ground))[node].cpu == 3500
+    assert reserved(await same_state(service, ground))[node].cpu == 3500
 
 
 async def test_a_node_where_no_victims_would_do_in_our_accounting_is_spared(stage: Stage, ground: Ground) -> None:
@@ -65,7 +65,7 @@ async def test_a_node_where_no_victims_would_do_in_our_accounting_is_spared(stag
     left = set(await ground.pods())
     assert left >= set(spared)
     assert len(left) == 5
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 async def a_priority_class(ground: Ground) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import same_picture
+from tests.cluster.support.same_state import same_state
 from tests.cluster.support.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -20,7 +20,7 @@ async def test_our_score_alone_decides_between_nodes_that_nobody_prefers(stage: 
     await ground.make_pods([a_pod("p", cpu="500m", memory="2Gi")])
 
     assert await ground.until_placed("p", within_seconds=30) == busy
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 async def test_preferred_node_affinity_goes_before_our_score(stage: Stage, ground: Ground) -> None:

@@ -16,7 +16,7 @@ from slackwater.adapters.kube.resource_type import nodes, pods
 from slackwater.model.equivalence import KindInterner
 from slackwater.sandbox.controlplane.build import Binaries
 from slackwater.sandbox.controlplane.stack import ControlPlane
-from tests.support.feedreader import FeedReader
+from tests.support.feedreader import EventSourceReader
 from tests.support.seeds import a_seed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -28,8 +28,8 @@ CONFIG = ReflectorConfig(page_size=20, watch_seconds=(2.0, 4.0), grace_seconds=1
 State = dict[Hashable, tuple[str, int]]
 
 
-class Feeds:
-    """Both feeds, each with its reader."""
+class EventSources:
+    """Both event sources, each with its reader."""
 
     def __init__(self, client: KubeClient, rng: random.Random) -> None:
         self.broken: list[str] = []
@@ -37,7 +37,7 @@ class Feeds:
             NODES: Reflector(client, nodes(self._note), rng=rng, config=CONFIG),
             "/api/v1/pods": Reflector(client, pods(KindInterner(), self._note), rng=rng, config=CONFIG),
         }
-        self.readers = {path: FeedReader() for path in self.reflectors}
+        self.readers = {path: EventSourceReader() for path in self.reflectors}
 
     def _note(self, kind: str, name: str, error: Exception) -> None:
         self.broken.append(f"{kind} {name}: {error}")
@@ -125,14 +125,14 @@ async def until_done(meddler: Meddler, changes: int) -> None:
 async def test_the_api_server_killed_twice_under_load_leaves_no_gap_and_doubles_nothing(own: ControlPlane) -> None:
     rng = random.Random(a_seed())
     async with open_client(kubeconfig=str(own.kubeconfig("admin"))) as client, own.session() as api:
-        feeds, meddler = Feeds(client, rng), Meddler(api, rng)
+        event_sources, meddler = EventSources(client, rng), Meddler(api, rng)
         async with anyio.create_task_group() as everything:
-            everything.start_soon(feeds.run)
+            everything.start_soon(event_sources.run)
             async with anyio.create_task_group() as meddling:
                 for _ in range(4):
                     meddling.start_soon(meddler.run)
                 await until_done(meddler, 200)
-                await feeds.listed()
+                await event_sources.listed()
                 for _ in range(2):
                     await until_done(meddler, 300)
                     own.kill("kube-apiserver", SIGKILL)
@@ -140,8 +140,8 @@ async def test_the_api_server_killed_twice_under_load_leaves_no_gap_and_doubles_
                     await own.start("kube-apiserver")
                 await until_done(meddler, 300)
                 meddling.cancel_scope.cancel()
-            await feeds.agree_with(api)
-            for path, reflector in feeds.reflectors.items():
+            await event_sources.agree_with(api)
+            for path, reflector in event_sources.reflectors.items():
                 print(path, reflector.stats())
                 assert sum(reflector.stats().breaks.values()) >= 2
                 assert reflector.stats().alive
@@ -152,18 +152,18 @@ async def test_the_api_server_killed_twice_under_load_leaves_no_gap_and_doubles_
 async def test_an_api_server_that_hangs_is_left_and_found_again(own: ControlPlane) -> None:
     rng = random.Random(1)
     async with open_client(kubeconfig=str(own.kubeconfig("admin"))) as client, own.session() as api:
-        feeds, meddler = Feeds(client, rng), Meddler(api, rng)
+        event_sources, meddler = EventSources(client, rng), Meddler(api, rng)
         async with anyio.create_task_group() as everything:
-            everything.start_soon(feeds.run)
-            await feeds.listed()
+            everything.start_soon(event_sources.run)
+            await event_sources.listed()
             own.pause("kube-apiserver")
             with anyio.fail_after(30):
-                while not all("silent" in r.stats().breaks for r in feeds.reflectors.values()):  # noqa: ASYNC110 - nothing tells
+                while not all("silent" in r.stats().breaks for r in event_sources.reflectors.values()):  # noqa: ASYNC110 - nothing tells
                     await anyio.sleep(0.05)
             own.resume("kube-apiserver")
             async with anyio.create_task_group() as meddling:
                 meddling.start_soon(meddler.run)
                 await until_done(meddler, 100)
                 meddling.cancel_scope.cancel()
-            await feeds.agree_with(api)
+            await event_sources.agree_with(api)
             everything.cancel_scope.cancel()

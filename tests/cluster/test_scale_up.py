@@ -98,17 +98,20 @@ async def test_pods_without_any_node_get_just_the_nodes_they_need_in_batches(
     service = await stage.up()
     await service.kill()
     service.write_config(settings)
-    async with control_plane.session() as api, watched(own := Ground(api, ground.name), partial(of_kwok, own, group)) as growth:
+    async with (
+        control_plane.session() as api,
+        watched(own := Ground(api, ground.name), partial(of_kwok, own, group)) as scale_up,
+    ):
         await service.start()
         await ground.until_bound(PODS, within_seconds=within_seconds)
 
         await until_running(ground, PODS, within_seconds=within_seconds)
         await until_nothing_comes(service)
-    print(f"\n{PODS} pods, {NODES} nodes, {FAILING:.0%} failing, at most {BATCH} on their way\n{growth.table()}")
+    print(f"\n{PODS} pods, {NODES} nodes, {FAILING:.0%} failing, at most {BATCH} on their way\n{scale_up.table()}")
 
-    assert growth.moments[-1].ready == NODES, "as many as the plan: no node too many, none too few"
-    assert growth.most_in_creation <= BATCH
-    assert growth.most_nodes <= NODES
+    assert scale_up.moments[-1].ready == NODES, "as many as the plan: no node too many, none too few"
+    assert scale_up.most_in_creation <= BATCH
+    assert scale_up.most_nodes <= NODES
     metrics = await service.metrics()
     assert metrics.total("cluster_autoscaler_failed_node_creations_total") > 0
     assert metrics.total("cluster_autoscaler_scaled_up_nodes_total") >= NODES
@@ -150,16 +153,16 @@ async def test_machine_deployments_grow_in_batches_too(stage: Stage, ground: Gro
         path = f"/apis/cluster.x-k8s.io/v1beta1/namespaces/{ground.name}/machinedeployments/pool"
         async with (
             control_plane.session() as api,
-            watched(own := Ground(api, ground.name), partial(of_deployment, own, path, _GROUND)) as growth,
+            watched(own := Ground(api, ground.name), partial(of_deployment, own, path, _GROUND)) as scale_up,
         ):
             await ground.make_pods(a_pod(f"p-{number}", cpu="200m", memory="256Mi") for number in range(nodes * per_node))
             await until_running(ground, nodes * per_node, within_seconds=150)
             await until_nothing_comes(service)
         tasks.cancel_scope.cancel()
-    print(f"\n{nodes * per_node} pods, {nodes} machines, at most {batch} on their way\n{growth.table()}")
-    assert growth.moments[-1].ready == nodes
-    assert growth.most_in_creation <= batch
-    assert growth.most_nodes <= nodes
+    print(f"\n{nodes * per_node} pods, {nodes} machines, at most {batch} on their way\n{scale_up.table()}")
+    assert scale_up.moments[-1].ready == nodes
+    assert scale_up.most_in_creation <= batch
+    assert scale_up.most_nodes <= nodes
 
 
 async def keep_settling(controller: MachineController) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import amounts, same_picture
 from tests.cluster.support.requests_formula import Asked
+from tests.cluster.support.same_state import amounts, same_state
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
@@ -36,7 +36,7 @@ async def test_a_changed_file_takes_effect_without_a_restart(stage: Stage, groun
     await ground.until_refused((await ground.pending())[0])
     assert (await service.statusz())["settingsProblem"] is None
     assert service.pid == pid
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.metrics import Samples
-from tests.cluster.support.picture import same_picture
 from tests.cluster.support.requests_formula import total_by_node
+from tests.cluster.support.same_state import same_state
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
@@ -96,7 +96,7 @@ async def test_pods_with_wishes_of_many_kinds_go_where_they_were_told_and_the_re
     assert met >= 0.9 * made, f"{met:g} of {made:g} nominations met: {missed}"
 
     await check_places(stage, ground, plugins, pods)
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 async def check_places(stage: Stage, ground: Ground, plugins: Path, pods: dict[str, Any]) -> None:
@@ -123,7 +123,7 @@ async def test_pods_that_come_while_kube_scheduler_is_at_work_are_bound_where_a_
     assert found.total(CHOSEN_MET) >= 0.97 * found.total(CHOSEN) > 100
     assert found.total("slackwater_admissions_over_total") == 0
     await check_places(stage, ground, plugins, pods)
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 async def test_a_service_killed_while_it_steers_loses_no_pod(stage: Stage, ground: Ground) -> None:
@@ -139,7 +139,7 @@ async def test_a_service_killed_while_it_steers_loses_no_pod(stage: Stage, groun
     await ground.until_bound(600, within_seconds=90)
     bound = stage.bound_by_service()
     assert len(bound) == len(set(bound))
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 async def test_where_kube_scheduler_binds_a_service_killed_in_the_middle_loses_no_pod_and_no_room(
@@ -167,7 +167,7 @@ async def test_where_kube_scheduler_binds_a_service_killed_in_the_middle_loses_n
     assert {asked.cpu for asked in total_by_node(pods, nodes).values()} == {12000}
     found = await service.metrics()
     assert found.total("slackwater_admissions_over_total") == 0
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
 
 async def test_where_kube_scheduler_binds_the_room_is_kept_and_counted_all_the_same(stage: Stage, ground: Ground) -> None:

@@ -10,7 +10,7 @@ import trustme
 
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import same_picture
+from tests.cluster.support.same_state import same_state
 from tests.cluster.support.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -25,7 +25,7 @@ async def test_pods_are_bound_over_https_with_client_certificates_and_strangers_
     names = await ground.make_pods(a_pod(f"p-{number}") for number in range(50))
     await ground.until_bound(50, within_seconds=30)
     assert Counter(stage.bound_by_service()) == Counter(names)
-    await same_picture(service, ground)
+    await same_state(service, ground)
 
     before = await service.metrics()
     bind = {"PodName": "p-0", "PodNamespace": ground.name, "PodUID": "u", "Node": "n"}

@@ -18,7 +18,7 @@ import pytest
 
 from tests.cluster.neonvm import crds
 from tests.cluster.neonvm.controller import Controller
-from tests.cluster.neonvm.fleet import Fleet
+from tests.cluster.neonvm.fleet import NodeGroupRegistry
 from tests.cluster.neonvm.moves import RESOURCES, began
 from tests.cluster.neonvm.watcher import Watcher
 from tests.cluster.support.ground import Ground
@@ -43,58 +43,60 @@ PATIENCE_SECONDS = 120.0
 
 
 @asynccontextmanager
-async def a_fleet(stage: Stage, ground: Ground, rng: random.Random) -> AsyncIterator[tuple[Fleet, Controller, Watcher]]:
+async def a_group_registry(
+    stage: Stage, ground: Ground, rng: random.Random
+) -> AsyncIterator[tuple[NodeGroupRegistry, Controller, Watcher]]:
     """Machines that run, each with its agent. What goes wrong fails the test at the end of the block."""
     await crds.install(ground.api)
     nodes = await ground.make_nodes(NODES, cpu="10", memory="40Gi")
     service = await stage.up(SETTINGS)
     async with httpx.AsyncClient(limits=httpx.Limits(max_connections=100), trust_env=False) as http:
-        fleet = Fleet(ground.api, http, ground.name, service.agents_url, random.Random(rng.random()))
+        group_registry = NodeGroupRegistry(ground.api, http, ground.name, service.agents_url, random.Random(rng.random()))
         controller = Controller(ground.api, ground.name, random.Random(rng.random()))
-        watcher = Watcher(service, fleet, frozenset(nodes))
-        fleet.denied = watcher.denied
+        watcher = Watcher(service, group_registry, frozenset(nodes))
+        group_registry.denied = watcher.denied
         async with anyio.create_task_group() as group:
             group.start_soon(controller.run)
-            await fleet.make([f"vm-{number:02}" for number in range(MACHINES)])
+            await group_registry.make([f"vm-{number:02}" for number in range(MACHINES)])
             # Loads begin when all machines run: else those that came first may fill the nodes before the last have a place.
-            fleet.calm = True
-            group.start_soon(fleet.run)
-            await until_running(fleet)
-            fleet.calm = False
+            group_registry.calm = True
+            group.start_soon(group_registry.run)
+            await until_running(group_registry)
+            group_registry.calm = False
             group.start_soon(watcher.run)
-            yield fleet, controller, watcher
+            yield group_registry, controller, watcher
             group.cancel_scope.cancel()
 
 
-async def until_running(fleet: Fleet) -> None:
+async def until_running(group_registry: NodeGroupRegistry) -> None:
     async def agents() -> int:
-        return len(fleet.agents)
+        return len(group_registry.agents)
 
     await eventually(agents, lambda count: count == MACHINES, within_seconds=PATIENCE_SECONDS, wanted=f"{MACHINES} agents")
 
 
 async def test_forty_machines_grow_shrink_and_move(stage: Stage, ground: Ground) -> None:
     rng = random.Random(a_seed())
-    async with a_fleet(stage, ground, rng) as (fleet, controller, watcher):
+    async with a_group_registry(stage, ground, rng) as (group_registry, controller, watcher):
         controller.fails = {"vm-03", "vm-07"}
         await until_crowded(watcher)
-        failed_undisturbed = failures(fleet)
-        tell_time(fleet, "undisturbed")
+        failed_undisturbed = failures(group_registry)
+        tell_time(group_registry, "undisturbed")
         for _ in range(KILLS):
             await anyio.sleep(rng.uniform(2.0, 4.0))
             await stage.service.kill()
             await stage.service.start()
         await anyio.sleep(3.0)
-        tell_time(fleet, "killed")
-        fleet.calm = True
-        await until_at_rest(stage, ground, fleet)
-        tell_time(fleet, "at rest")
+        tell_time(group_registry, "killed")
+        group_registry.calm = True
+        await until_at_rest(stage, ground, group_registry)
+        tell_time(group_registry, "at rest")
 
-    agents = [running.agent for running in fleet.everyone()]
+    agents = [running.agent for running in group_registry.everyone()]
     migrations = watcher.judge_migrations()
     print(
         f"migrations={migrations} ended={len(controller.migrated)} denied={sum(a.denied for a in agents)} "
-        f"full={watcher.full_seen} failed={len(failures(fleet))} looks={len(watcher.looks)}"
+        f"full={watcher.full_seen} failed={len(failures(group_registry))} looks={len(watcher.looks)}"
     )
     assert not watcher.faults, "\n".join(watcher.faults)
     assert [agent.rejected for agent in agents if agent.rejected] == []
@@ -102,13 +104,13 @@ async def test_forty_machines_grow_shrink_and_move(stage: Stage, ground: Ground)
     assert migrations
 
 
-def tell_time(fleet: Fleet, phase: str) -> None:
-    print(f"{phase}: {anyio.current_time() - fleet.started_at:.0f} s after the first agent")
+def tell_time(group_registry: NodeGroupRegistry, phase: str) -> None:
+    print(f"{phase}: {anyio.current_time() - group_registry.started_at:.0f} s after the first agent")
 
 
-def failures(fleet: Fleet) -> list[str]:
+def failures(group_registry: NodeGroupRegistry) -> list[str]:
     """Of requests so far, that were not answered with a permit."""
-    return [text for running in fleet.everyone() for text in running.agent.failed]
+    return [text for running in group_registry.everyone() for text in running.agent.failed]
 
 
 async def until_crowded(watcher: Watcher) -> None:
@@ -127,7 +129,7 @@ async def until_crowded(watcher: Watcher) -> None:
     )
 
 
-async def until_at_rest(stage: Stage, ground: Ground, fleet: Fleet) -> None:
+async def until_at_rest(stage: Stage, ground: Ground, group_registry: NodeGroupRegistry) -> None:
     """Everybody has given back; then nothing is left of what was, neither in the picture nor at the API server."""
 
     async def left() -> list[str]:
@@ -136,8 +138,8 @@ async def until_at_rest(stage: Stage, ground: Ground, fleet: Fleet) -> None:
         return [
             *(f"migration {item['metadata']['name']}" for item in objects["items"]),
             *(f"{what}: {len(dump[what])}" for what in ("migrations", "holds", "migrationCleanups") if dump[what]),
-            *(problem for node in dump["nodes"] for problem in not_at_rest(node, fleet.in_use_by_node())),
-            *(f"permit of {entry['name']}: {entry}" for entry in dump["permits"] if entry["permit"] != entry["ceiling"]),
+            *(problem for node in dump["nodes"] for problem in not_at_rest(node, group_registry.in_use_by_node())),
+            *(f"permit of {entry['name']}: {entry}" for entry in dump["permits"] if entry["permit"] != entry["limit"]),
         ]
 
     await eventually(left, lambda found: not found, within_seconds=PATIENCE_SECONDS, wanted="nothing left", every_seconds=0.5)

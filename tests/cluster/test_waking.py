@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import same_picture
+from tests.cluster.support.same_state import same_state
 from tests.cluster.support.slow_wire import slow_wire
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
@@ -32,7 +32,7 @@ async def test_a_pod_refused_before_our_watch_showed_the_room_gets_it_once_it_do
         service = await stage.up(SYSTEM, kubeconfig=wire.kubeconfig)
 
         async def touches() -> int:
-            return (await service.metrics()).value("slackwater_api_calls_total", effect="Touch", verdict="done")
+            return (await service.metrics()).value("slackwater_api_calls_total", effect="Activate", verdict="done")
 
         await ground.make_pods([a_pod("first", cpu="1500m")])
         await ground.until_bound(1, within_seconds=30)
@@ -49,7 +49,7 @@ async def test_a_pod_refused_before_our_watch_showed_the_room_gets_it_once_it_do
         wire.delay_seconds = 0.0
         # Else it proves nothing: kube-scheduler asked too late to be refused.
         await eventually(touches, lambda n: n >= 1, within_seconds=5.0, wanted="the pod touched by us")
-        await same_picture(service, ground)
+        await same_state(service, ground)
 
 
 async def test_room_that_a_changed_configuration_makes_is_used(stage: Stage, ground: Ground) -> None:
@@ -63,4 +63,4 @@ async def test_room_that_a_changed_configuration_makes_is_used(stage: Stage, gro
     service.write_config({})
 
     await ground.until_placed("second", within_seconds=WOKEN_WITHIN_SECONDS)
-    await same_picture(service, ground)
+    await same_state(service, ground)

@@ -12,7 +12,7 @@ from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.recorder import Recorder, RecorderConfig
 from slackwater.adapters.kube.writer import ApiWriter
-from slackwater.model.effects import Announce, Bind, Effect, Nominate, ReadPod, Touch
+from slackwater.model.effects import Activate, Announce, Bind, Effect, Nominate, ReadPod
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import BindEnded, PodGone, PodRead
 from slackwater.model.ids import NodeName, PodKey, PodUid
@@ -105,7 +105,7 @@ async def test_a_bind_happens_once_and_says_so_each_time(writer: ApiWriter, pend
 
 async def test_a_touch_changes_the_pod_each_time_and_never_its_successor(writer: ApiWriter, pending: Pending) -> None:
     uid = await pending.create()
-    touch = Touch(uid, pending.key, "room was freed")
+    touch = Activate(uid, pending.key, "room was freed")
     texts = set()
     for _ in range(2):
         assert (await perform(writer, touch)).verdict == "done"

@@ -111,10 +111,10 @@ async def test_a_bad_flag_is_shown_in_the_error_and_nothing_runs_on(binaries: Bi
 
 
 async def test_a_port_that_is_snatched_away_is_replaced(binaries: Binaries) -> None:
-    with socket.socket() as occupant:
-        occupant.bind(("127.0.0.1", 0))
-        occupant.listen()
-        snatched = occupant.getsockname()[1]
+    with socket.socket() as potential_victim:
+        potential_victim.bind(("127.0.0.1", 0))
+        potential_victim.listen()
+        snatched = potential_victim.getsockname()[1]
 
         class OneSnatched(FreePorts):
             """Gives as third port, that of the API server, one that is taken by the time it is used."""

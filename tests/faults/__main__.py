@@ -151,9 +151,9 @@ class _Campaign:
         self.laws[result.broken.law] += 1
         print(f"seed {script.seed}: after {result.steps} steps, at {result.at:.3f} s: {result.broken}", flush=True)
         if self._violations == 1 and not self._args.mechanism:
-            self._shrink(script, result)
+            self._scale_down(script, result)
 
-    def _shrink(self, script: Script, result: Result) -> None:
+    def _scale_down(self, script: Script, result: Result) -> None:
         """The first failure is made smaller; how to play both again."""
         assert result.broken is not None
         law = result.broken.law

@@ -100,7 +100,7 @@ def judge_permit(server: ApiServer, request: bytes, answer: bytes) -> None:
         return
     slots = asked["protoVersion"] == _SLOTS
     told, had = _amounts(permit, slots=slots), _amounts(asked.get("lastPermit"), slots=slots)
-    kept, use = _amounts(record["ceiling"]), int(machine.body["spec"]["guest"]["memorySlots"]["use"])
+    kept, use = _amounts(record["limit"]), int(machine.body["spec"]["guest"]["memorySlots"]["use"])
     using = (use * UNIT_CPU, use * UNIT_MEMORY)
     if any(told[r] > max(kept[r], had[r], using[r]) for r in (0, 1)):
         raise Broken("S1", f"pod {asked['pod']['name']}: permit {told} is answered with {kept} on record, and {had} had before")

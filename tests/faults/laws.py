@@ -11,9 +11,9 @@ from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.dump import document, take
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.restore import restore
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater.sandbox.embedded.kinds import NODES, PODS
-from slackwater.sandbox.embedded.observations import allows, node_sight, pod_sight
+from slackwater.sandbox.embedded.observations import allows, node_observation, pod_observation
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater_protocol.names import NODE_GROUP
 from tests.faults.truth import Truth
@@ -39,24 +39,24 @@ class Broken(BaseException):
         return Broken, (self.law, self._what)
 
 
-def check_world(world: World, meddled: Container[str]) -> None:
+def check_state(state_machine: StateMachine, meddled: Container[str]) -> None:
     """S2, S4: one life's own books; not of nodes that others have `meddled` with. Quick: it is asked after every step."""
-    columns = world.ledger.columns
+    columns = state_machine.ledger.columns
     over = columns.reserved - columns.buffer > columns.total
     if over.any():
         for row in np.flatnonzero(over.any(axis=0)):
-            node = world.nodes.by_row[int(row)]
+            node = state_machine.nodes.by_row[int(row)]
             if node is not None and node.name not in meddled:
                 text = f"Reserved {columns.reserved[:, row].tolist()} - Buffer {columns.buffer[:, row].tolist()}"
                 raise Broken("S2", f"node {node.name}: {text} > Total {columns.total[:, row].tolist()}")
-    for uid, hold in world.holds:
-        if world.claims.get(uid) is not None:
+    for uid, hold in state_machine.holds:
+        if state_machine.reservations.get(uid) is not None:
             raise Broken("S4", f"pod {hold.key} has a hold and a reservation")
 
 
-def check_sums(world: World) -> None:
+def check_sums(state_machine: StateMachine) -> None:
     """S1: what is counted is the sum of what is there."""
-    if found := violations(world):
+    if found := violations(state_machine):
         raise Broken("S1", found[0])
 
 
@@ -74,13 +74,15 @@ def check_group(server: ApiServer, settings: Settings) -> None:
             raise Broken("S6", f"group {group.name} has {len(found)} nodes, want at most {group.max_size}")
 
 
-def check_dump(world: World, now: Instant) -> None:
+def check_dump(state_machine: StateMachine, now: Instant) -> None:
     """S9: what is written of the state is the state. But preemptions begin anew, as after a restart, and
-    pods that the watch has not shown are not told (see `world.restore`)."""
-    if world.preemptions.items() or any(world.pods.get(uid) is None for uid in world.claims.copy()):
+    pods that the watch has not shown are not told (see `state_machine.restore`)."""
+    if state_machine.preemptions.items() or any(
+        state_machine.pods.get(uid) is None for uid in state_machine.reservations.copy()
+    ):
         return
-    written = json.loads(json.dumps(document(take(world, now))))
-    again = json.loads(json.dumps(document(take(restore(written, world.policy, now), now))))
+    written = json.loads(json.dumps(document(take(state_machine, now))))
+    again = json.loads(json.dumps(document(take(restore(written, state_machine.policy, now), now))))
     if again != written:
         parts = sorted(part for part in written if written[part] != again.get(part))
         parts = [f"{part} {_differing(written[part], again.get(part))}" for part in parts]
@@ -93,61 +95,69 @@ def _differing(one: object, other: object) -> str:
     return f"{one} {other}"
 
 
-def check_healed(world: World, server: ApiServer) -> None:
+def check_healed(state_machine: StateMachine, server: ApiServer) -> None:
     """L5: after the storm the picture is the cluster."""
     nodes = {stored.body["metadata"]["name"] for stored in server.store.each(NODES)}
-    if set(world.nodes.row_of) != nodes:
-        raise Broken("L5", f"the picture has nodes {sorted(set(world.nodes.row_of) ^ nodes)} otherwise than the cluster")
+    if set(state_machine.nodes.row_of) != nodes:
+        raise Broken(
+            "L5", f"the picture has nodes {sorted(set(state_machine.nodes.row_of) ^ nodes)} otherwise than the cluster"
+        )
     want = {}
     for stored in server.store.each(PODS):
-        pod = pod_sight(stored)
+        pod = pod_observation(stored)
         if pod.node and stored.body["status"].get("phase") not in {"Succeeded", "Failed"}:
             want[pod.uid] = (pod.key[1], pod.node)
-    have = {str(uid): (claim.key.name, str(claim.node)) for uid, claim in world.claims.copy().items()}
+    have = {str(uid): (claim.key.name, str(claim.node)) for uid, claim in state_machine.reservations.copy().items()}
     if have != want:
         differ = sorted({name for uid in have.keys() ^ want.keys() for name, _ in [have.get(uid) or want[uid]]})
         wrong = sorted(want[uid][0] for uid in have.keys() & want.keys() if have[uid] != want[uid])
         raise Broken("L5", f"the picture has pods {differ} {wrong} otherwise than the cluster")
-    unsure = [claim.key.name for claim in world.claims.copy().values() if claim.state != "seen"]
+    unsure = [claim.key.name for claim in state_machine.reservations.copy().values() if claim.state != "seen"]
     if unsure:
         raise Broken("L5", f"pods {unsure} are not confirmed")
 
 
-def check_times(world: World, now: Instant) -> None:
+def check_times(state_machine: StateMachine, now: Instant) -> None:
     """L5: no promise outlives its time, and no bind stays uncertain beyond it."""
     before = Instant(now - _LATE_SECONDS)
-    late = sorted(hold.key.name for _, hold in world.holds if hold.deadline < before)
+    late = sorted(hold.key.name for _, hold in state_machine.holds if hold.deadline < before)
     if late:
         raise Broken("L5", f"holds of {late} have not ended in their time")
-    unsure = sorted(claim.key.name for _, claim in world.claims.overdue(before))
+    unsure = sorted(claim.key.name for _, claim in state_machine.reservations.overdue(before))
     if unsure:
         raise Broken("L5", f"nobody asks what became of the binds of {unsure}")
 
 
-def waiting_in_vain(server: ApiServer, truth: Truth, world: World) -> Iterator[str]:
+def waiting_in_vain(server: ApiServer, truth: Truth, state_machine: StateMachine) -> Iterator[str]:
     """L1: pending pods that some node would take, room for room, by the strictest count of both."""
     used = truth.used()
     counts = Counter(placed.node for placed in truth.placed.values())
-    columns = world.ledger.columns
+    columns = state_machine.ledger.columns
     for stored in server.store.all(PODS):
-        pod = pod_sight(stored)
+        pod = pod_observation(stored)
         if pod.node or not pod.alive or pod.spec.get("schedulingGates"):
             continue
-        asks = world.pods.get(stored.body["metadata"]["uid"])
+        asks = state_machine.pods.get(stored.body["metadata"]["uid"])
         need = (pod.cpu, pod.memory)
         if asks is not None and asks.vertical is not None:
             need = (int(asks.vertical.using.cpu), int(asks.vertical.using.memory))
         for node in server.store.all(NODES):
-            sight = node_sight(node)
-            row = world.nodes.row_of.get(NodeName(sight.name))
-            if row is None or not allows(pod, sight) or pod.spec.get("affinity") or counts[sight.name] >= sight.pods:
+            observation = node_observation(node)
+            row = state_machine.nodes.row_of.get(NodeName(observation.name))
+            if (
+                row is None
+                or not allows(pod, observation)
+                or pod.spec.get("affinity")
+                or counts[observation.name] >= observation.pods
+            ):
                 continue
-            there = used.get(sight.name, (0, 0))
+            there = used.get(observation.name, (0, 0))
             taken = columns.reserved[:, row] + columns.held[:, row]
             fits = all(
-                max(there[r], int(taken[r])) + need[r] <= min((sight.cpu, sight.memory)[r], int(columns.total[r, row]))
+                max(there[r], int(taken[r])) + need[r]
+                <= min((observation.cpu, observation.memory)[r], int(columns.total[r, row]))
                 for r in (0, 1)
             )
             if fits:
-                yield f"pod {pod.key[1]} waits although node {sight.name} has room for {need}"
+                yield f"pod {pod.key[1]} waits although node {observation.name} has room for {need}"
                 break

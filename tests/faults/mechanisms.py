@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 
 from slackwater.adapters.kube.drain_writer import DrainWriter
-from slackwater.adapters.kube.known_objects import Given
+from slackwater.adapters.kube.known_objects import KnownObjects
 from slackwater.cluster.holds import Holds
-from slackwater.cluster.vertical_pods import Standings
+from slackwater.cluster.vertical_pods import VerticalPods
 from slackwater.controllers.permits import state as permits
-from slackwater.controllers.permits.permit_limits import Ceilings
+from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.permits.state import Decided, Permits
 from slackwater.controllers.placement.binding import Binding
 from slackwater.controllers.policy import Policy
@@ -26,7 +26,7 @@ from slackwater.model.columns import Rows
 from slackwater.model.effects import Evict
 from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant
-from slackwater.model.ledger.account import Account, certain_account
+from slackwater.model.ledger.account import PodResources, certain_resources
 from slackwater.model.ledger.growth import Question
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitAnswer
@@ -35,7 +35,7 @@ from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.flows import filter as placing
-from slackwater.runtime.pod_lifecycle import PodLives
+from slackwater.runtime.pod_lifecycle import PodLifecycle
 from slackwater.runtime.restore import _Restoring
 from slackwater_protocol.units import Bytes, MilliCpu
 from tests.faults.wire import Wire
@@ -99,8 +99,8 @@ def _unknown_is_no(original: Any) -> Any:
 
 
 def _as_used(_original: Any) -> Any:
-    def restored(_pod: Pod, vertical: Vertical, _text: str | None, _scheduler_name: str) -> Account:
-        return certain_account(vertical)
+    def restored(_pod: Pod, vertical: Vertical, _text: str | None, _scheduler_name: str) -> PodResources:
+        return certain_resources(vertical)
 
     return staticmethod(restored)
 
@@ -114,8 +114,8 @@ def _more_than_asked(original: Any) -> Any:
 
 
 def _endless_room(original: Any) -> Any:
-    def settle(account: Account, _free: Amounts, question: Question, **more: Any) -> Account:
-        return cast("Account", original(account, account.max, question, **more))
+    def settle(pod_resources: PodResources, _free: Amounts, question: Question, **more: Any) -> PodResources:
+        return cast("PodResources", original(pod_resources, pod_resources.max, question, **more))
 
     return settle
 
@@ -165,7 +165,7 @@ _ALL: Final = (
         name="restart",
         law="S1",
         what="a restart counts what is on record, not what is used",
-        patches=((Standings, "_restored_account", _as_used),),
+        patches=((VerticalPods, "_restored_resources", _as_used),),
     ),
     Mechanism(
         name="unknown-outcome",
@@ -185,7 +185,7 @@ _ALL: Final = (
         law="S1",
         what="a permit is answered when its ceiling is on record",
         seed=2,
-        patches=((Ceilings, "safe", _answers(lambda: _PLENTY)),),
+        patches=((PermitLimits, "safe", _answers(lambda: _PLENTY)),),
     ),
     Mechanism(
         name="growth",
@@ -199,14 +199,14 @@ _ALL: Final = (
         law="L5",
         what="a new list tells what went while nobody watched",
         seed=8,
-        patches=((Given, "end_list", _answers(lambda: iter(()))),),
+        patches=((KnownObjects, "end_list", _answers(lambda: iter(()))),),
     ),
     Mechanism(
         name="foreign-binds",
         law="L5",
         what="pods that others bound count like our own",
         seed=2,
-        patches=((PodLives, "adopt", _answers(lambda: None)),),
+        patches=((PodLifecycle, "adopt", _answers(lambda: None)),),
     ),
     Mechanism(
         name="permit-bounds",

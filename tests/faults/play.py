@@ -38,8 +38,7 @@ from tests.support.garbage import no_freezing
 
 _OK: Final = 200
 _EPOCH: Final = 1.8e9
-#: After the storm everything has to be well in the end: looked at after each of these. A backoff, a lost watch, an unsure bind
-#: add up.
+#: After the storm everything has to be well: looked at after each of these, since back-offs and lost watches add up.
 _CALM_SECONDS: Final = (15.0, 10.0, 10.0, 10.0)
 #: Of the scheduler, at most; and some.
 _BACKOFF_SECONDS: Final = 12.0
@@ -295,8 +294,9 @@ class _Play:
 
     def _watch_over(self, life: Life) -> None:
         """Every event and every question of this life's world is a step."""
-        world: Any = life.service.world
-        apply, filter_, bind, preempt, ask_permit = world.apply, world.filter, world.bind, world.preempt, world.ask_permit
+        state_machine: Any = life.service.state_machine
+        apply, ask_permit = state_machine.apply, state_machine.ask_permit
+        filter_, bind, preempt = state_machine.filter, state_machine.bind, state_machine.preempt
 
         def applied(event: Any, now: Instant) -> Any:
             effects = apply(event, now)
@@ -322,8 +322,8 @@ class _Play:
             self._truth.reclaims(ask.key.name)
             return asked(ask_permit)(ask, *args)
 
-        world.apply, world.ask_permit = applied, permitted
-        world.filter, world.bind, world.preempt = map(asked, (filter_, bind, preempt))
+        state_machine.apply, state_machine.ask_permit = applied, permitted
+        state_machine.filter, state_machine.bind, state_machine.preempt = map(asked, (filter_, bind, preempt))
 
     def _step(self, life: Life | None) -> None:
         result = self.result
@@ -338,16 +338,16 @@ class _Play:
             laws.check_group(self._box.api, self._settings)
         if life is None or life.wire.dead:
             return
-        world = life.service.world
-        laws.check_world(world, self._truth.meddled)
+        state_machine = life.service.state_machine
+        laws.check_state(state_machine, self._truth.meddled)
         if life is self._lives.now and life.ready:
-            laws.check_times(world, life.service.intake._clock())
-            life.wire.binds.check(world, self._truth)
-            check_told(world, self._agents, self._truth)
+            laws.check_times(state_machine, life.service.intake._clock())
+            life.wire.binds.check(state_machine, self._truth)
+            check_told(state_machine, self._agents, self._truth)
         if result.steps % _SUMS_EVERY == 0:
-            laws.check_sums(world)
+            laws.check_sums(state_machine)
         if result.steps % _DUMP_EVERY == 0:
-            laws.check_dump(world, life.service.intake._clock())
+            laws.check_dump(state_machine, life.service.intake._clock())
 
     # --- the calm ---------------------------------------------------------------------------------------------------------
 
@@ -380,15 +380,15 @@ class _Play:
         life = self._lives.now
         if life is None or not life.ready:
             return Broken("L5", "the service is not ready again")
-        world = life.service.world
-        laws.check_sums(world)
+        state_machine = life.service.state_machine
+        laws.check_sums(state_machine)
         try:
-            laws.check_healed(world, self._box.api)
+            laws.check_healed(state_machine, self._box.api)
         except Broken as broken:
             return broken
-        if gated := [str(pod) for pod in world.preemptions.gated_pods()]:
+        if gated := [str(pod) for pod in state_machine.preemptions.gated_pods()]:
             return Broken("L2", f"gates of {gated} are shut, and nobody leaves")
-        if vain := sorted(laws.waiting_in_vain(self._box.api, self._truth, world)):
+        if vain := sorted(laws.waiting_in_vain(self._box.api, self._truth, state_machine)):
             return Broken("L1", vain[0])
         denied = [
             agent

@@ -6,7 +6,7 @@ Judged between the cluster and one life's picture. Deliberately absent: whether 
 import msgspec
 
 from slackwater.model.ids import PodUid
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater.sandbox.embedded.agents import UNIT_CPU, UNIT_MEMORY, Agents
 from tests.faults.laws import Broken
 from tests.faults.truth import Truth
@@ -27,23 +27,23 @@ class SentBinds:
         binding = msgspec.json.decode(body)
         self._nodes[PodUid(binding["metadata"].get("uid", ""))] = binding["target"]["name"]
 
-    def check(self, world: World, truth: Truth) -> None:
+    def check(self, state_machine: StateMachine, truth: Truth) -> None:
         """S1: a bind that may have happened counts. Raises `Broken`."""
         for uid, node in list(self._nodes.items()):
-            placed, claim = truth.placed.get(uid), world.claims.get(uid)
+            placed, claim = truth.placed.get(uid), state_machine.reservations.get(uid)
             if placed is None or placed.node != node or (claim is not None and claim.state == "seen"):
                 del self._nodes[uid]
             elif claim is None or claim.node != node:
                 raise Broken("S1", f"pod {placed.name} was bound to node {node}, and counts on {claim and claim.node}")
 
 
-def check_told(world: World, agents: Agents, truth: Truth) -> None:
+def check_told(state_machine: StateMachine, agents: Agents, truth: Truth) -> None:
     """S1: what an agent was told counts, after a restart too; not on nodes that are excused. Raises `Broken`."""
     for uid, placed in truth.placed.items():
-        agent, claim = agents.living.get(placed.name), world.claims.get(PodUid(uid))
+        agent, claim = agents.living.get(placed.name), state_machine.reservations.get(PodUid(uid))
         if agent is None or claim is None or placed.node in truth.meddled:
             continue
         told = agent.may_use[0] * UNIT_CPU, agent.may_use[1] * UNIT_MEMORY
-        have = claim.account.reserved
+        have = claim.pod_resources.reserved
         if told[0] > have.cpu or told[1] > have.memory:
             raise Broken("S1", f"pod {placed.name} was told {told}, and counts for {have}")

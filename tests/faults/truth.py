@@ -11,7 +11,7 @@ import anyio
 
 from slackwater.sandbox.embedded.agents import UNIT_CPU, UNIT_MEMORY, Agents
 from slackwater.sandbox.embedded.kinds import MACHINES, MIGRATIONS, NODES, PODS, ResourceKind
-from slackwater.sandbox.embedded.observations import node_sight, pod_sight
+from slackwater.sandbox.embedded.observations import node_observation, pod_observation
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change
 
@@ -31,7 +31,7 @@ class Placed:
     node: str
     machine: str
     asks: Amounts
-    landing: bool  #: the target of a migration, which no agent uses yet
+    target_node: bool  #: the target of a migration, which no agent uses yet
 
 
 class Truth:
@@ -53,19 +53,19 @@ class Truth:
             if change.type == "DELETED":
                 self.totals.pop(name, None)
             else:
-                node = node_sight(change.now)
+                node = node_observation(change.now)
                 self.totals[name] = (node.cpu, node.memory)
         elif kind is PODS:
-            pod = pod_sight(change.now)
+            pod = pod_observation(change.now)
             ended = change.now.body["status"].get("phase") in {"Succeeded", "Failed"}
             if change.type == "DELETED" or ended or not pod.node:
                 self.placed.pop(pod.uid, None)
             else:
                 owners = change.now.body["metadata"].get("ownerReferences") or ()
-                landing = any(o["kind"] == "VirtualMachineMigration" and o["controller"] for o in owners)
+                target_node = any(o["kind"] == "VirtualMachineMigration" and o["controller"] for o in owners)
                 machine = pod.labels.get(_NAME_LABEL, "")
                 self.placed[pod.uid] = Placed(
-                    pod.uid, pod.key[1], pod.key[0], pod.node, machine, (pod.cpu, pod.memory), landing
+                    pod.uid, pod.key[1], pod.key[0], pod.node, machine, (pod.cpu, pod.memory), target_node
                 )
 
     def meddle(self, node: str) -> None:
@@ -114,7 +114,7 @@ class Truth:
         if stored is None:
             return None
         there = (stored.body.get("status") or {}).get("podName") == placed.name
-        awaited = placed.landing and self._is_awaited(placed)
+        awaited = placed.target_node and self._is_awaited(placed)
         return int(stored.body["spec"]["guest"]["memorySlots"]["use"]) if there or awaited else None
 
     def _is_awaited(self, placed: Placed) -> bool:

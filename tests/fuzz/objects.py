@@ -74,7 +74,7 @@ POD: Final[Json] = {
         "labels": {"a": "b"},
         "annotations": {
             "slackwater.dev/bounds": '{"min":{"cpu":"1","memory":"1Gi"},"max":{"cpu":"4","memory":"4Gi"}}',
-            "slackwater.dev/permit": '{"permit":{"cpu":"1","memory":"1Gi"},"ceiling":{"cpu":"2","memory":"2Gi"}}',
+            "slackwater.dev/permit": '{"permit":{"cpu":"1","memory":"1Gi"},"limit":{"cpu":"2","memory":"2Gi"}}',
             "slackwater.dev/preempting": '{"node":"n","victims":["v"]}',
             "cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
             "cluster-autoscaler.kubernetes.io/pod-scale-up-delay": "1m",

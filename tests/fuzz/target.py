@@ -16,7 +16,7 @@ from slackwater.sandbox.embedded.kinds import MACHINES
 from tests.support.wholeservice import LISTENERS, Whole, a_whole_service
 
 SETTINGS = {
-    "extender": {"holdTimeout": "1h", "denialTimeout": "1h", "maxBodyBytes": "1Mi"},
+    "extender": {"holdTimeout": "1h", "bindBackoff": "1h", "maxBodyBytes": "1Mi"},
     "preemption": {"enabled": False},
     "migration": {"enabled": False},
 }
@@ -39,8 +39,10 @@ async def main() -> None:
     set_up_logs("json")
     async with a_whole_service(SETTINGS) as whole:
         fill(whole)
-        world = whole.running.world
-        await whole.until(lambda: [node.ready for _, node in world.nodes] == [True] * 3 and len(world.pods) >= 4)
+        state_machine = whole.running.state_machine
+        await whole.until(
+            lambda: [node.ready for _, node in state_machine.nodes] == [True] * 3 and len(state_machine.pods) >= 4
+        )
         print(json.dumps({name: whole.url(name) for name in LISTENERS}), flush=True)
         await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
 

@@ -60,8 +60,8 @@ values = st.one_of(numbers, quoted)
 
 @st.composite
 def permits(draw: st.DrawFn) -> str:
-    permit, ceiling = (f'{{"vCPUs":{draw(values)},"mem":{draw(values)}}}' for _ in range(2))
-    return f'{{"permit":{permit},"ceiling":{ceiling},"pod":"p","number":{draw(numbers)},"epoch":{draw(numbers)}}}'
+    permit, permit_limit = (f'{{"vCPUs":{draw(values)},"mem":{draw(values)}}}' for _ in range(2))
+    return f'{{"permit":{permit},"limit":{permit_limit},"pod":"p","number":{draw(numbers)},"epoch":{draw(numbers)}}}'
 
 
 @st.composite
@@ -152,7 +152,7 @@ class Storm:
         uid = pod["metadata"]["uid"]
         bound = {"PodName": name, "PodNamespace": "default", "PodUID": uid, "Node": _QUIET[number % 2]}
         assert await self._asked("bind", bound) == {"Error": ""}
-        pods = self.whole.running.world.pods
+        pods = self.whole.running.state_machine.pods
         await self.whole.until(lambda: (seen := pods.by_key(PodKey("default", name))) is not None and seen.node in _QUIET)
         self.remove(name)
 
@@ -183,14 +183,14 @@ async def test_hostile_objects_end_nothing_and_keep_nobody_else_from_a_place() -
             labels = {"quiet": "true"} if name in _QUIET else {}
             body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
             whole.create(_NODES, {**body, "status": {"capacity": _ROOM, "allocatable": _ROOM}})
-        storm, world = Storm(whole), whole.running.world
-        await whole.until(lambda: [node.ready for _, node in world.nodes] == [True] * 4)
+        storm, state_machine = Storm(whole), whole.running.state_machine
+        await whole.until(lambda: [node.ready for _, node in state_machine.nodes] == [True] * 4)
         await storm.places_others(0)
         for pair, wants in ((of_two("requests", "5Ei"), 2 * LARGEST_AMOUNT), (of_two("bounds", "8Ei"), 2 * 2**30)):
             names = [storm.add(pair), storm.add(pair)]
-            await whole.until(lambda names=names: all(world.pods.by_key(PodKey("default", name)) for name in names))  # type: ignore[misc]
-            row = world.nodes.row_of[NodeName(_HOSTILE[0])]
-            columns = world.ledger.columns
+            await whole.until(lambda names=names: all(state_machine.pods.by_key(PodKey("default", name)) for name in names))  # type: ignore[misc]
+            row = state_machine.nodes.row_of[NodeName(_HOSTILE[0])]
+            columns = state_machine.ledger.columns
             assert columns.reserved[1, row] == wants, "bounds that are too large count as missing"
             for name in names:
                 storm.remove(name)
@@ -203,4 +203,4 @@ async def test_hostile_objects_end_nothing_and_keep_nobody_else_from_a_place() -
             await anyio.lowlevel.checkpoint()
         await storm.places_others(-1)
         assert not whole.running.intake.failed, whole.running.intake.failed
-        assert len(world.quarantine) == 0, dict(world.quarantine.items())
+        assert len(state_machine.quarantine) == 0, dict(state_machine.quarantine.items())

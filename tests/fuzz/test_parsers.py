@@ -20,7 +20,7 @@ from slackwater.adapters.kube.auxiliary import decode_daemon_set, decode_job, de
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta
 from slackwater.adapters.kube.errors import UNREADABLE, Garbled
 from slackwater.adapters.kube.headroom_requests import decode_buffer
-from slackwater.adapters.kube.known_objects import Given
+from slackwater.adapters.kube.known_objects import KnownObjects
 from slackwater.adapters.kube.neon import decode_machine, decode_migration
 from slackwater.adapters.kube.priorities import decode_priorities
 from slackwater.adapters.kube.resource_type import pods
@@ -43,7 +43,7 @@ from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.nodegroups import GroupName
-from slackwater.runtime.record.recorded import RecordedWorld
+from slackwater.runtime.record.recorded import RecordedStateMachine
 from slackwater.runtime.record.replayed import BadRecord, Replay
 from slackwater.runtime.recording import RecordError, frames_of
 from slackwater_protocol import durations, units
@@ -144,7 +144,7 @@ class Broken(list[str]):
 @given(data=st.data())
 def test_a_watch_goes_on_behind_objects_that_cannot_be_read(data: st.DataObject) -> None:
     broken = Broken()
-    reader = LineReader(pods(KindInterner(), broken), Given(lambda key, uid: PodGone(PodUid(uid), key)))
+    reader = LineReader(pods(KindInterner(), broken), KnownObjects(lambda key, uid: PodGone(PodUid(uid), key)))
     bad = data.draw(mangled(POD).map(lambda pod: json.dumps({"type": "MODIFIED", "object": pod}).encode()))
     good = json.dumps({"type": "ADDED", "object": {**POD, "metadata": {**POD["metadata"], "name": "q"}}}).encode()
     reading = reader.read_lines([bad, good], since="1")
@@ -153,7 +153,7 @@ def test_a_watch_goes_on_behind_objects_that_cannot_be_read(data: st.DataObject)
 
 
 def test_a_line_that_is_nested_without_end_ends_the_watch_and_not_the_service() -> None:
-    reader = LineReader(pods(KindInterner(), Broken()), Given(lambda key, uid: PodGone(PodUid(uid), key)))
+    reader = LineReader(pods(KindInterner(), Broken()), KnownObjects(lambda key, uid: PodGone(PodUid(uid), key)))
     line = b'{"type": "ADDED", "object": {"x": ' + b"[" * DEEP
     assert isinstance(reader.read_lines([line], since="1").ended_by, Garbled)
 
@@ -200,12 +200,12 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of a record of a small world."""
     path = tmp_path_factory.mktemp("record") / "decisions.rec"
     frames: list[bytes] = []
-    world = RecordedWorld(Policy(), seed=7, tell=frames.append)
-    world.apply(NodeSeen(a_node("n")), Instant(0.0))
+    state_machine = RecordedStateMachine(Policy(), seed=7, tell=frames.append)
+    state_machine.apply(NodeSeen(a_node("n")), Instant(0.0))
     pod = a_pod("p")
-    world.apply(PodSeen(pod), Instant(1.0))
-    world.apply(Synced(), Instant(2.0))
-    world.filter(pod, np.array([0]), Instant(3.0))
+    state_machine.apply(PodSeen(pod), Instant(1.0))
+    state_machine.apply(Synced(), Instant(2.0))
+    state_machine.filter(pod, np.array([0]), Instant(3.0))
     with gzip.open(path, "wb") as file:
         for frame in frames:
             file.write(len(frame).to_bytes(4, "big") + frame)

@@ -33,7 +33,7 @@ AUTOSCALERS: dict[str, dict[str, Any]] = {
     "clusterapi": {"autoscaler": {"enabled": True, "providers": {"clusterapi": {}}}},
     "clusterapi_by_group": {"autoscaler": {"enabled": True, "nodeGroups": [{"name": "md", "provider": "clusterapi"}]}},
     "clusterapi_far_away": {"autoscaler": {"enabled": True, "providers": {"clusterapi": {"kubeconfig": "/etc/far"}}}},
-    "no_mirrors": {"autoscaler": {"enabled": True, "slack": {"mirrors": False}, "nodeGroups": [GROUP]}},
+    "no_headroom": {"autoscaler": {"enabled": True, "slack": {"headroom": False}, "nodeGroups": [GROUP]}},
     "following_the_scheduler": {"schedulerName": "batch", "leaderElection": {"mode": "scheduler"}},
     "a_lease_of_its_own": {
         "leaderElection": {"mode": "own", "resourceName": "companion", "resourceNamespace": "default"},

@@ -12,50 +12,50 @@ from slackwater.controllers.policy import Policy
 from slackwater.model.columns import SCHEMA
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.ledger.account import ordinary_account
+from slackwater.model.ledger.account import ordinary_resources
 from slackwater.model.objects import Node, Pod
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.audited import Cluster
 from tests.support.builders import a_node, a_pod, amounts
 
 NOW = Instant(100.0)
 _NODES, _PODS = 3, 6
 
-Break = Callable[[World, Cluster], None]
+Break = Callable[[StateMachine, Cluster], None]
 
 
-def _pods(world: World) -> list[Pod]:
-    return sorted(world.pods, key=lambda pod: pod.key)
+def _pods(state_machine: StateMachine) -> list[Pod]:
+    return sorted(state_machine.pods, key=lambda pod: pod.key)
 
 
 def wrong_number(which: int, node: int, by: int) -> Break:
-    def it(world: World, _: Cluster) -> None:
-        row = world.nodes.row_of.get(NodeName(f"n{node}"))
+    def it(state_machine: StateMachine, _: Cluster) -> None:
+        row = state_machine.nodes.row_of.get(NodeName(f"n{node}"))
         if row is not None:
-            getattr(world.ledger.columns, SCHEMA[which].name)[by % 2, row] += by
+            getattr(state_machine.ledger.columns, SCHEMA[which].name)[by % 2, row] += by
 
     return it
 
 
 def lost_pod(index: int) -> Break:
-    def it(world: World, _: Cluster) -> None:
-        for pod in _pods(world)[index : index + 1]:
-            world.apply(PodGone(pod.uid, pod.key), NOW)
-            world.pods.expire(Instant(NOW + 1000))
+    def it(state_machine: StateMachine, _: Cluster) -> None:
+        for pod in _pods(state_machine)[index : index + 1]:
+            state_machine.apply(PodGone(pod.uid, pod.key), NOW)
+            state_machine.pods.expire(Instant(NOW + 1000))
 
     return it
 
 
 def lost_node(index: int) -> Break:
-    def it(world: World, _: Cluster) -> None:
-        world.apply(NodeGone(NodeName(f"n{index}")), NOW)
+    def it(state_machine: StateMachine, _: Cluster) -> None:
+        state_machine.apply(NodeGone(NodeName(f"n{index}")), NOW)
 
     return it
 
 
 def deleted_unheard(index: int) -> Break:
-    def it(_: World, cluster: Cluster) -> None:
+    def it(_: StateMachine, cluster: Cluster) -> None:
         for key in sorted(cluster.pods_now)[index : index + 1]:
             del cluster.pods_now[key]
         cluster.version += 1
@@ -64,26 +64,26 @@ def deleted_unheard(index: int) -> Break:
 
 
 def moved(index: int, node: int) -> Break:
-    def it(world: World, _: Cluster) -> None:
-        for pod in _pods(world)[index : index + 1]:
-            claim = world.claims.get(pod.uid)
+    def it(state_machine: StateMachine, _: Cluster) -> None:
+        for pod in _pods(state_machine)[index : index + 1]:
+            claim = state_machine.reservations.get(pod.uid)
             if claim is not None:
-                world.claims.put(pod.uid, replace(claim, node=NodeName(f"n{node}")))
+                state_machine.reservations.put(pod.uid, replace(claim, node=NodeName(f"n{node}")))
 
     return it
 
 
-def other_account(index: int, cpu: int) -> Break:
-    def it(world: World, _: Cluster) -> None:
-        for pod in _pods(world)[index : index + 1]:
-            if world.claims.get(pod.uid) is not None:
-                world.claims.recount(pod.uid, ordinary_account(amounts(f"{cpu}m", "1Gi")))
+def other_resources(index: int, cpu: int) -> Break:
+    def it(state_machine: StateMachine, _: Cluster) -> None:
+        for pod in _pods(state_machine)[index : index + 1]:
+            if state_machine.reservations.get(pod.uid) is not None:
+                state_machine.reservations.recount(pod.uid, ordinary_resources(amounts(f"{cpu}m", "1Gi")))
 
     return it
 
 
 def changed_unheard(index: int, *, ended: bool) -> Break:
-    def it(_: World, cluster: Cluster) -> None:
+    def it(_: StateMachine, cluster: Cluster) -> None:
         for key in sorted(cluster.pods_now)[index : index + 1]:
             pod = cluster.pods_now[key]
             cluster.has(replace(pod, node=NodeName("n0"), ended=ended, resource_version=cluster.version + 1))
@@ -99,7 +99,7 @@ breaks = st.lists(
         st.builds(lost_node, _node),
         st.builds(deleted_unheard, _index),
         st.builds(moved, _index, _node),
-        st.builds(other_account, _index, st.integers(0, 9_000)),
+        st.builds(other_resources, _index, st.integers(0, 9_000)),
         st.builds(changed_unheard, _index, ended=st.booleans()),
     ),
     max_size=8,
@@ -109,10 +109,10 @@ breaks = st.lists(
 @settings(max_examples=60)
 @given(broken=breaks)
 def test_after_an_audit_the_picture_is_the_cluster(broken: list[Break]) -> None:
-    world, cluster = World(Policy()), Cluster()
+    state_machine, cluster = StateMachine(Policy()), Cluster()
 
     def take(event: Event) -> None:
-        world.apply(event, NOW)
+        state_machine.apply(event, NOW)
 
     objects: list[Node | Pod] = [a_node(f"n{n}") for n in range(_NODES)]
     objects += [a_pod(f"p{n}", on=None if n % 3 == 2 else f"n{n % _NODES}") for n in range(_PODS)]
@@ -121,13 +121,13 @@ def test_after_an_audit_the_picture_is_the_cluster(broken: list[Break]) -> None:
         take(NodeSeen(each) if isinstance(each, Node) else PodSeen(each))
     take(Synced())
     for each_break in broken:
-        each_break(world, cluster)
-    audit = Audit(world, cluster, take, config=AuditConfig(settle_seconds=0.0))
+        each_break(state_machine, cluster)
+    audit = Audit(state_machine, cluster, take, config=AuditConfig(settle_seconds=0.0))
     audit.sample()
     assert anyio.run(audit.audit)
-    assert violations(world) == []
-    assert {pod.key: pod for pod in world.pods} == cluster.pods_now
-    assert {node.name: node for _, node in world.nodes} == cluster.nodes_now
-    counted = {uid: claim.node for uid, claim in world.claims.copy().items()}
+    assert violations(state_machine) == []
+    assert {pod.key: pod for pod in state_machine.pods} == cluster.pods_now
+    assert {node.name: node for _, node in state_machine.nodes} == cluster.nodes_now
+    counted = {uid: claim.node for uid, claim in state_machine.reservations.copy().items()}
     assert counted == {pod.uid: pod.node for pod in cluster.pods_now.values() if pod.node is not None and not pod.ended}
-    assert len(world.quarantine) == 0
+    assert len(state_machine.quarantine) == 0

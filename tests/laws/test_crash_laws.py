@@ -17,7 +17,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from slackwater.model.effects import Bind
 from slackwater.model.ids import PodKey
-from slackwater.model.machines import Migration
+from slackwater.model.machines import VirtualMachineMigration
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING
 from slackwater.model.vertical import MigrationRef, Role
@@ -53,7 +53,7 @@ class CrashMachine(SlowCluster):
             if vm.agent.pod in self.api.pods:
                 self.api.put_migration(a_migration(PodKey("default", f"by-hand-{vm.name}"), vm.name, vm.agent.pod.name))
 
-    def steps(self) -> list[tuple[PodKey, Migration]]:
+    def steps(self) -> list[tuple[PodKey, VirtualMachineMigration]]:
         return sorted((key, m) for key, m in self.api.migrations.items() if m.phase in {"", "Pending"})
 
     @precondition(lambda self: self.steps())
@@ -70,10 +70,10 @@ class CrashMachine(SlowCluster):
             return
         elif target.node is not None:
             self.end_migration(migration, source, target, vm, fails=fails)
-        elif target.key not in self.binding and self.world.pods.get(target.uid) is not None:
+        elif target.key not in self.binding and self.state_machine.pods.get(target.uid) is not None:
             self.place(target, next(node for node in NODES if node != source.node))
 
-    def begin_migration(self, migration: Migration, source: Pod, vm: Vm) -> None:
+    def begin_migration(self, migration: VirtualMachineMigration, source: Pod, vm: Vm) -> None:
         assert source.vertical is not None
         self.serial += 1
         name = f"{vm.name}-{self.serial}"
@@ -84,7 +84,7 @@ class CrashMachine(SlowCluster):
         self.api.put_pod(replace(a_pod(name, cpu="100m", memory="1Gi"), vertical=target))
         self.api.put_pod(replace(source, vertical=replace(source.vertical, migration=marks[0])))
 
-    def end_migration(self, migration: Migration, source: Pod, target: Pod, vm: Vm, *, fails: bool) -> None:
+    def end_migration(self, migration: VirtualMachineMigration, source: Pod, target: Pod, vm: Vm, *, fails: bool) -> None:
         assert source.vertical is not None
         assert target.vertical is not None
         if not vm.use.within(target.vertical.using):
@@ -138,9 +138,9 @@ class CrashMachine(SlowCluster):
 
     @invariant()
     def no_node_is_over_total(self) -> None:
-        if hasattr(self, "world"):
-            for row, _ in self.world.nodes:
-                node = self.world.ledger.numbers(row)
+        if hasattr(self, "state_machine"):
+            for row, _ in self.state_machine.nodes:
+                node = self.state_machine.ledger.numbers(row)
                 assert node.reserved.minus(node.buffer).within(node.total), node
 
     @invariant()
@@ -160,9 +160,9 @@ class CrashMachine(SlowCluster):
     def nobody_may_use_more_than_is_reserved_for_it(self) -> None:
         for vm in self.vms.values():
             if vm.agent is not None and (pod := self.api.pods.get(vm.agent.pod)) is not None:
-                claim = self.world.claims.get(pod.uid)
+                claim = self.state_machine.reservations.get(pod.uid)
                 assert claim is not None, vm
-                assert vm.holds().within(claim.account.reserved), (vm, claim.account)
+                assert vm.holds().within(claim.pod_resources.reserved), (vm, claim.pod_resources)
 
 
 TestCrashes = CrashMachine.TestCase

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from tests.support.draining import Cluster, a_cluster
 from tests.support.removing import machine, replica
 
@@ -47,7 +47,7 @@ def test_every_removal_ends_and_a_node_that_stays_is_as_before(cluster: Cluster,
     cluster.begin("n3", empty=True)
     for node, after in cancels:
         cluster.tick(after)
-        _, effects = cluster.drains.cancel(NodeName(node), Hindrance.CANCELLED, "", Instant(cluster.now))
+        _, effects = cluster.drains.cancel(NodeName(node), UnremovableReason.CANCELLED, "", Instant(cluster.now))
         cluster.carry_out(effects)
     cluster.tick(2000, step=5)
     assert cluster.drains.nodes == {}

@@ -75,8 +75,8 @@ class GrowthMachine(RuleBasedStateMachine):
         vertical = a_vertical(using=using, maximum=MAXIMUM, auto_migrate=True)
         name = f"m{self.serial}"
         pod = self.cluster.has_machine(name, on="", vertical=vertical)
-        rows = self.cluster.world.nodes.rows_of([node])
-        if self.cluster.world.filter(pod, rows, self.cluster.world_now()).any():
+        rows = self.cluster.state_machine.nodes.rows_of([node])
+        if self.cluster.state_machine.filter(pod, rows, self.cluster.state_machine_now()).any():
             self.cluster.deletes(pod)
             return
         self.bind(pod, node)
@@ -87,8 +87,8 @@ class GrowthMachine(RuleBasedStateMachine):
         self.serial += 1
         pod = self.cluster.has_pod(f"p{self.serial}", on="", vertical=None)
         pod = self.cluster.store(replace(pod, kind=replace(pod.kind, requests=amounts(cpu, "1Gi"))))
-        rows = self.cluster.world.nodes.rows_of([node])
-        if self.cluster.world.filter(pod, rows, self.cluster.world_now()).any():
+        rows = self.cluster.state_machine.nodes.rows_of([node])
+        if self.cluster.state_machine.filter(pod, rows, self.cluster.state_machine_now()).any():
             self.cluster.deletes(pod)
             return
         self.bind(pod, node)
@@ -96,8 +96,11 @@ class GrowthMachine(RuleBasedStateMachine):
 
     def bind(self, pod: Pod, node: str) -> None:
         """The request is sent when what others gave back on the node is written."""
-        assert self.cluster.world.bind(pod.uid, pod.key, NodeName(node), self.cluster.world_now()).effect is not None
-        while self.cluster.world.ceilings.still_on_record(NodeName(node)):
+        assert (
+            self.cluster.state_machine.bind(pod.uid, pod.key, NodeName(node), self.cluster.state_machine_now()).effect
+            is not None
+        )
+        while self.cluster.state_machine.permit_limits.still_on_record(NodeName(node)):
             if self.cluster.sent:
                 self.write_ends(lost=False)
             else:
@@ -123,23 +126,23 @@ class GrowthMachine(RuleBasedStateMachine):
         for r in range(2):
             assert min(held[r], asked[r]) <= now[r] <= max(asked[r], 0)
             last = agent.permit[r] if agent.permit is not None else 0
-            assert now[r] >= min(asked[r], last) or self.cluster.world.migrating.is_leaving(agent.pod.uid)
+            assert now[r] >= min(asked[r], last) or self.cluster.state_machine.migrating.is_leaving(agent.pod.uid)
         agent.waiting = decided
         self.answered(agent)
 
     def held(self, agent: Agent) -> Amounts:
         """What is the pod's own whatever the others do: its Buffer only where there is room for everybody's."""
-        claim = self.cluster.world.claims.get(agent.pod.uid)
+        claim = self.cluster.state_machine.reservations.get(agent.pod.uid)
         assert claim is not None
-        over = self.cluster.world.ledger.numbers(self.cluster.world.nodes.row_of[claim.node]).over
-        account = claim.account
-        return amounts_of([account.reserved[r] - (account.buffer[r] if over[r] else 0) for r in range(2)])
+        over = self.cluster.state_machine.ledger.numbers(self.cluster.state_machine.nodes.row_of[claim.node]).over
+        pod_resources = claim.pod_resources
+        return amounts_of([pod_resources.reserved[r] - (pod_resources.buffer[r] if over[r] else 0) for r in range(2)])
 
     def answered(self, agent: Agent) -> None:
         """The listener answers at once, or when the write has ended."""
         assert agent.waiting is not None
         answer = self.cluster.told(agent.waiting)
-        if not answer.ceiling_pending:
+        if not answer.permit_limit_pending:
             self.accept(agent, answer.permit)
 
     def accept(self, agent: Agent, permit: Amounts) -> None:
@@ -203,14 +206,14 @@ class GrowthMachine(RuleBasedStateMachine):
     @invariant()
     def reserved_without_the_buffer_is_within_total(self) -> None:
         if hasattr(self, "cluster"):
-            for row, _ in self.cluster.world.nodes:
-                node = self.cluster.world.ledger.numbers(row)
+            for row, _ in self.cluster.state_machine.nodes:
+                node = self.cluster.state_machine.ledger.numbers(row)
                 assert node.reserved.minus(node.buffer).within(node.total), node
 
     @rule()
     def a_dump_read_back_is_the_same_state(self) -> None:
         now = Instant(self.cluster.now)
-        dumped = json.loads(json.dumps(document(take(self.cluster.world, now))))
+        dumped = json.loads(json.dumps(document(take(self.cluster.state_machine, now))))
         again = restore(dumped, self.cluster.policy, now)
         assert violations(again) == []
         assert json.loads(json.dumps(document(take(again, now)))) == dumped
@@ -225,11 +228,12 @@ def test_a_restored_world_places_as_the_one_that_was_dumped() -> None:
     for name in ("a", "b"):
         cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
     cluster.ask(cluster.places("m", on="a", vertical=a_vertical(maximum=MAXIMUM)), amounts("6", "24Gi"), last=NOTHING)
-    again = restore(document(take(cluster.world, Instant(0))), cluster.policy, Instant(0))
+    again = restore(document(take(cluster.state_machine, Instant(0))), cluster.policy, Instant(0))
     pod = a_pod("next", cpu="5", memory="1Gi")
-    rows = [world.nodes.rows_of(["a", "b"]) for world in (cluster.world, again)]
+    rows = [state_machine.nodes.rows_of(["a", "b"]) for state_machine in (cluster.state_machine, again)]
     first, second = (
-        world.filter(pod, row, Instant(0)).tolist() for world, row in zip((cluster.world, again), rows, strict=True)
+        state_machine.filter(pod, row, Instant(0)).tolist()
+        for state_machine, row in zip((cluster.state_machine, again), rows, strict=True)
     )
     assert first == second
     assert first[0] != 0

@@ -7,7 +7,7 @@ from hypothesis import given
 from slackwater.fit.filter.ledger_fit import fits_on, judge_ledger
 from slackwater.fit.score_curve import ScoreCurve, extender_scores, fractions, percent_scores, randomized
 from slackwater.model.ids import Row
-from slackwater.model.ledger.account import ordinary_account
+from slackwater.model.ledger.account import ordinary_resources
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, Amounts
@@ -22,7 +22,7 @@ def a_ledger(nodes: list[tuple[Amounts, Amounts, Amounts]]) -> Ledger:
     ledger = Ledger()
     for number, (total, reserved, held) in enumerate(nodes):
         ledger.open_row(Row(number), total, NodePolicy())
-        ledger.admit(Row(number), ordinary_account(reserved))
+        ledger.admit(Row(number), ordinary_resources(reserved))
         ledger.hold(np.array([number], np.intp), held)
     return ledger
 
@@ -93,7 +93,7 @@ def test_the_worked_scores_of_the_reference() -> None:
     ledger = Ledger()
     ledger.open_row(Row(0), Amounts(MilliCpu(10_000), gib(40)), NodePolicy())
     ledger.open_row(Row(1), Amounts(MilliCpu(20_000), gib(80)), NodePolicy())
-    ledger.admit(Row(0), ordinary_account(Amounts(MilliCpu(3_500), gib(12))))
+    ledger.admit(Row(0), ordinary_resources(Amounts(MilliCpu(3_500), gib(12))))
     rows = np.arange(2)
     curve = ScoreCurve()
     assert percent_scores(Amounts(MilliCpu(1_000), gib(4)), ledger.columns, rows, curve).tolist() == [37, 53]
@@ -106,8 +106,8 @@ def test_what_is_admitted_and_released_leaves_the_ledger_as_it_was(reserved: Amo
     ledger = a_ledger([(total, NOTHING, NOTHING)])
     before = ledger.columns.copy()
     rows = np.array([0], np.intp)
-    ledger.admit(Row(0), ordinary_account(reserved))
+    ledger.admit(Row(0), ordinary_resources(reserved))
     ledger.hold(rows, buffer)
-    ledger.release(Row(0), ordinary_account(reserved))
+    ledger.release(Row(0), ordinary_resources(reserved))
     ledger.unhold(rows, buffer)
     assert ledger.columns.same_as(before)

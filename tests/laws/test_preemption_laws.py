@@ -6,7 +6,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from slackwater.controllers.preemption import state as preempting
-from slackwater.controllers.preemption.state import Flights
+from slackwater.controllers.preemption.state import PendingDeletions
 from slackwater.model.effects import DeleteVictim, Effect, WritePreempting
 from slackwater.model.events import BudgetSeen, PreemptingNotWritten, Stopping, VictimEnded, VictimOutcome
 from slackwater.model.ids import NodeName, PodUid
@@ -40,7 +40,7 @@ class PreemptionMachine(RuleBasedStateMachine):
     def create(self, cpu: str, priority: int, node: str | None, label: str) -> None:
         self.serial += 1
         pod = a_pod(f"p{self.serial}", cpu=cpu, priority=priority, on=node, labels={"app": label})
-        if node is None or NodeName(node) in self.cluster.world.nodes.row_of:
+        if node is None or NodeName(node) in self.cluster.state_machine.nodes.row_of:
             self.cluster.has(pod)
 
     @rule(data=st.data(), asked=st.lists(nodes, min_size=1, unique=True))
@@ -55,7 +55,7 @@ class PreemptionMachine(RuleBasedStateMachine):
         assert not (shut and not self.cluster.gated(pod))
         if Reason.OK in codes and data.draw(st.booleans()):
             node = NodeName(asked[codes.index(Reason.OK)])
-            if self.cluster.world.bind(pod.uid, pod.key, node, self.cluster.at).reason is Reason.OK:
+            if self.cluster.state_machine.bind(pod.uid, pod.key, node, self.cluster.at).reason is Reason.OK:
                 self.cluster.change(pod, node=node)
 
     @rule(data=st.data(), node=nodes)
@@ -141,7 +141,7 @@ class PreemptionMachine(RuleBasedStateMachine):
     def restart(self, stopped: bool) -> None:
         if stopped:
             self.cluster.take(Stopping())
-            assert not self.cluster.world.preemptions.items()
+            assert not self.cluster.state_machine.preemptions.items()
         self.cluster = self.cluster.restarted()
         self.flying.clear()
         self.seen = 0
@@ -150,26 +150,26 @@ class PreemptionMachine(RuleBasedStateMachine):
     def nobody_is_awaited_for_nobody(self) -> None:
         if not hasattr(self, "cluster"):
             return
-        preemptions = self.cluster.world.preemptions
+        preemptions = self.cluster.state_machine.preemptions
         shut = {uid: found for uid, found in preemptions.items() if found.shut or found.phase == "agreed"}
-        for victim, waiting in preemptions.flights.awaited_by.items():
+        for victim, waiting in preemptions.pending_deletions.awaited_by.items():
             assert waiting
             assert waiting <= shut.keys()
             assert all(victim in shut[uid].waiting for uid in waiting)
         for uid, found in shut.items():
             assert found.waiting, "a gate is shut, and nobody is awaited"
             for victim in found.waiting:
-                claim = self.cluster.world.claims.get(victim)
+                claim = self.cluster.state_machine.reservations.get(victim)
                 assert claim is not None
                 assert claim.node == found.node
-            assert self.cluster.world.pods.get(uid) is not None
-            assert found.node in self.cluster.world.nodes.row_of
+            assert self.cluster.state_machine.pods.get(uid) is not None
+            assert found.node in self.cluster.state_machine.nodes.row_of
 
     @invariant()
     def one_flight_for_each_victim(self) -> None:
         if not hasattr(self, "cluster"):
             return
-        self.flying &= {claim.key.name for claim in self.cluster.world.claims.copy().values()}
+        self.flying &= {claim.key.name for claim in self.cluster.state_machine.reservations.copy().values()}
         for name in self.cluster.deleted[self.seen :]:
             assert name not in self.flying, f"{name} was sent for twice at a time"
             self.flying.add(name)
@@ -185,7 +185,7 @@ class PreemptionMachine(RuleBasedStateMachine):
                     self.cluster.take(VictimEnded(effect.uid, "unreachable", "test"))
             self.cluster.after(150.0)
         assert self.cluster.at_rest()
-        assert not self.cluster.world.ledger.columns.held.any()
+        assert not self.cluster.state_machine.ledger.columns.held.any()
 
 
 TestPreemption = PreemptionMachine.TestCase
@@ -201,7 +201,7 @@ class _Forgetful(set[PodUid]):
 
 def test_the_law_notices_when_victims_are_sent_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law that holds whatever the code does says nothing: broken on purpose, it has to fail."""
-    monkeypatch.setattr(preempting, "Flights", lambda: Flights(running=_Forgetful()))
+    monkeypatch.setattr(preempting, "PendingDeletions", lambda: PendingDeletions(running=_Forgetful()))
     few = settings(
         max_examples=100, stateful_step_count=40, deadline=None, derandomize=True, database=None, phases=[Phase.generate]
     )

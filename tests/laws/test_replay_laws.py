@@ -1,4 +1,5 @@
-"""Whatever happens, in whatever order: what a world was told and asked, told and asked again, comes to the same answers."""
+"""Whatever happens, in whatever order: what a state machine was told and asked, told and asked again, comes to the same
+answers."""
 
 from typing import Any
 
@@ -7,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from slackwater.controllers.policy import Policy
-from slackwater.runtime.record.recorded import RecordedWorld
+from slackwater.runtime.record.recorded import RecordedStateMachine
 from slackwater.runtime.record.replayed import Replay
 from tests.laws import test_growth_laws, test_preemption_laws, test_world_laws
 from tests.support import draining, growing, preempting
@@ -17,7 +18,7 @@ FEW = settings(
 )
 #: Where the machines make their worlds.
 MAKERS = (test_world_laws, growing, preempting, draining)
-MACHINES = (test_world_laws.WorldMachine, test_growth_laws.GrowthMachine, test_preemption_laws.PreemptionMachine)
+MACHINES = (test_world_laws.StateMachineRules, test_growth_laws.GrowthMachine, test_preemption_laws.PreemptionMachine)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -25,12 +26,12 @@ def test_a_record_replays_without_a_difference(machine: type[RuleBasedStateMachi
     records: list[list[bytes]] = []
     decisions = 0
 
-    def made(policy: Policy | None = None, *, seed: int = 0) -> RecordedWorld:
+    def made(policy: Policy | None = None, *, seed: int = 0) -> RecordedStateMachine:
         records.append([])
-        return RecordedWorld(policy or Policy(), seed=seed, tell=records[-1].append)
+        return RecordedStateMachine(policy or Policy(), seed=seed, tell=records[-1].append)
 
     for module in MAKERS:
-        monkeypatch.setattr(module, "World", made)
+        monkeypatch.setattr(module, "StateMachine", made)
 
     class Replayed(machine):  # type: ignore[misc, valid-type]
         def teardown(self) -> None:

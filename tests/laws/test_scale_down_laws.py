@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.controllers.scaledown.outcome import ScaleDownPlan
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.fit.assume import assume_volumes
@@ -18,8 +18,8 @@ from slackwater.fit.disruptions import Disruptions
 from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import DisruptionBudget, Pod, Taint
-from slackwater.snapshot.running_pods import Tenants
-from tests.laws.simulate.test_evacuate_laws import a_picture, clusters
+from slackwater.snapshot.running_pods import RunningPods
+from tests.laws.simulate.test_evacuate_laws import a_snapshot, clusters
 from tests.support.builders import a_budget
 from tests.support.removing import POOL, a_group, planned
 from tests.support.smallclusters import SmallCluster
@@ -29,12 +29,12 @@ ANYTHING = ScaleDownPolicy(utilization_threshold=1.0)
 COUNTS = st.sampled_from((0, 1, 2, 9))
 
 
-def a_scene(cluster: SmallCluster, budgets: list[DisruptionBudget], smallest: int) -> Scene:
-    picture = a_picture(cluster, cluster.standing, cluster.storage)
+def a_scene(cluster: SmallCluster, budgets: list[DisruptionBudget], smallest: int) -> PlanningInput:
+    snapshot = a_snapshot(cluster, cluster.standing, cluster.storage)
     group = a_group(cluster.nodes, smallest=smallest)
-    return Scene(
-        picture=picture,
-        standing=Tenants(picture, cluster.standing),
+    return PlanningInput(
+        snapshot=snapshot,
+        standing=RunningPods(snapshot, cluster.standing),
         groups={POOL: group},
         group_of={node.name: POOL for node in cluster.nodes},
         budgets=tuple(budgets),
@@ -63,18 +63,18 @@ def replay(cluster: SmallCluster, plan: ScaleDownPlan) -> None:
             for pod in cluster.standing
             if pod.uid not in moving and (pod.uid in at or pod.node not in (*gone, found.node))
         ]
-        picture = a_picture(replace(cluster, nodes=nodes), standing, storage)
+        snapshot = a_snapshot(replace(cluster, nodes=nodes), standing, storage)
         for name in gone:
-            picture.close(picture.facts.row_of[name])
+            snapshot.close(snapshot.facts.row_of[name])
         for pod, to in found.moves:
-            row = picture.facts.row_of[to]
-            kind = picture.kind_id(pod.kind, pod.labels)
-            assert feasible(picture, kind).feasible[row], (found.node, pod.key, to)
+            row = snapshot.facts.row_of[to]
+            kind = snapshot.kind_id(pod.kind, pod.labels)
+            assert feasible(snapshot, kind).feasible[row], (found.node, pod.key, to)
             assert to not in gone
-            assume_volumes(picture, kind, Row(row))
-            picture.place(kind, row)
+            assume_volumes(snapshot, kind, Row(row))
+            snapshot.place(kind, row)
             at[pod.uid] = to
-        storage = picture.volumes.assumed()
+        storage = snapshot.volumes.assumed()
         gone.append(found.node)
 
 
@@ -109,9 +109,9 @@ def test_no_node_is_planned_on_a_disruption_that_others_have_taken(cluster: Smal
 @LAW
 @given(clusters(), st.tuples(COUNTS, COUNTS))
 def test_the_next_loop_finds_the_same_candidates_in_the_same_places(cluster: SmallCluster, counts: tuple[int, int]) -> None:
-    scene = a_scene(cluster, budgets_of(counts), 0)
-    first = planned(scene, policy=ANYTHING)
-    second = planned(scene, first.state, ANYTHING, after=10)
+    planning_input = a_scene(cluster, budgets_of(counts), 0)
+    first = planned(planning_input, policy=ANYTHING)
+    second = planned(planning_input, first.state, ANYTHING, after=10)
     assert [found.node for found in second.removable] == [found.node for found in first.removable]
     assert second.state.candidate_set == first.state.candidate_set
     assert second.state.pod_destination_hints == first.state.pod_destination_hints
@@ -120,8 +120,8 @@ def test_the_next_loop_finds_the_same_candidates_in_the_same_places(cluster: Sma
 @LAW
 @given(clusters())
 def test_a_plan_leaves_the_picture_as_it_was(cluster: SmallCluster) -> None:
-    scene = a_scene(cluster, [], 0)
-    before = scene.picture.used.copy()
-    planned(scene, policy=ANYTHING)
-    assert np.array_equal(scene.picture.used[: len(before)], before)
-    assert planned(scene, ScaleDownState(), ANYTHING) == planned(a_scene(cluster, [], 0), ScaleDownState(), ANYTHING)
+    planning_input = a_scene(cluster, [], 0)
+    before = planning_input.snapshot.used.copy()
+    planned(planning_input, policy=ANYTHING)
+    assert np.array_equal(planning_input.snapshot.used[: len(before)], before)
+    assert planned(planning_input, ScaleDownState(), ANYTHING) == planned(a_scene(cluster, [], 0), ScaleDownState(), ANYTHING)

@@ -18,13 +18,13 @@ from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.policy import scale_up_policy_of
 from slackwater.app.scaledown import scale_down_policy_of
 from slackwater.app.settings import Settings
-from slackwater.cluster.nodegroups.status import Census
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
 from slackwater.model.ids import UnixTime
-from slackwater.runtime.autoscaler.planning import GrowthRules, Inquiry, PlanMaker, Plans
-from slackwater.runtime.autoscaler.scaledown_planning import ShrinkInquiry, ShrinkPlan
-from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
+from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, Plans, ScaleUpRules
+from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal
+from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.snapshot.replica import everything
 
 Obj = dict[str, Any]
@@ -97,11 +97,11 @@ def expected(answer: Obj) -> set[str]:
     return {each["node"] for each in answer["schedulable"]}
 
 
-def the_loops_plans(cluster: Cluster, settings: Settings) -> tuple[Plans, ShrinkPlan]:
+def the_loops_plans(cluster: Cluster, settings: Settings) -> tuple[Plans, ScaleDownProposal]:
     """Of the first loop of a service that has just begun, in which every pending pod is old enough."""
     groups = [found.group for found in labelled_groups(cluster.nodes, ())]
-    census = {
-        group.name: Census(
+    group_status = {
+        group.name: NodeGroupStatus(
             group=group,
             known=True,
             ready=tuple(node.name for node in cluster.nodes if node.labels[GROUP] == group.name),
@@ -118,40 +118,40 @@ def the_loops_plans(cluster: Cluster, settings: Settings) -> tuple[Plans, Shrink
     policy = scale_up_policy_of(settings, priorities=NO_PRIORITIES, after_scheduler=False)
     inquiry = Inquiry(
         changes=replace(changes, namespaces=cluster.namespaces, storage=cluster.storage, budgets=cluster.budgets or ()),
-        rules=GrowthRules(policy=policy),
-        census=census,
+        rules=ScaleUpRules(policy=policy),
+        group_status=group_status,
         now=UnixTime(datetime.now(UTC).timestamp()),
-        shrink=ShrinkInquiry(state=ScaleDownState(), policy=scale_down_policy_of(settings), timeout_seconds=0.0),
+        scale_down=ScaleDownInquiry(state=ScaleDownState(), policy=scale_down_policy_of(settings), timeout_seconds=0.0),
     )
-    maker = PlanMaker(GrowthPlanner())
+    maker = PlanMaker(ReplicaScaleUpPlanner())
     plans = maker.make(inquiry, lambda: False)
-    shrink = maker.shrink(lambda: False)
-    assert shrink is not None
-    return plans, shrink
+    scale_down = maker.scale_down(lambda: False)
+    assert scale_down is not None
+    return plans, scale_down
 
 
 def test_scale_down_removes_no_node_that_scale_up_gives_to_a_pending_pod() -> None:
-    contradicted, both = [], 0
+    conflicting, both = [], 0
     for index in range(CLUSTERS):
         up, down = simulated(index)
         gives, takes = expected(up), removable(down)
         if gives & takes:
-            contradicted.append(index)
+            conflicting.append(index)
         both += bool(gives and takes)
     assert both > CLUSTERS // 4, "too few clusters where it could show"
-    assert contradicted == []
+    assert conflicting == []
 
 
 def test_the_running_loop_plans_what_simulate_says() -> None:
     different, removed = [], 0
     for index in range(CLUSTERS):
         up, down = simulated(index)
-        plans, shrink = the_loops_plans(a_cluster(index), SETTINGS)
-        moves = {str(found.node): {str(pod.key): str(to) for pod, to in found.moves} for found in shrink.plan.removable}
-        growths = {str(growth.group): growth.count for growth in plans.scale_up.growths}
+        plans, scale_down = the_loops_plans(a_cluster(index), SETTINGS)
+        moves = {str(found.node): {str(pod.key): str(to) for pod, to in found.moves} for found in scale_down.plan.removable}
+        scale_ups = {str(scale_up.group): scale_up.count for scale_up in plans.scale_up.scale_ups}
         said = {each["node"]: each["destinations"] for each in down["removable"]}
         wanted = {each["name"]: each["newNodes"] for each in up["groups"] if each["newNodes"]}
-        if (moves, growths, plans.scale_up.pending.schedulable) != (said, wanted, len(up["schedulable"])):
+        if (moves, scale_ups, plans.scale_up.pending.schedulable) != (said, wanted, len(up["schedulable"])):
             different.append(index)
         removed += len(moves)
     assert removed > CLUSTERS // 4
@@ -170,6 +170,8 @@ def test_expendable_pods_change_nothing(cutoff: int) -> None:
             answer, want = answer_of(cluster, settings), answer_of(without, settings)
             parts = ("groups", "schedulable", "removable")
             assert [answer.get(part) for part in parts] == [want.get(part) for part in parts], (index, answer_of.__name__)
-        (plans, shrink), (want_plans, want_shrink) = (the_loops_plans(each, settings) for each in (cluster, without))
-        assert [growth.count for growth in plans.scale_up.growths] == [growth.count for growth in want_plans.scale_up.growths]
-        assert shrink.plan.unneeded == want_shrink.plan.unneeded
+        (plans, scale_down), (want_plans, want_shrink) = (the_loops_plans(each, settings) for each in (cluster, without))
+        assert [scale_up.count for scale_up in plans.scale_up.scale_ups] == [
+            scale_up.count for scale_up in want_plans.scale_up.scale_ups
+        ]
+        assert scale_down.plan.unneeded == want_shrink.plan.unneeded

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.controllers.slack.planning_input import Ground
+from slackwater.controllers.slack.planning_input import SlackInput
 from slackwater.controllers.slack.rule import PPM, SlackRule
 from slackwater.controllers.slack.sizing import Cut, cut
 from slackwater.controllers.slack.steady import Held, steadied
@@ -31,10 +31,12 @@ rules = st.builds(
 
 
 @st.composite
-def grounds(draw: st.DrawFn) -> Ground:
+def grounds(draw: st.DrawFn) -> SlackInput:
     nodes = draw(st.lists(amount, min_size=1, max_size=6))
     pods = draw(st.lists(amount, max_size=4))
-    return Ground(n_nodes=len(nodes), capacity=_sum(nodes), rooms=tuple(dict.fromkeys(nodes)), pods=tuple(dict.fromkeys(pods)))
+    return SlackInput(
+        n_nodes=len(nodes), capacity=_sum(nodes), rooms=tuple(dict.fromkeys(nodes)), pods=tuple(dict.fromkeys(pods))
+    )
 
 
 def _sum(some: list[Amounts]) -> Amounts:
@@ -46,53 +48,55 @@ def _all(found: Cut) -> list[Amounts]:
 
 
 @settings(deadline=None)
-@given(rule=rules, ground=grounds())
-def test_slack_is_at_least_what_was_asked_for(rule: SlackRule, ground: Ground) -> None:
-    found = cut(rule, ground)
+@given(rule=rules, slack_input=grounds())
+def test_slack_is_at_least_what_was_asked_for(rule: SlackRule, slack_input: SlackInput) -> None:
+    found = cut(rule, slack_input)
     has = _sum(_all(found))
     if found.short:
         return
-    for have, capacity, least in zip(has, ground.capacity, rule.least, strict=True):
+    for have, capacity, least in zip(has, slack_input.capacity, rule.least, strict=True):
         assert Fraction(have) >= max(Fraction(rule.rate_ppm, PPM) * capacity, Fraction(least))
 
 
 @settings(deadline=None)
-@given(rule=rules, ground=grounds())
-def test_every_placeholder_fits_a_node_and_none_is_larger_than_the_largest_pod(rule: SlackRule, ground: Ground) -> None:
-    found = cut(rule, ground)
-    coming = [pod for pod in ground.pods if any(pod.within(room) for room in ground.rooms)]
+@given(rule=rules, slack_input=grounds())
+def test_every_placeholder_fits_a_node_and_none_is_larger_than_the_largest_pod(
+    rule: SlackRule, slack_input: SlackInput
+) -> None:
+    found = cut(rule, slack_input)
+    coming = [pod for pod in slack_input.pods if any(pod.within(room) for room in slack_input.rooms)]
     for size in set(_all(found)):
-        assert any(size.within(room) for room in ground.rooms)
+        assert any(size.within(room) for room in slack_input.rooms)
     if rule.sizing == "v2" and coming:
         most = amounts_of([max(pod.cpu for pod in coming), max(pod.memory for pod in coming)])
-        room = most.at_least(amounts_of([-(-each // (ground.n_nodes * 110)) for each in ground.capacity]))
+        room = most.at_least(amounts_of([-(-each // (slack_input.n_nodes * 110)) for each in slack_input.capacity]))
         assert all(size.within(room) for size in found.pieces.sizes())
 
 
 @settings(deadline=None)
-@given(rule=rules, ground=grounds())
-def test_pieces_of_v1_are_exactly_what_was_asked_for(rule: SlackRule, ground: Ground) -> None:
-    found = cut(SlackRule(name="v1", rate_ppm=rule.rate_ppm, granularity=rule.granularity, sizing="v1"), ground)
+@given(rule=rules, slack_input=grounds())
+def test_pieces_of_v1_are_exactly_what_was_asked_for(rule: SlackRule, slack_input: SlackInput) -> None:
+    found = cut(SlackRule(name="v1", rate_ppm=rule.rate_ppm, granularity=rule.granularity, sizing="v1"), slack_input)
     assert found.short or _sum(_all(found)) == found.asked
 
 
 @settings(deadline=None)
-@given(rule=rules, steps=st.lists(grounds(), min_size=1, max_size=8), shrink=st.sampled_from([0.0, 25.0, 1000.0]))
-def test_hysteresis_never_makes_it_less_than_asked_for(rule: SlackRule, steps: list[Ground], shrink: float) -> None:
+@given(rule=rules, steps=st.lists(grounds(), min_size=1, max_size=8), scale_down=st.sampled_from([0.0, 25.0, 1000.0]))
+def test_hysteresis_never_makes_it_less_than_asked_for(rule: SlackRule, steps: list[SlackInput], scale_down: float) -> None:
     held: Held | None = None
-    for number, ground in enumerate(steps):
-        found = cut(rule, ground)
+    for number, slack_input in enumerate(steps):
+        found = cut(rule, slack_input)
         before = 0 if held is None else held.pieces.count
         size = None if held is None else held.pieces.size
-        held = steadied(found, held, now=UnixTime(10.0 * number), shrink_seconds=shrink)
+        held = steadied(found, held, now=UnixTime(10.0 * number), shrink_seconds=scale_down)
         has = _sum([*found.largest, *held.pieces.sizes()])
         if found.short:
             return
         assert has.cpu >= found.asked.cpu
         assert has.memory >= found.asked.memory
         for piece in set(held.pieces.sizes()) if found.pieces.count else ():
-            assert any(piece.within(room) for room in ground.rooms)
-        if shrink == 1000.0 and size == held.pieces.size:
+            assert any(piece.within(room) for room in slack_input.rooms)
+        if scale_down == 1000.0 and size == held.pieces.size:
             assert held.pieces.count >= before
 
 
@@ -163,6 +167,6 @@ def test_slack_changes_nothing_of_what_is_planned_for_pods(seed: int) -> None:
         cluster.rules = [a_rule(rate)]
         cluster.loop()
         found = cluster.loop()
-        real = [[pod.uid for pod in node if pod.key.namespace != "slack"] for g in found.plan.growths for node in g.nodes]
+        real = [[pod.uid for pod in node if pod.key.namespace != "slack"] for g in found.plan.scale_ups for node in g.nodes]
         plans.append(([node for node in real if node], [(pod.uid, name) for pod, name in found.plan.schedulable]))
     assert plans[0] == plans[1]

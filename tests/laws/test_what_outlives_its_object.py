@@ -120,16 +120,16 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "Asked._texts": (20, "the names of the last question"),
     "Backlog._heaps": (129, "twice the pods that wait, and 64; two heaps"),
     "Chooser._rankings": (128, "128 kinds"),
-    "Counter": (10_000, "with the picture"),
+    "Counter": (10_000, "with the snapshot"),
     "KindInterner._kinds": (10_000, "weak: as long as a cache below has one"),
-    "KindTable": (10_000, "with the picture: it is built anew at 10,000 kinds where most of them are gone"),
+    "KindTable": (10_000, "with the snapshot: it is built anew at 10,000 kinds where most of them are gone"),
     "LabelColumn": (300, "twice the rows, and 64"),
-    "Mirror._free": (40, "rows: the most nodes that were there at once"),
+    "SnapshotReplica._free": (40, "rows: the most nodes that were there at once"),
     "Node.labels": (60, "of the last node of each row"),
     "NodeFacts": (40, "rows: the most nodes that were there at once"),
     "NodeTable._compact": (20, "the names of the last question"),
-    "Numbered.labels": (10_000, "with the picture"),
-    "Picture.kept": (3 * 4_096, "4,096 answers; three pictures"),
+    "Numbered.labels": (10_000, "with the snapshot"),
+    "ClusterSnapshot.kept": (3 * 4_096, "4,096 answers; three snapshots"),
     "PodDecoder._plain": (4_096, "4,096 kinds"),
     "Recorder._entries": (4_096, "4,096 Events"),
     "RoomScores._kept": (128, "128 sizes"),
@@ -137,10 +137,10 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "Samples": (100, "the last kinds"),
     "Shared._kept": (65_536, "65,536 values"),
     "StartTimes._seconds": (16, "16 nodes of a group"),
-    "TiesReader._kept": (16_384, "16,384 sets"),
-    "Timeline": (10_000, "the newest decisions"),
+    "EvictionFactsReader._kept": (16_384, "16,384 sets"),
+    "DecisionLog": (10_000, "the newest decisions"),
     "ValueColumn": (300, "twice the rows, and 64"),
-    "_ByLabel": (10_000, "with the picture"),
+    "_ByLabel": (10_000, "with the snapshot"),
 }
 #: The first generation fills what every service has; what grows with each of the others is kept for ever.
 _GENERATIONS = 4
@@ -160,9 +160,9 @@ def test_nothing_that_the_service_keeps_outlives_what_it_is_about() -> None:
             await cluster.run(group)
             generations.extend([await cluster.generation() for _ in range(_GENERATIONS)])
             group.cancel_scope.cancel()
-        tally = cluster.service.world.tally
-        assert tally.confirmed > 50 * _GENERATIONS
-        assert tally.over_total >= 2 * _GENERATIONS
+        event_counts = cluster.service.state_machine.event_counts
+        assert event_counts.confirmed > 50 * _GENERATIONS
+        assert event_counts.over_total >= 2 * _GENERATIONS
 
     run_virtually(Random(1), main)
     history = {place: [found[place] for found in generations] for place in sorted(generations[-1])}

@@ -17,7 +17,7 @@ from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, amounts
 
 #: Of a failure hypothesis seeks the smallest case, for five minutes at most. A timeout amid that looks to it as if the
@@ -29,7 +29,7 @@ nodes = st.sampled_from(NODES)
 sizes = st.sampled_from(["0", "100m", "1", "2", "3", "9"])
 
 
-class WorldMachine(RuleBasedStateMachine):
+class StateMachineRules(RuleBasedStateMachine):
     """Events and questions in any order. `pods` is what an API server would have."""
 
     def __init__(self) -> None:
@@ -41,9 +41,9 @@ class WorldMachine(RuleBasedStateMachine):
 
     @initialize(system=st.sampled_from(["0", "1"]))
     def start(self, system: str) -> None:
-        self.world = World(self.policy(system))
+        self.state_machine = StateMachine(self.policy(system))
         for name in NODES:
-            self.world.apply(NodeSeen(a_node(name)), self.at)
+            self.state_machine.apply(NodeSeen(a_node(name)), self.at)
 
     @property
     def at(self) -> Instant:
@@ -66,19 +66,19 @@ class WorldMachine(RuleBasedStateMachine):
         self.serial += 1
         name = f"p{self.serial}"
         pod = self.pods[name] = a_pod(name, cpu=cpu, memory=memory, version=self.serial)
-        self.world.apply(PodSeen(pod), self.at)
+        self.state_machine.apply(PodSeen(pod), self.at)
         if node is not None:
-            self.world.filter(pod, self.world.nodes.rows_of(NODES), self.at)
+            self.state_machine.filter(pod, self.state_machine.nodes.rows_of(NODES), self.at)
             self.bind(pod, node)
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), rows=st.lists(nodes, min_size=1, unique=True))
     def ask_filter(self, data: st.DataObject, rows: list[str]) -> None:
         pod = self.pod(data)
-        asked = self.world.nodes.rows_of([*rows, "stranger"])
-        first = not self.world.holds.all_of(pod.uid)
-        passing = self.world.passing(pod, asked, self.at)
-        codes = self.world.filter(pod, asked, self.at)
+        asked = self.state_machine.nodes.rows_of([*rows, "stranger"])
+        first = not self.state_machine.holds.all_of(pod.uid)
+        passing = self.state_machine.passing(pod, asked, self.at)
+        codes = self.state_machine.filter(pod, asked, self.at)
         assert codes[-1] != Reason.OK
         if first:
             assert (let_pass(codes) == passing).all()
@@ -90,21 +90,25 @@ class WorldMachine(RuleBasedStateMachine):
     def choose(self, data: st.DataObject, node: str) -> None:
         """Only where filter would let the pod pass: then its room is there and nowhere else. If not, nothing has changed."""
         pod = self.pod(data)
-        rows = self.world.nodes.rows_of([node])
-        here = self.world.ledger.numbers(Row(int(rows[0])))
+        rows = self.state_machine.nodes.rows_of([node])
+        here = self.state_machine.ledger.numbers(Row(int(rows[0])))
         left = here.total.minus(here.reserved).minus(here.held)
-        counted, columns, holds = self.world.steering.counts.chosen, self.world.ledger.columns.copy(), dict(self.world.holds)
-        chosen = self.world.choose(pod, Row(int(rows[0])), self.at)
-        assert self.world.steering.counts.chosen == counted + chosen
+        counted, columns, holds = (
+            self.state_machine.steering.counts.chosen,
+            self.state_machine.ledger.columns.copy(),
+            dict(self.state_machine.holds),
+        )
+        chosen = self.state_machine.choose(pod, Row(int(rows[0])), self.at)
+        assert self.state_machine.steering.counts.chosen == counted + chosen
         if chosen:
             assert pod.node is None
             assert all(not want or want <= free for want, free in zip(pod.need, left, strict=True))
-            hold = self.world.holds.get(pod.uid)
+            hold = self.state_machine.holds.get(pod.uid)
             assert hold is not None
             assert hold.rows.tolist() == hold.counted.tolist() == rows.tolist()
         else:
-            assert self.world.ledger.columns.same_as(columns)
-            assert dict(self.world.holds) == holds
+            assert self.state_machine.ledger.columns.same_as(columns)
+            assert dict(self.state_machine.holds) == holds
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), proposed=st.lists(nodes, unique=True))
@@ -112,17 +116,17 @@ class WorldMachine(RuleBasedStateMachine):
         """kube-scheduler proposes all that the server has there; each node that is kept has its victims there."""
         pod = replace(self.pod(data), priority=9)
         there = {NodeName(n): [p.uid for p in self.pods.values() if p.node == n and not p.ended] for n in proposed}
-        kept = self.world.preempt(pod, {n: uids for n, uids in there.items() if uids}, self.at)
+        kept = self.state_machine.preempt(pod, {n: uids for n, uids in there.items() if uids}, self.at)
         for node, (uids, _) in kept.items():
             assert set(there[node]) <= set(uids)
             for uid in uids:
-                claim = self.world.claims.get(uid)
+                claim = self.state_machine.reservations.get(uid)
                 assert claim is not None
                 assert claim.node == node
 
     @rule(system=st.sampled_from(["0", "1"]))
     def settings_change(self, system: str) -> None:
-        self.world.adopt_policy(self.policy(system))
+        self.state_machine.adopt_policy(self.policy(system))
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), node=nodes)
@@ -130,20 +134,20 @@ class WorldMachine(RuleBasedStateMachine):
         self.bind(self.pod(data), node)
 
     def bind(self, pod: Pod, node: str) -> None:
-        answer = self.world.bind(pod.uid, pod.key, NodeName(node), self.at)
+        answer = self.state_machine.bind(pod.uid, pod.key, NodeName(node), self.at)
         if answer.effect is not None:
             self.granted.append(answer.effect)
             if not answer.already:
                 self.check_total(node)
-            again = self.world.bind(pod.uid, pod.key, NodeName(node), self.at)
+            again = self.state_machine.bind(pod.uid, pod.key, NodeName(node), self.at)
             assert again.already
             assert again.reason is Reason.OK
 
     def check_total(self, node: str) -> None:
         """Others may overfill a node, and nodes may shrink; a grant of ours leaves the node within its Total."""
-        row = self.world.nodes.row_of[NodeName(node)]
-        columns = self.world.ledger.columns
-        asked = self.world.claims.placed[self.granted[-1].uid].reserved
+        row = self.state_machine.nodes.row_of[NodeName(node)]
+        columns = self.state_machine.ledger.columns
+        asked = self.state_machine.reservations.placed[self.granted[-1].uid].reserved
         for r, amount in enumerate(asked):
             assert amount == 0 or columns.reserved[r, row] <= columns.total[r, row]
 
@@ -153,70 +157,70 @@ class WorldMachine(RuleBasedStateMachine):
         bind = self.granted.pop(data.draw(st.integers(0, len(self.granted) - 1)))
         pod = self.pods.get(bind.key.name)
         if pod is None:
-            self.world.apply(BindEnded(bind.uid, bind.node, "gone", ""), self.at)
+            self.state_machine.apply(BindEnded(bind.uid, bind.node, "gone", ""), self.at)
             return
         if pod.node is None and not pod.ended and (outcome == "bound" or (outcome == "unknown" and happened)):
             self.store(pod, node=bind.node)
         if outcome == "bound" and self.pods[bind.key.name].node != bind.node:
             outcome = "elsewhere"
-        self.world.apply(BindEnded(bind.uid, bind.node, outcome, "test"), self.at)
+        self.state_machine.apply(BindEnded(bind.uid, bind.node, outcome, "test"), self.at)
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data())
     def watch_shows(self, data: st.DataObject) -> None:
-        self.world.apply(PodSeen(self.pod(data)), self.at)
+        self.state_machine.apply(PodSeen(self.pod(data)), self.at)
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data())
     def read_shows(self, data: st.DataObject) -> None:
-        self.world.apply(PodRead(self.pod(data)), self.at)
+        self.state_machine.apply(PodRead(self.pod(data)), self.at)
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), node=nodes)
     def bound_by_others(self, data: st.DataObject, node: str) -> None:
         pod = self.pod(data)
         if pod.node is None and not pod.ended:
-            self.world.apply(PodSeen(self.store(pod, node=NodeName(node))), self.at)
+            self.state_machine.apply(PodSeen(self.store(pod, node=NodeName(node))), self.at)
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data())
     def ends(self, data: st.DataObject) -> None:
-        self.world.apply(PodSeen(self.store(self.pod(data), ended=True)), self.at)
+        self.state_machine.apply(PodSeen(self.store(self.pod(data), ended=True)), self.at)
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), late_read=st.booleans())
     def deleted(self, data: st.DataObject, late_read: bool) -> None:
         pod = self.pods.pop(self.pod(data).key.name)
-        self.world.apply(PodGone(pod.uid, pod.key), self.at)
+        self.state_machine.apply(PodGone(pod.uid, pod.key), self.at)
         if late_read:
-            self.world.apply(PodRead(pod), self.at)
-        assert self.world.claims.get(pod.uid) is None
+            self.state_machine.apply(PodRead(pod), self.at)
+        assert self.state_machine.reservations.get(pod.uid) is None
 
     @rule(node=nodes, cpu=st.sampled_from(["2", "4", "8"]))
     def node_changes(self, node: str, cpu: str) -> None:
-        self.world.apply(NodeSeen(a_node(node, cpu=cpu)), self.at)
+        self.state_machine.apply(NodeSeen(a_node(node, cpu=cpu)), self.at)
 
     @rule(node=nodes)
     def node_goes(self, node: str) -> None:
-        self.world.apply(NodeGone(NodeName(node)), self.at)
+        self.state_machine.apply(NodeGone(NodeName(node)), self.at)
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 11.0, 70.0, 400.0]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
-        self.world.apply(Ticked(), self.at)
+        self.state_machine.apply(Ticked(), self.at)
 
     @invariant()
     def adds_up(self) -> None:
-        if hasattr(self, "world"):
-            assert violations(self.world) == []
+        if hasattr(self, "state_machine"):
+            assert violations(self.state_machine) == []
 
     @invariant()
     def reserved_is_what_the_server_has_bound_or_may_have(self) -> None:
         """A pod that the watch showed bound counts where it is; a claim on another node would be a double."""
-        if hasattr(self, "world"):
+        if hasattr(self, "state_machine"):
             for pod in self.pods.values():
-                known = self.world.pods.get(pod.uid)
-                claim = self.world.claims.get(pod.uid)
+                known = self.state_machine.pods.get(pod.uid)
+                claim = self.state_machine.reservations.get(pod.uid)
                 if known is not None and known.node is not None and not known.ended:
                     assert claim is not None
                     assert claim.node == known.node
@@ -225,25 +229,25 @@ class WorldMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """In the end every hold, denial and doubtful claim is over, and the sums are those of the server's bound pods."""
-        if not hasattr(self, "world"):
+        if not hasattr(self, "state_machine"):
             return
         for bind in self.granted:
-            self.world.apply(BindEnded(bind.uid, bind.node, "unreachable", ""), self.at)
+            self.state_machine.apply(BindEnded(bind.uid, bind.node, "unreachable", ""), self.at)
         for _ in range(4):
             self.now += 130.0
-            self.world.apply(Ticked(), self.at)
+            self.state_machine.apply(Ticked(), self.at)
             for pod in self.pods.values():
-                self.world.apply(PodRead(pod), self.at)
+                self.state_machine.apply(PodRead(pod), self.at)
         self.now += 500.0
-        self.world.apply(Ticked(), self.at)
-        assert len(self.world.holds) == 0
-        assert len(self.world.denials) == 0
-        assert self.world.starvation.due(Instant(1e9)) == []
-        assert len(self.world.agreements) == 0
-        assert self.world.claims.unconfirmed() == 0
+        self.state_machine.apply(Ticked(), self.at)
+        assert len(self.state_machine.holds) == 0
+        assert len(self.state_machine.bind_backoff) == 0
+        assert self.state_machine.sample_misses.due(Instant(1e9)) == []
+        assert len(self.state_machine.accepted_preemptions) == 0
+        assert self.state_machine.reservations.unconfirmed() == 0
         want = {pod.uid: pod.node for pod in self.pods.values() if pod.node is not None and not pod.ended}
-        assert {uid: claim.node for uid, claim in self.world.claims.copy().items()} == want
+        assert {uid: claim.node for uid, claim in self.state_machine.reservations.copy().items()} == want
 
 
-TestWorld = WorldMachine.TestCase
+TestWorld = StateMachineRules.TestCase
 TestWorld.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)

@@ -39,7 +39,7 @@ class Extender(Protocol):
 
 
 class Ours:
-    """The world, without anything around it."""
+    """The state machine, without anything around it."""
 
     def __init__(self) -> None:
         self._story = Story(a_node("n", cpu="4"), a_node("m", cpu="4"))
@@ -49,7 +49,7 @@ class Ours:
         return [name for name, code in zip(nodes, codes, strict=True) if code is Reason.OK]
 
     def bind(self, pod: Pod, node: str) -> bool:
-        if self._story.world.pods.get(pod.uid) is None:
+        if self._story.state_machine.pods.get(pod.uid) is None:
             self._story.seen(pod)
         return self._story.bind(pod, node) is Reason.OK
 
@@ -60,7 +60,7 @@ class Ours:
         self._story.bind_ended(pod, node, "refused")
 
     def gone(self, pod: Pod) -> None:
-        self._story.world.apply(PodGone(pod.uid, pod.key), self._story.at)
+        self._story.state_machine.apply(PodGone(pod.uid, pod.key), self._story.at)
 
     def used(self, node: str) -> int:
         return self._story.reserved(node)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from slackwater.controllers.policy import PreemptionPolicy
-from slackwater.model.events import NodeSeen, TouchLost, VictimEnded
+from slackwater.model.events import ActivationLost, NodeSeen, VictimEnded
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from tests.support.builders import a_node, a_pod
@@ -86,7 +86,7 @@ def test_140082_a_victim_that_is_found_gone_when_it_is_to_be_deleted_is_success(
     del cluster.pods[victim.uid]  # gone at the API server; the watch has not told
     cluster.serve()
     assert not cluster.gated(pod)
-    assert cluster.world.preemptions.counts.ends["success"] == 1
+    assert cluster.state_machine.preemptions.counts.ends["success"] == 1
     assert cluster.filter(pod) == [Reason.OK]
 
 
@@ -94,7 +94,7 @@ def test_139162_a_lost_wake_up_is_repeated() -> None:
     cluster, _, pod = a_cluster()
     cluster.filter(pod)
     cluster.serve()
-    cluster.take(TouchLost(pod.uid, pod.key, "victims-gone"))
+    cluster.take(ActivationLost(pod.uid, pod.key, "victims-gone"))
     cluster.after(0.1)
     assert cluster.touched(pod) == ["victims-gone"]
     cluster.serve()
@@ -128,7 +128,7 @@ def test_134249_no_second_preemption_while_the_first_is_running() -> None:
         cluster.serve(gone=False)
         cluster.after(0.5)
     assert cluster.deleted == ["v"]
-    assert cluster.world.preemptions.counts.attempts == 1
+    assert cluster.state_machine.preemptions.counts.attempts == 1
 
 
 def test_134249_in_a_naive_model_each_cycle_deletes_anew() -> None:
@@ -166,8 +166,8 @@ def test_137655_a_node_that_came_in_time_saves_the_victim() -> None:
 
 def test_134428_a_pod_whose_room_is_being_made_needs_no_new_node() -> None:
     cluster, _, pod = a_cluster()
-    assert cluster.world.preemptions.gated_pods() == frozenset()
+    assert cluster.state_machine.preemptions.gated_pods() == frozenset()
     cluster.filter(pod)
-    assert cluster.world.preemptions.gated_pods() == {pod.uid}
+    assert cluster.state_machine.preemptions.gated_pods() == {pod.uid}
     cluster.serve(victims="refused")
-    assert cluster.world.preemptions.gated_pods() == frozenset(), "now it may"
+    assert cluster.state_machine.preemptions.gated_pods() == frozenset(), "now it may"

@@ -45,10 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    tally = outcome.scores if mode == "scores" else outcome.tally
-    if tally.clusters:
-        print(tally.table())
-    problems = [] if wrong else list(tally.problems())
+    event_counts = outcome.scores if mode == "scores" else outcome.event_counts
+    if event_counts.clusters:
+        print(event_counts.table())
+    problems = [] if wrong else list(event_counts.problems())
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"{asked.clusters:,} clusters of seed {asked.seed}, {mode}: {outcome.differing} differ, {outcome.left_out} left out")

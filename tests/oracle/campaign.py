@@ -12,7 +12,7 @@ from tests.oracle.generator.draw import Obj
 from tests.oracle.real import Line, Mode, OracleFailed, Real, running
 from tests.oracle.scoretally import ScoreTally
 from tests.oracle.shrink import smallest
-from tests.oracle.tally import Tally
+from tests.oracle.tally import EventCounts
 
 #: Kinds of which a file without any says nothing to us, where kube-scheduler would see that there are none: without the
 #: last object a cluster might differ for that reason.
@@ -34,7 +34,7 @@ class Failure:
 class Outcome:
     """What a campaign found."""
 
-    tally: Tally = field(default_factory=Tally)
+    event_counts: EventCounts = field(default_factory=EventCounts)
     scores: ScoreTally = field(default_factory=ScoreTally)
     #: The first cluster of each kind of difference.
     failures: dict[tuple[str, str, str], Failure] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Outcome:
     def add(self, index: int, cluster: Obj, want: list[Line], *, mode: Mode, size: Size, ours: Ours | None) -> None:
         """Counts what the real side says of a cluster, and keeps the first of each kind of difference."""
         if not size.mutated and mode != "sequential":
-            (self.tally if mode == "placement" else self.scores).add(want)
+            (self.event_counts if mode == "placement" else self.scores).add(want)
         found = _compare(mode, cluster, want, ours) if ours else []
         self.differing += bool(found)
         for difference in found:

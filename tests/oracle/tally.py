@@ -12,7 +12,7 @@ _SHARE = 0.01
 _TIMES = 500
 
 
-class Tally:
+class EventCounts:
     """Counts placement lines of the real side."""
 
     def __init__(self) -> None:

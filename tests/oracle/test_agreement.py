@@ -24,7 +24,7 @@ def _judged(program: Path, *, mode: Mode, clusters: int, size: Size = SMALL) -> 
 
 def test_placements_equal_and_every_plug_in_and_reason_was_asked_for(program: Path) -> None:
     outcome = _judged(program, mode="placement", clusters=ENOUGH_CLUSTERS)
-    assert list(outcome.tally.problems()) == [], outcome.tally.table()
+    assert list(outcome.event_counts.problems()) == [], outcome.event_counts.table()
 
 
 def test_scores_equal_and_every_score_plug_in_told_nodes_apart(program: Path) -> None:

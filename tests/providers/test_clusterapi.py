@@ -24,7 +24,7 @@ OPTION = "cluster.x-k8s.io/autoscaling-options-"
 PREFIX = "capacity.cluster-autoscaler.kubernetes.io/"
 
 
-class World:
+class StateMachine:
     """A management cluster."""
 
     def __init__(self, wanted: Wanted | None = None) -> None:
@@ -74,17 +74,17 @@ class World:
 
 
 async def test_where_cluster_api_is_not_installed_there_are_no_groups() -> None:
-    world = World()
-    world.store.served.clear()
-    assert await world.groups() == []
+    state_machine = StateMachine()
+    state_machine.store.served.clear()
+    assert await state_machine.groups() == []
 
 
 async def test_a_set_of_a_deployment_is_no_group_of_its_own() -> None:
-    world = World()
-    await world.has()
-    for item in world.store.listed(f"{GROUP_PATH}/machinesets").values():
+    state_machine = StateMachine()
+    await state_machine.has()
+    for item in state_machine.store.listed(f"{GROUP_PATH}/machinesets").values():
         item["metadata"]["annotations"] = sizes(0, 5)
-    assert [group.name for group in await world.groups()] == [POOL]
+    assert [group.name for group in await state_machine.groups()] == [POOL]
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ async def test_a_set_of_a_deployment_is_no_group_of_its_own() -> None:
     ids=["none", "paused", "min above max", "max 0", "negative", "no number", "min alone"],
 )
 async def test_an_object_that_does_not_say_its_sizes_is_left_alone(annotations: dict[str, str]) -> None:
-    world = World()
-    await world.has(annotations=annotations)
-    assert await world.groups() == []
+    state_machine = StateMachine()
+    await state_machine.has(annotations=annotations)
+    assert await state_machine.groups() == []
     with pytest.raises(ProviderError, match="gone"):
-        await world.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+        await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
 
 
 @pytest.mark.parametrize(
@@ -121,19 +121,19 @@ async def test_an_object_that_does_not_say_its_sizes_is_left_alone(annotations: 
     ],
 )
 async def test_only_wanted_groups_are_used(wanted: Wanted, want: bool) -> None:
-    world = World(wanted)
-    await world.has(labels={"autoscale": "yes", "team": "a"})
-    assert [group.name for group in await world.groups()] == ([POOL] if want else [])
+    state_machine = StateMachine(wanted)
+    await state_machine.has(labels={"autoscale": "yes", "team": "a"})
+    assert [group.name for group in await state_machine.groups()] == ([POOL] if want else [])
     if not want:
         with pytest.raises(ProviderError, match="gone"):
-            await world.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+            await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
 
 
 # --- what annotations say ---------------------------------------------------------------------------------------------------
 
 
 async def test_a_template_from_annotations_alone() -> None:
-    world = World()
+    state_machine = StateMachine()
     said = {
         PREFIX + "cpu": "15900m",
         PREFIX + "memory": "60Gi",
@@ -146,8 +146,10 @@ async def test_a_template_from_annotations_alone() -> None:
     }
     labels = {"node-role.kubernetes.io/worker": "", "team": "a", "x.node.cluster.x-k8s.io/y": "z"}
     taints = [{"key": "gpu", "value": "no", "effect": "NoSchedule"}, {"key": "slow", "effect": "PreferNoSchedule"}]
-    await world.has(annotations=sizes(0, 5) | said, template={"metadata": {"labels": labels}, "spec": {"taints": taints}})
-    template = (await world.pool()).template
+    await state_machine.has(
+        annotations=sizes(0, 5) | said, template={"metadata": {"labels": labels}, "spec": {"taints": taints}}
+    )
+    template = (await state_machine.pool()).template
     assert template is not None
     assert template.allocatable == (15900, 60 << 30)
     assert dict(template.scalars) == {"ephemeral-storage": byte_count("100Gi"), "pods": 200, "nvidia.com/gpu": 2}
@@ -168,24 +170,24 @@ async def test_a_template_from_annotations_alone() -> None:
 
 @pytest.mark.parametrize("reference", [{"apiVersion": "infra.example.com/v1"}, {"apiGroup": "infra.example.com"}])
 async def test_what_annotations_leave_out_the_infrastructure_says(reference: dict[str, str]) -> None:
-    world = World()
+    state_machine = StateMachine()
     infra = "/apis/infra.example.com"
     ref = {"kind": "MetalTemplate", "name": "big", **reference}
-    world.store.objects[infra] = {"preferredVersion": {"version": "v1"}}
-    world.store.objects[f"{infra}/v1"] = {"resources": [{"name": "metaltemplates", "kind": "MetalTemplate"}]}
+    state_machine.store.objects[infra] = {"preferredVersion": {"version": "v1"}}
+    state_machine.store.objects[f"{infra}/v1"] = {"resources": [{"name": "metaltemplates", "kind": "MetalTemplate"}]}
     capacity = {"cpu": "8", "memory": "32Gi", "pods": 50}
     node_info = {"architecture": "arm64", "operatingSystem": "linux"}
     path = f"{infra}/v1/namespaces/{NAMESPACE}/metaltemplates/big"
-    world.store.put(path, status={"capacity": capacity, "nodeInfo": node_info})
-    await world.has(annotations=sizes(0, 5) | {PREFIX + "cpu": "6"}, template={"spec": {"infrastructureRef": ref}})
-    template = (await world.pool()).template
+    state_machine.store.put(path, status={"capacity": capacity, "nodeInfo": node_info})
+    await state_machine.has(annotations=sizes(0, 5) | {PREFIX + "cpu": "6"}, template={"spec": {"infrastructureRef": ref}})
+    template = (await state_machine.pool()).template
     assert template is not None
     assert template.allocatable == (6000, 32 << 30)
     assert dict(template.scalars) == {"pods": 50}
     assert template.labels["kubernetes.io/arch"] == "arm64"
-    asked = len(world.writes("GET"))
-    await world.pool()
-    assert not [get for get in world.writes("GET")[asked:] if infra in get]  # templates do not change
+    asked = len(state_machine.writes("GET"))
+    await state_machine.pool()
+    assert not [get for get in state_machine.writes("GET")[asked:] if infra in get]  # templates do not change
 
 
 @pytest.mark.parametrize(
@@ -200,141 +202,143 @@ async def test_what_annotations_leave_out_the_infrastructure_says(reference: dic
     ids=["nothing", "no memory", "no quantity", "no taint", "no label"],
 )
 async def test_without_a_readable_capacity_there_is_a_group_but_no_template(said: dict[str, str]) -> None:
-    world = World()
-    await world.has(annotations=sizes(0, 5) | said)
-    group = await world.pool()
+    state_machine = StateMachine()
+    await state_machine.has(annotations=sizes(0, 5) | said)
+    group = await state_machine.pool()
     assert (group.template, group.target) == (None, 3)
 
 
 async def test_a_groups_own_options() -> None:
-    world = World()
+    state_machine = StateMachine()
     said = {
         OPTION + "scaledownutilizationthreshold": "0.7",
         OPTION + "scaledownunneededtime": "90s",
         OPTION + "maxnodeprovisiontime": "1h",
     }
-    await world.has(annotations=sizes(0, 5) | said)
-    assert (await world.pool()).options == GroupOptions(utilization_threshold=0.7, unneeded_seconds=90, provision_seconds=3600)
+    await state_machine.has(annotations=sizes(0, 5) | said)
+    assert (await state_machine.pool()).options == GroupOptions(
+        utilization_threshold=0.7, unneeded_seconds=90, provision_seconds=3600
+    )
 
 
 # --- which machines go ------------------------------------------------------------------------------------------------------
 
 
 async def test_sizes_go_through_the_scale_subresource_and_machines_are_marked_before() -> None:
-    world = World()
-    await world.has()
-    await world.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
-    await world.controller.settle()
-    first = len(world.store.asked)
-    doomed = (await world.pool()).instances[1]
-    await world.delete(doomed)
-    writes = [(method, path.rpartition("/")[2]) for method, path in world.store.asked[first:] if method != "GET"]
-    assert writes == [("PATCH", world.marked()[0]), ("PUT", "scale")]
-    await world.controller.step()
-    assert world.controller.deleted == world.marked()
+    state_machine = StateMachine()
+    await state_machine.has()
+    await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+    await state_machine.controller.settle()
+    first = len(state_machine.store.asked)
+    doomed = (await state_machine.pool()).instances[1]
+    await state_machine.delete(doomed)
+    writes = [(method, path.rpartition("/")[2]) for method, path in state_machine.store.asked[first:] if method != "GET"]
+    assert writes == [("PATCH", state_machine.marked()[0]), ("PUT", "scale")]
+    await state_machine.controller.step()
+    assert state_machine.controller.deleted == state_machine.marked()
 
 
 async def test_a_lost_answer_about_the_size_lowers_it_once() -> None:
-    world = World()
-    await world.has()
-    doomed = (await world.pool()).instances[0]
-    world.api.lost_paths = ["/scale"]
+    state_machine = StateMachine()
+    await state_machine.has()
+    doomed = (await state_machine.pool()).instances[0]
+    state_machine.api.lost_paths = ["/scale"]
     with pytest.raises(ProviderError, match="unknown"):
-        await world.delete(doomed)
-    await world.delete(doomed)
-    assert (await world.pool()).target == 2
-    await world.controller.settle()
-    group = await world.pool()
+        await state_machine.delete(doomed)
+    await state_machine.delete(doomed)
+    assert (await state_machine.pool()).target == 2
+    await state_machine.controller.settle()
+    group = await state_machine.pool()
     assert (group.target, len(group.instances)) == (2, 2)
     assert doomed.id not in {instance.id for instance in group.instances}
 
 
 async def test_a_refused_size_takes_the_marks_back() -> None:
-    world = World()
-    await world.has()
-    instances = (await world.pool()).instances
-    world.api.refused_paths = {"/scale": 403}
+    state_machine = StateMachine()
+    await state_machine.has()
+    instances = (await state_machine.pool()).instances
+    state_machine.api.refused_paths = {"/scale": 403}
     with pytest.raises(ProviderError, match="403"):
-        await world.delete(*instances[:2])
-    assert world.marked() == []
+        await state_machine.delete(*instances[:2])
+    assert state_machine.marked() == []
 
 
 async def test_a_group_that_others_write_to_is_read_again() -> None:
-    world = World()
-    await world.has()
-    doomed = (await world.pool()).instances[0]
-    world.api.refused_paths = {"/scale": 409}
+    state_machine = StateMachine()
+    await state_machine.has()
+    doomed = (await state_machine.pool()).instances[0]
+    state_machine.api.refused_paths = {"/scale": 409}
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(world.delete, doomed)
-        await eventually(lambda: _puts(world), lambda puts: puts > 1, within_seconds=5, wanted="a second attempt")
-        world.api.refused_paths = {}
-    assert (await world.pool()).target == 2
-    assert len(world.marked()) == 1
+        tasks.start_soon(state_machine.delete, doomed)
+        await eventually(lambda: _puts(state_machine), lambda puts: puts > 1, within_seconds=5, wanted="a second attempt")
+        state_machine.api.refused_paths = {}
+    assert (await state_machine.pool()).target == 2
+    assert len(state_machine.marked()) == 1
 
 
-async def _puts(world: World) -> int:
-    return sum(path.endswith("/pool") for method, path in world.store.asked if method == "GET")
+async def _puts(state_machine: StateMachine) -> int:
+    return sum(path.endswith("/pool") for method, path in state_machine.store.asked if method == "GET")
 
 
 async def test_a_machine_goes_although_others_are_still_coming() -> None:
-    world = World()
-    await world.has()
-    doomed = (await world.pool()).instances[0]
-    await world.provider.grow(POOL, seen=3, to=5, timeout_seconds=5)
-    await world.delete(doomed)  # their controller has three machines and is to have four: it would delete none
-    await world.controller.settle()
-    await world.controller.settle()
-    group = await world.pool()
+    state_machine = StateMachine()
+    await state_machine.has()
+    doomed = (await state_machine.pool()).instances[0]
+    await state_machine.provider.grow(POOL, seen=3, to=5, timeout_seconds=5)
+    await state_machine.delete(doomed)  # their controller has three machines and is to have four: it would delete none
+    await state_machine.controller.settle()
+    await state_machine.controller.settle()
+    group = await state_machine.pool()
     assert (group.target, len(group.instances)) == (4, 4)
     assert doomed.id not in {instance.id for instance in group.instances}
 
 
 async def test_giving_up_takes_failed_machines_first_and_never_one_with_a_node() -> None:
-    world = World()
-    await world.has()
-    before = {instance.id for instance in (await world.pool()).instances}
-    await world.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
-    await world.controller.step()
-    await world.controller.fail("CreateError")
-    (failed,) = (instance for instance in (await world.pool()).instances if instance.error)
-    await world.provider.grow(POOL, seen=4, to=6, timeout_seconds=5)
-    await world.controller.step()
-    await world.provider.lower(POOL, seen=6, to=5, timeout_seconds=5)
-    await world.controller.settle()
-    after = {instance.id for instance in (await world.pool()).instances}
+    state_machine = StateMachine()
+    await state_machine.has()
+    before = {instance.id for instance in (await state_machine.pool()).instances}
+    await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+    await state_machine.controller.step()
+    await state_machine.controller.fail("CreateError")
+    (failed,) = (instance for instance in (await state_machine.pool()).instances if instance.error)
+    await state_machine.provider.grow(POOL, seen=4, to=6, timeout_seconds=5)
+    await state_machine.controller.step()
+    await state_machine.provider.lower(POOL, seen=6, to=5, timeout_seconds=5)
+    await state_machine.controller.settle()
+    after = {instance.id for instance in (await state_machine.pool()).instances}
     assert before < after
     assert failed.id not in after
     assert len(after) == 5
 
 
 async def test_a_machine_that_got_its_id_meanwhile_is_still_known() -> None:
-    world = World()
-    await world.has()
-    await world.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
-    await world.controller.step()
-    (coming,) = (instance for instance in (await world.pool()).instances if instance.state == "creating")
+    state_machine = StateMachine()
+    await state_machine.has()
+    await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+    await state_machine.controller.step()
+    (coming,) = (instance for instance in (await state_machine.pool()).instances if instance.state == "creating")
     assert coming.id.startswith(f"machine://{NAMESPACE}/")
-    await world.controller.settle()
-    await world.delete(coming)
-    await world.controller.settle()
-    assert (await world.pool()).target == 3
+    await state_machine.controller.settle()
+    await state_machine.delete(coming)
+    await state_machine.controller.settle()
+    assert (await state_machine.pool()).target == 3
 
 
 async def test_nothing_is_deleted_while_a_deployment_rolls_out() -> None:
-    world = World()
-    await world.has()
-    (deployment,) = world.store.listed(f"{GROUP_PATH}/machinedeployments").values()
+    state_machine = StateMachine()
+    await state_machine.has()
+    (deployment,) = state_machine.store.listed(f"{GROUP_PATH}/machinedeployments").values()
     owner = {"kind": "MachineDeployment", "name": "pool", "uid": deployment["metadata"]["uid"]}
-    new = world.store.put(
+    new = state_machine.store.put(
         f"{GROUP_PATH}/namespaces/{NAMESPACE}/machinesets/pool-2",
         metadata={"ownerReferences": [owner]},
         spec={"replicas": 1},
     )
-    machine = next(iter(world.machines().values()))
+    machine = next(iter(state_machine.machines().values()))
     machine["metadata"]["ownerReferences"] = [{"kind": "MachineSet", "name": "pool-2", "uid": new["metadata"]["uid"]}]
     with pytest.raises(ProviderError, match="rolls out"):
-        await world.delete((await world.pool()).instances[0])
-    assert world.marked() == []
+        await state_machine.delete((await state_machine.pool()).instances[0])
+    assert state_machine.marked() == []
 
 
 class TestAPoolWithoutMachines:
@@ -342,18 +346,18 @@ class TestAPoolWithoutMachines:
 
     POOL = GroupName(f"MachinePool/{NAMESPACE}/pool")
 
-    def world(self, smallest: int = 0) -> World:
-        world = World()
+    def state_machine(self, smallest: int = 0) -> StateMachine:
+        state_machine = StateMachine()
         ids = ["cloud://1", "cloud://2"]
         spec = {"replicas": 2, "providerIDList": ids, "template": {}}
         path = f"{GROUP_PATH}/namespaces/{NAMESPACE}/machinepools/pool"
-        world.store.put(path, metadata={"annotations": sizes(smallest, 5)}, spec=spec)
-        return world
+        state_machine.store.put(path, metadata={"annotations": sizes(smallest, 5)}, spec=spec)
+        return state_machine
 
     async def test_it_grows_and_shows_its_instances(self) -> None:
-        world = self.world()
-        await world.provider.grow(self.POOL, seen=2, to=4, timeout_seconds=5)
-        group = await world.pool()
+        state_machine = self.state_machine()
+        await state_machine.provider.grow(self.POOL, seen=2, to=4, timeout_seconds=5)
+        group = await state_machine.pool()
         assert group.target == 4
         assert [(instance.id, instance.state) for instance in group.instances] == [
             ("cloud://1", "running"),
@@ -361,21 +365,21 @@ class TestAPoolWithoutMachines:
         ]
 
     async def test_all_of_it_can_go_but_not_one(self) -> None:
-        world = self.world()
-        one, two = (await world.pool()).instances
+        state_machine = self.state_machine()
+        one, two = (await state_machine.pool()).instances
         with pytest.raises(ProviderError, match="cannot be told which"):
-            await world.provider.delete(self.POOL, [one], timeout_seconds=5)
-        assert (await world.pool()).target == 2
-        await world.provider.delete(self.POOL, [one, two], timeout_seconds=5)
-        assert (await world.pool()).target == 0
+            await state_machine.provider.delete(self.POOL, [one], timeout_seconds=5)
+        assert (await state_machine.pool()).target == 2
+        await state_machine.provider.delete(self.POOL, [one, two], timeout_seconds=5)
+        assert (await state_machine.pool()).target == 0
 
     async def test_its_minimum_holds(self) -> None:
-        world = self.world(smallest=1)
+        state_machine = self.state_machine(smallest=1)
         with pytest.raises(ProviderError, match="limit"):
-            await world.provider.delete(self.POOL, (await world.pool()).instances, timeout_seconds=5)
+            await state_machine.provider.delete(self.POOL, (await state_machine.pool()).instances, timeout_seconds=5)
 
     async def test_what_is_gone_is_done(self) -> None:
-        world = self.world()
+        state_machine = self.state_machine()
         gone = Instance(id=InstanceId("cloud://0"), state="running")
-        await world.provider.delete(self.POOL, [gone], timeout_seconds=5)
-        assert (await world.pool()).target == 2
+        await state_machine.provider.delete(self.POOL, [gone], timeout_seconds=5)
+        assert (await state_machine.pool()).target == 2

@@ -23,7 +23,7 @@ POOL = GroupName("pool")
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/slackwater-kwok"
 
 
-class World:
+class StateMachine:
     """One group, `pool`, of at most 100 nodes."""
 
     def __init__(self, weather: Weather) -> None:
@@ -55,10 +55,10 @@ class World:
 
 
 async def test_a_node_looks_as_the_template_says_and_names_its_machine() -> None:
-    world = World(Weather())
-    await world.grow(0, 1)
-    assert await world.at(0) == ["pool-000000"]
-    (node,) = world.nodes
+    state_machine = StateMachine(Weather())
+    await state_machine.grow(0, 1)
+    assert await state_machine.at(0) == ["pool-000000"]
+    (node,) = state_machine.nodes
     assert node["metadata"]["labels"] == {"tier": "batch", "kubernetes.io/hostname": "pool-000000", NODE_GROUP: "pool"}
     assert node["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
     assert node["spec"] == {
@@ -69,154 +69,154 @@ async def test_a_node_looks_as_the_template_says_and_names_its_machine() -> None
 
 
 async def test_a_node_appears_late_and_boots_later() -> None:
-    world = World(Weather(appear_seconds=10, boot_seconds=20))
-    await world.grow(0, 1)
-    assert await world.at(9.9) == []
-    assert await world.at(10) == ["pool-000000"]
-    (node,) = world.nodes
+    state_machine = StateMachine(Weather(appear_seconds=10, boot_seconds=20))
+    await state_machine.grow(0, 1)
+    assert await state_machine.at(9.9) == []
+    assert await state_machine.at(10) == ["pool-000000"]
+    (node,) = state_machine.nodes
     assert node["metadata"]["annotations"] == {}
     assert "node.kubernetes.io/not-ready" in [taint["key"] for taint in node["spec"]["taints"]]
-    await world.at(30)
-    (node,) = world.nodes
+    await state_machine.at(30)
+    (node,) = state_machine.nodes
     assert node["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
     assert [taint["key"] for taint in node["spec"]["taints"]] == ["dedicated"]
-    assert json.loads(world.store.objects[CONFIG_MAP]["data"]["pool"]) == {"nextNumber": 1, "askedAt": {}}
+    assert json.loads(state_machine.store.objects[CONFIG_MAP]["data"]["pool"]) == {"nextNumber": 1, "askedAt": {}}
 
 
 async def test_another_process_goes_on_with_what_was_asked() -> None:
-    world = World(Weather(appear_seconds=10))
-    await world.grow(0, 3)
-    world.provider = world.restarted()
-    assert (await world.look()).target == 3
+    state_machine = StateMachine(Weather(appear_seconds=10))
+    await state_machine.grow(0, 3)
+    state_machine.provider = state_machine.restarted()
+    assert (await state_machine.look()).target == 3
     with pytest.raises(ProviderError, match="conflict"):
-        await world.grow(0, 3)
-    assert await world.at(10) == ["pool-000000", "pool-000001", "pool-000002"]
+        await state_machine.grow(0, 3)
+    assert await state_machine.at(10) == ["pool-000000", "pool-000001", "pool-000002"]
 
 
 async def test_a_share_fails_and_which_is_the_same_after_a_restart() -> None:
     weather = Weather(appear_seconds=10, failing=0.2, silent=0.1, unready=0.1)
-    world = World(weather)
-    await world.grow(0, 100)
-    names = await world.at(10)
+    state_machine = StateMachine(weather)
+    await state_machine.grow(0, 100)
+    names = await state_machine.at(10)
     fates = [course(weather, 7, f"pool-{number:06}").fate for number in range(100)]
     assert len(names) == fates.count("fine") + fates.count("unready")
-    group = await world.look()
+    group = await state_machine.look()
     assert group.target == 100
     assert sum(i.error is not None and i.error.kind == "other" for i in group.instances) == fates.count("failed") > 10
     assert sum(i.state == "running" and i.node is None for i in group.instances) == fates.count("silent") > 3
-    assert sum(not node["metadata"]["annotations"] for node in world.nodes) == fates.count("unready") > 3
-    world.provider = world.restarted()
-    assert (await world.look()) == group
+    assert sum(not node["metadata"]["annotations"] for node in state_machine.nodes) == fates.count("unready") > 3
+    state_machine.provider = state_machine.restarted()
+    assert (await state_machine.look()) == group
 
 
 async def test_beyond_the_stock_machines_are_out_of_resources_until_others_go() -> None:
-    world = World(Weather(stock=2))
-    await world.grow(0, 3)
-    assert await world.at(0) == ["pool-000000", "pool-000001"]
-    group = await world.look()
+    state_machine = StateMachine(Weather(stock=2))
+    await state_machine.grow(0, 3)
+    assert await state_machine.at(0) == ["pool-000000", "pool-000001"]
+    group = await state_machine.look()
     assert [i.error and i.error.kind for i in group.instances] == [None, None, "out-of-resources"]
-    await world.provider.delete(POOL, group.instances[:1], timeout_seconds=5)
-    assert await world.at(0) == ["pool-000001", "pool-000002"]
+    await state_machine.provider.delete(POOL, group.instances[:1], timeout_seconds=5)
+    assert await state_machine.at(0) == ["pool-000001", "pool-000002"]
 
 
 async def test_a_growth_beyond_the_quota_is_refused() -> None:
-    world = World(Weather(quota=2))
+    state_machine = StateMachine(Weather(quota=2))
     with pytest.raises(ProviderError) as caught:
-        await world.grow(0, 3)
+        await state_machine.grow(0, 3)
     assert caught.value.kind == "quota"
-    assert (await world.look()).target == 0
-    await world.grow(0, 2)
+    assert (await state_machine.look()).target == 0
+    await state_machine.grow(0, 2)
 
 
 async def test_given_up_first_is_what_will_not_come() -> None:
-    world = World(Weather(stock=2, appear_seconds=10))
-    await world.grow(0, 4)
-    await world.provider.lower(POOL, seen=4, to=2, timeout_seconds=5)
-    assert [instance.error for instance in (await world.look()).instances] == [None, None]
+    state_machine = StateMachine(Weather(stock=2, appear_seconds=10))
+    await state_machine.grow(0, 4)
+    await state_machine.provider.lower(POOL, seen=4, to=2, timeout_seconds=5)
+    assert [instance.error for instance in (await state_machine.look()).instances] == [None, None]
 
 
 async def test_nodes_of_others_belong_to_the_group_they_name() -> None:
-    world = World(Weather())
-    world.store.put(f"{NODES_PATH}/by-hand", metadata={"labels": {NODE_GROUP: "pool"}}, spec={})
-    group = await world.look()
+    state_machine = StateMachine(Weather())
+    state_machine.store.put(f"{NODES_PATH}/by-hand", metadata={"labels": {NODE_GROUP: "pool"}}, spec={})
+    group = await state_machine.look()
     assert (group.target, [i.node for i in group.instances]) == (1, ["by-hand"])
-    await world.grow(1, 2)
-    await world.provider.delete(POOL, group.instances, timeout_seconds=5)
-    assert await world.at(0) == ["pool-000000"]
+    await state_machine.grow(1, 2)
+    await state_machine.provider.delete(POOL, group.instances, timeout_seconds=5)
+    assert await state_machine.at(0) == ["pool-000000"]
 
 
 async def test_a_node_deleted_by_hand_lowers_the_target() -> None:
-    world = World(Weather())
-    await world.grow(0, 2)
-    await world.at(0)
-    world.store.drop(f"{NODES_PATH}/pool-000001")
-    assert (await world.look()).target == 1
-    await world.grow(1, 2)
-    assert await world.at(0) == ["pool-000000", "pool-000002"]
+    state_machine = StateMachine(Weather())
+    await state_machine.grow(0, 2)
+    await state_machine.at(0)
+    state_machine.store.drop(f"{NODES_PATH}/pool-000001")
+    assert (await state_machine.look()).target == 1
+    await state_machine.grow(1, 2)
+    assert await state_machine.at(0) == ["pool-000000", "pool-000002"]
 
 
 async def test_numbers_are_not_given_again_when_the_record_is_lost() -> None:
-    world = World(Weather())
-    await world.grow(0, 2)
-    await world.at(0)
-    world.store.drop(CONFIG_MAP)
-    await world.grow(2, 3)
-    assert await world.at(0) == ["pool-000000", "pool-000001", "pool-000002"]
+    state_machine = StateMachine(Weather())
+    await state_machine.grow(0, 2)
+    await state_machine.at(0)
+    state_machine.store.drop(CONFIG_MAP)
+    await state_machine.grow(2, 3)
+    assert await state_machine.at(0) == ["pool-000000", "pool-000001", "pool-000002"]
 
 
 async def test_a_node_on_its_way_out_does_not_count() -> None:
-    world = World(Weather())
-    await world.grow(0, 2)
-    await world.at(0)
-    world.store.objects[f"{NODES_PATH}/pool-000000"]["metadata"]["finalizers"] = ["example.com/wait"]
-    await world.provider.delete(POOL, (await world.look()).instances[:1], timeout_seconds=5)
-    group = await world.look()
+    state_machine = StateMachine(Weather())
+    await state_machine.grow(0, 2)
+    await state_machine.at(0)
+    state_machine.store.objects[f"{NODES_PATH}/pool-000000"]["metadata"]["finalizers"] = ["example.com/wait"]
+    await state_machine.provider.delete(POOL, (await state_machine.look()).instances[:1], timeout_seconds=5)
+    group = await state_machine.look()
     assert (group.target, [i.state for i in group.instances]) == (1, ["deleting", "running"])
 
 
 async def test_groups_share_the_record_without_conflict() -> None:
-    world = World(Weather())
-    world.groups.append(a_group("other", weather=Weather()))
-    world.provider = world.restarted()
+    state_machine = StateMachine(Weather())
+    state_machine.groups.append(a_group("other", weather=Weather()))
+    state_machine.provider = state_machine.restarted()
     async with anyio.create_task_group() as tasks:
         for name in ("pool", "other"):
-            tasks.start_soon(lambda name: world.provider.grow(GroupName(name), seen=0, to=2, timeout_seconds=5), name)
-    assert [group.target for group in await world.provider.groups(timeout_seconds=5)] == [2, 2]
+            tasks.start_soon(lambda name: state_machine.provider.grow(GroupName(name), seen=0, to=2, timeout_seconds=5), name)
+    assert [group.target for group in await state_machine.provider.groups(timeout_seconds=5)] == [2, 2]
 
 
 async def test_names_of_groups_that_differ_in_case_alone_stay_apart() -> None:
-    world = World(Weather())
-    world.groups = [a_group("Pool_a"), a_group("pool-a")]
-    assert len({group.node_name(0) for group in world.groups}) == 2
-    assert all(group.number_of(group.node_name(7)) == 7 for group in world.groups)
-    assert world.groups[0].number_of(world.groups[1].node_name(7)) is None
+    state_machine = StateMachine(Weather())
+    state_machine.groups = [a_group("Pool_a"), a_group("pool-a")]
+    assert len({group.node_name(0) for group in state_machine.groups}) == 2
+    assert all(group.number_of(group.node_name(7)) == 7 for group in state_machine.groups)
+    assert state_machine.groups[0].number_of(state_machine.groups[1].node_name(7)) is None
 
 
 async def test_machines_arrive_by_themselves_while_it_runs() -> None:
-    world = World(Weather())
+    state_machine = StateMachine(Weather())
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(world.provider.arrivals.run)
-        await world.grow(0, 3)
-        await eventually(lambda: _count(world), lambda count: count == 3, within_seconds=10, wanted="3 nodes")
+        tasks.start_soon(state_machine.provider.arrivals.run)
+        await state_machine.grow(0, 3)
+        await eventually(lambda: _count(state_machine), lambda count: count == 3, within_seconds=10, wanted="3 nodes")
         tasks.cancel_scope.cancel()
 
 
-async def _count(world: World) -> int:
-    return len(world.nodes)
+async def _count(state_machine: StateMachine) -> int:
+    return len(state_machine.nodes)
 
 
 async def test_what_goes_wrong_is_tried_again() -> None:
-    world = World(Weather())
-    await world.grow(0, 3)
-    world.api.lost.append(False)
+    state_machine = StateMachine(Weather())
+    await state_machine.grow(0, 3)
+    state_machine.api.lost.append(False)
     with pytest.raises(ProviderError, match="unknown"):
-        await world.provider.arrivals.settle()
-    assert await world.at(0) == ["pool-000000", "pool-000001", "pool-000002"]
+        await state_machine.provider.arrivals.settle()
+    assert await state_machine.at(0) == ["pool-000000", "pool-000001", "pool-000002"]
 
 
 async def test_an_unreadable_record_is_said() -> None:
-    world = World(Weather())
-    world.store.put(CONFIG_MAP, data={"pool": "{"})
-    assert CONFIG_MAPS in world.store.served
+    state_machine = StateMachine(Weather())
+    state_machine.store.put(CONFIG_MAP, data={"pool": "{"})
+    assert CONFIG_MAPS in state_machine.store.served
     with pytest.raises(ProviderError, match="cannot be read"):
-        await world.look()
+        await state_machine.look()

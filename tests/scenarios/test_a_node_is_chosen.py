@@ -17,12 +17,12 @@ from slackwater.model.effects import Effect, OpenGate, Steer
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Image, Pod, Taint
-from slackwater.model.pod_constraints import ClaimMount, Particulars, PodTerm
+from slackwater.model.pod_constraints import ClaimMount, PodConstraints, PodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
 from slackwater.runtime.autoscaler.choosing import Choosing
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import GATE
 from tests.faults.virtualloop import run_virtually
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
@@ -37,9 +37,9 @@ class Cluster:
 
     def __init__(self, policy: Policy) -> None:
         self.effects: list[Effect] = []
-        self.world = World(policy)
-        self.loop = SteeringLoop(self.world, submit=self.effects.extend, clock=self.clock, weight=1)
-        self.choosing = Choosing(self.world, self.loop, self.clock)
+        self.state_machine = StateMachine(policy)
+        self.loop = SteeringLoop(self.state_machine, submit=self.effects.extend, clock=self.clock, weight=1)
+        self.choosing = Choosing(self.state_machine, self.loop, self.clock)
         for name in NODES:
             self.apply(NodeSeen(replace(a_node(name), scalars=(("pods", 100),))))
         self.apply(Synced())
@@ -48,8 +48,8 @@ class Cluster:
         return Instant(anyio.current_time())
 
     def apply(self, event: Event) -> None:
-        self.effects += self.world.apply(event, self.clock())
-        assert violations(self.world) == []
+        self.effects += self.state_machine.apply(event, self.clock())
+        assert violations(self.state_machine) == []
         self.loop.look()
 
     def comes(self, pod: Pod) -> Pod:
@@ -59,29 +59,31 @@ class Cluster:
     def ask(self, pod: Pod, *nodes: str) -> list[str]:
         """The nodes that kube-scheduler is told, all of them asked about unless some are named."""
         asked = nodes or NODES
-        rows = np.array([self.world.nodes.row_of[NodeName(name)] for name in asked], np.intp)
+        rows = np.array([self.state_machine.nodes.row_of[NodeName(name)] for name in asked], np.intp)
         at = self.choosing.of(pod, rows)
-        assert violations(self.world) == []
+        assert violations(self.state_machine) == []
         if at is not None:
             return [asked[at]]
-        codes = self.world.filter(pod, rows, self.clock())
-        assert violations(self.world) == []
+        codes = self.state_machine.filter(pod, rows, self.clock())
+        assert violations(self.state_machine) == []
         return [name for name, code in zip(asked, codes, strict=True) if code == Reason.OK]
 
     def bind(self, pod: Pod, node: str) -> Reason:
-        return self.world.bind(pod.uid, pod.key, NodeName(node), self.clock()).reason
+        return self.state_machine.bind(pod.uid, pod.key, NodeName(node), self.clock()).reason
 
     def bound(self, pod: Pod, node: str) -> None:
         self.apply(PodSeen(replace(pod, node=NodeName(node), resource_version=pod.resource_version + 10)))
 
     def held(self) -> dict[str, int]:
         """CPU that is held, of the nodes where some is."""
-        held = {name: int(self.world.ledger.columns.held[0, row]) for name, row in self.world.nodes.row_of.items()}
+        held = {
+            name: int(self.state_machine.ledger.columns.held[0, row]) for name, row in self.state_machine.nodes.row_of.items()
+        }
         return {name: cpu for name, cpu in held.items() if cpu}
 
     @property
     def counts(self) -> tuple[int, int]:
-        counts = self.world.steering.counts
+        counts = self.state_machine.steering.counts
         return counts.chosen, counts.chosen_met
 
 
@@ -130,7 +132,7 @@ def test_a_changed_score_of_ours_counts_from_the_next_question_on() -> None:
         cluster.bound(cluster.comes(a_pod("there", cpu="1", memory="4Gi")), "n-2")
         assert cluster.ask(cluster.comes(a_pod("p", cpu="500m", memory="2Gi"))) == ["n-0"]
         packing = ScoreCurve(min_usage=0.0, max_usage=1.0, peak=1.0)
-        cluster.world.adopt_policy(replace(cluster.world.policy, curve=packing))
+        cluster.state_machine.adopt_policy(replace(cluster.state_machine.policy, curve=packing))
         assert cluster.ask(cluster.comes(a_pod("q", cpu="500m", memory="2Gi")), "n-2", "n-3") == ["n-2"]
 
     played(story)
@@ -160,7 +162,7 @@ def test_a_hold_that_ends_unused_is_given_back_and_the_pod_stands_nowhere(binds:
             assert cluster.held() == {chosen: 1000}
             cluster.apply(PodRead(pod))
         assert cluster.held() == {}
-        assert cluster.world.steering.node_of(pod.uid) is None
+        assert cluster.state_machine.steering.node_of(pod.uid) is None
 
     played(story, binds=binds)
 
@@ -172,7 +174,7 @@ def test_a_pod_or_a_node_that_goes_leaves_nothing_behind() -> None:
         (node,) = cluster.ask(left)
         cluster.apply(PodGone(gone.uid, gone.key))
         cluster.apply(NodeGone(NodeName(node)))
-        assert cluster.world.steering.node_of(gone.uid) is None
+        assert cluster.state_machine.steering.node_of(gone.uid) is None
         rest = [name for name in NODES if name != node]
         assert cluster.ask(left, *rest) == rest
 
@@ -188,7 +190,7 @@ def _nothing_more(pod: Pod) -> Pod:
     [
         ({"enabled": False}, _nothing_more),
         ({}, lambda pod: replace(pod, nominated_node=NodeName("n-1"))),
-        ({}, lambda pod: replace(pod, kind=replace(pod.kind, particulars=Particulars(claims=(ClaimMount("c"),))))),
+        ({}, lambda pod: replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("c"),))))),
         ({}, lambda pod: replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler"))),
     ],
     ids=["no steering", "nominated", "with a claim", "of another scheduler"],
@@ -213,8 +215,10 @@ def test_a_selector_that_reads_new_labels_waits_for_a_picture_that_has_them() ->
         term = PodTerm(
             topology_key="kubernetes.io/hostname", selector=(Requirement("new", "Exists", ()),), namespaces=("default",)
         )
-        asks = Particulars(anti_affinity=(term,))
-        pods = [replace(a_pod(name, labels={"new": "x"}), kind=replace(a_pod(name).kind, particulars=asks)) for name in "ab"]
+        asks = PodConstraints(anti_affinity=(term,))
+        pods = [
+            replace(a_pod(name, labels={"new": "x"}), kind=replace(a_pod(name).kind, pod_constraints=asks)) for name in "ab"
+        ]
         assert cluster.ask(cluster.comes(pods[0])) == list(NODES)
         await anyio.sleep(0.5)
         assert len(cluster.ask(cluster.comes(pods[1]))) == 1
@@ -239,9 +243,9 @@ def test_what_filter_would_refuse_cannot_be_chosen_and_changes_nothing() -> None
     async def story(cluster: Cluster) -> None:
         cluster.bound(cluster.comes(a_pod("there", cpu="3500m")), "n-0")
         pod, asked = cluster.comes(a_pod("p", cpu="1")), cluster.comes(a_pod("asked", cpu="1"))
-        cluster.world.filter(asked, np.array([1, 2], np.intp), cluster.clock())
+        cluster.state_machine.filter(asked, np.array([1, 2], np.intp), cluster.clock())
         for which, row in ((pod, Row(0)), (pod, NO_ROW), (asked, Row(1))):
-            assert not cluster.world.choose(which, row, cluster.clock())
+            assert not cluster.state_machine.choose(which, row, cluster.clock())
         assert (cluster.counts, cluster.held()) == ((0, 0), {})
         assert cluster.ask(pod, "n-1", "n-2") == ["n-1"]
 
@@ -254,7 +258,7 @@ def test_where_the_best_by_their_requests_is_full_for_us_the_best_of_the_others_
         cluster.bound(cluster.comes(a_pod("there", cpu="1")), "n-1")
         cluster.bound(cluster.comes(a_pod("there, too", cpu="500m")), "n-2")
         waits = cluster.comes(a_pod("waits", cpu="4"))
-        cluster.world.filter(waits, np.array([0], np.intp), cluster.clock())
+        cluster.state_machine.filter(waits, np.array([0], np.intp), cluster.clock())
         assert cluster.held() == {"n-0": 4000}, "no request of it shows in any picture of nodes yet"
         assert cluster.ask(cluster.comes(a_pod("p", cpu="1")), "n-0", "n-1", "n-2") == ["n-2"]
 
@@ -271,7 +275,7 @@ def test_what_we_refuse_is_not_compared_with_what_passes() -> None:
             node = replace(a_node(name), scalars=(("pods", 100),), taints=avoided, images=images)
             cluster.apply(NodeSeen(node))
         cluster.bound(cluster.comes(a_pod("there", cpu="3500m", memory="14Gi")), "n-2")
-        cluster.world.filter(cluster.comes(a_pod("waits", cpu="4")), np.array([0], np.intp), cluster.clock())
+        cluster.state_machine.filter(cluster.comes(a_pod("waits", cpu="4")), np.array([0], np.intp), cluster.clock())
         await anyio.sleep(0.5)
         pods = [cluster.comes(a_pod(name, cpu="100m", memory="100Mi")) for name in "pq"]
         pods = [replace(pod, kind=replace(pod.kind, images=("app:latest",))) for pod in pods]
@@ -293,7 +297,7 @@ def test_a_node_that_we_do_not_know_is_left_out() -> None:
 
 def test_a_pod_that_grows_does_not_meet_room_that_others_may_be_bound_to() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.world.filter(cluster.comes(a_pod("a", cpu="3")), np.array([0, 1], np.intp), cluster.clock())
+        cluster.state_machine.filter(cluster.comes(a_pod("a", cpu="3")), np.array([0, 1], np.intp), cluster.clock())
         grows = replace(a_pod("v", cpu="2"), vertical=a_vertical(using=amounts("2", "4Gi")))
         assert cluster.ask(cluster.comes(grows), "n-0", "n-1") == []
         assert cluster.held() == {}, "kube-scheduler counts the ordinary pod itself"

@@ -21,7 +21,7 @@ VMS, ROUNDS, LARGEST = 10, 60, 8
 def an_agent(service: AgentService, number: int) -> VmAgent:
     version = list(ProtocolVersion)[number % 3]
     slots = counts_slots(version)
-    key = service.desk.has_pod(f"vm-{number}", on="big", reserved=amounts(1000, 4 * GIB))
+    key = service.permit_service.has_pod(f"vm-{number}", on="big", reserved=amounts(1000, 4 * GIB))
     unit = Resources(milli_cpu=250, memory=1 if slots else GIB)
     client = AgentClient(
         service.http, service.url, pod=PodName(namespace=key.namespace, name=key.name), compute_unit=unit, version=version
@@ -32,13 +32,13 @@ def an_agent(service: AgentService, number: int) -> VmAgent:
 
 async def test_no_answer_is_rejected_and_the_node_is_never_over() -> None:
     async with an_agent_service() as service:
-        service.desk.has_node("big", milli_cpu=10_000, memory=40 * GIB)
+        service.permit_service.has_node("big", milli_cpu=10_000, memory=40 * GIB)
         agents = [an_agent(service, number) for number in range(VMS)]
         largest = 0
         for now in range(ROUNDS):
             for number, agent in enumerate(agents):
                 await agent.step(1 + math.sin(now / 6 + number / 10))
-                assert service.desk.reserved_on(NodeName("big")).within(amounts(10_000, 40 * GIB))
+                assert service.permit_service.reserved_on(NodeName("big")).within(amounts(10_000, 40 * GIB))
                 held = sum(other.in_use.milli_cpu for other in agents)
                 assert held <= 10_000
                 largest = max(largest, agent.in_use.milli_cpu)
@@ -49,7 +49,7 @@ async def test_no_answer_is_rejected_and_the_node_is_never_over() -> None:
 
 async def test_an_agent_that_lost_its_scheduler_goes_on_with_its_last_permit() -> None:
     async with an_agent_service() as service:
-        service.desk.has_node("big", milli_cpu=10_000, memory=40 * GIB)
+        service.permit_service.has_node("big", milli_cpu=10_000, memory=40 * GIB)
         agent = an_agent(service, 2)
         await agent.step(0.9)
         await agent.step(1.8)
@@ -60,7 +60,9 @@ async def test_an_agent_that_lost_its_scheduler_goes_on_with_its_last_permit() -
         assert agent.in_use == grown
         # The next scheduler knows of nothing; what was permitted is honoured all the same.
         service.readiness.unlisted = []
-        service.desk.pods[next(key for key in service.desk.pods if key.name == "vm-2")].reserved = amounts(250, GIB)
+        service.permit_service.pods[next(key for key in service.permit_service.pods if key.name == "vm-2")].reserved = amounts(
+            250, GIB
+        )
         await agent.step(1.8)
         assert agent.in_use == grown
         assert agent.rejected == []

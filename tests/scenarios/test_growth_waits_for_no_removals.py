@@ -10,8 +10,8 @@ import pytest
 from slackwater.runtime.autoscaler.clocks import Watch
 from slackwater.runtime.autoscaler.planning import PlanMaker, Planning
 from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
-from slackwater.runtime.autoscaler.scaledown_planning import ShrinkPlan
-from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
+from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
+from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from tests.support.builders import a_node
 from tests.support.shrinking import ShrinkScene
 
@@ -25,16 +25,16 @@ MACHINE = replace(a_node("t", cpu="4"), scalars=(("pods", 110),))
 class SlowShrinking(ThreadPlanning):
     """Time goes by while removals are planned; or planning them fails."""
 
-    def __init__(self, scene: "SlowScene") -> None:
-        super().__init__(PlanMaker(GrowthPlanner()), timeout_seconds=60)
-        self._scene = scene
+    def __init__(self, planning_input: "SlowScene") -> None:
+        super().__init__(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=60)
+        self._planning_input = planning_input
 
-    async def shrink(self, watch: Watch) -> ShrinkPlan | None:
-        if self._scene.broken:
+    async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
+        if self._planning_input.broken:
             raise RuntimeError("no plan of removals")
-        self._scene.sizes_before_shrinking.append(self._scene.sizes())
-        self._scene.time.seconds += SLOW
-        return await super().shrink(watch)
+        self._planning_input.sizes_before_shrinking.append(self._planning_input.sizes())
+        self._planning_input.time.seconds += SLOW
+        return await super().scale_down(watch)
 
 
 class SlowScene(ShrinkScene):
@@ -50,26 +50,26 @@ class SlowScene(ShrinkScene):
 
 
 async def test_growth_is_asked_for_before_removals_are_planned() -> None:
-    scene = SlowScene()
-    scene.cloud.has("a", template=MACHINE)
-    scene.wants_many(3)
-    await scene.loop()
-    assert [(call.verb, call.to, call.at) for call in scene.cloud.calls] == [("grow", 3, 0.0)]
-    assert scene.sizes_before_shrinking == [{"a": 3}]
-    assert scene.records[0].shrink is not None
+    planning_input = SlowScene()
+    planning_input.cloud.has("a", template=MACHINE)
+    planning_input.wants_many(3)
+    await planning_input.loop()
+    assert [(call.verb, call.to, call.at) for call in planning_input.cloud.calls] == [("grow", 3, 0.0)]
+    assert planning_input.sizes_before_shrinking == [{"a": 3}]
+    assert planning_input.records[0].scale_down is not None
 
 
 async def test_removals_that_cannot_be_planned_keep_no_pod_waiting() -> None:
-    scene = SlowScene()
-    scene.broken = True
-    scene.cloud.has("a", template=MACHINE)
-    scene.wants_many(3)
-    record = await scene.loop()
-    assert scene.sizes() == {"a": 3}
-    assert record.shrink is None
+    planning_input = SlowScene()
+    planning_input.broken = True
+    planning_input.cloud.has("a", template=MACHINE)
+    planning_input.wants_many(3)
+    record = await planning_input.loop()
+    assert planning_input.sizes() == {"a": 3}
+    assert record.scale_down is None
     assert record.notes == ("removals were not planned: RuntimeError",)
-    assert scene.autoscaler.counts.errors["internalError"] == 1
-    scene.broken = False
-    await scene.pass_time(120.0)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 3})
-    assert scene.records[-1].shrink is not None
+    assert planning_input.autoscaler.counts.errors["internalError"] == 1
+    planning_input.broken = False
+    await planning_input.pass_time(120.0)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 3})
+    assert planning_input.records[-1].scale_down is not None

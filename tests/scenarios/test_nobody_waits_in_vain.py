@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from slackwater.controllers.policy import Policy
-from slackwater.model.effects import Bind, Nominate, ReadPod, Touch
+from slackwater.model.effects import Activate, Bind, Nominate, ReadPod
 from slackwater.model.equivalence import KindInterner
-from slackwater.model.events import NodeSeen, PodGone, PodRead, PodSeen, TouchLost
+from slackwater.model.events import ActivationLost, NodeSeen, PodGone, PodRead, PodSeen
 from slackwater.model.ids import NodeName
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.reasons import Reason
@@ -19,9 +19,9 @@ def test_a_repeated_bind_decides_over_an_earlier_read() -> None:
     story.bind(pod, "n")
     story.bind_ended(pod, "n", "unknown")
     assert story.after(11) == [ReadPod(pod.uid, pod.key)]
-    answer = story.world.bind(pod.uid, pod.key, NodeName("n"), story.at)
+    answer = story.state_machine.bind(pod.uid, pod.key, NodeName("n"), story.at)
     assert answer == (Reason.OK, Bind(pod.uid, pod.key, NodeName("n")), True)
-    story.world.apply(PodRead(pod), story.at)
+    story.state_machine.apply(PodRead(pod), story.at)
     assert story.reserved("n") == 3000, "the read is older than the repeated bind"
     story.bind_ended(pod, "n", "bound")
     assert story.reserved("n") == 3000
@@ -42,24 +42,27 @@ def test_no_victims_for_a_pod_that_filter_refuses_whatever_goes() -> None:
     story = Story(a_node("n"), a_node("m"), victim)
     proposed = {NodeName("n"): [victim.uid]}
     hopeless = a_pod("h", cpu="1", priority=9, missing_request="app: cpu")
-    assert story.world.preempt(hopeless, proposed, story.at) == {}
+    assert story.state_machine.preempt(hopeless, proposed, story.at) == {}
     binding = a_pod("b", cpu="1", priority=9)
     story.seen(binding)
-    assert list(story.world.preempt(binding, proposed, story.at)) == ["n"]
+    assert list(story.state_machine.preempt(binding, proposed, story.at)) == ["n"]
     story.bind(binding, "m")
-    assert story.world.preempt(binding, proposed, story.at) == {}
+    assert story.state_machine.preempt(binding, proposed, story.at) == {}
     story.bind_ended(binding, "m", "refused")
-    assert story.world.preempt(binding, {NodeName("m"): [victim.uid]}, story.at) == {}, "a bind there was denied"
+    assert story.state_machine.preempt(binding, {NodeName("m"): [victim.uid]}, story.at) == {}, "a bind there was denied"
 
 
 def test_no_second_victim_dies_while_our_watch_is_behind_kube_schedulers() -> None:
     """It saw the first victim leave node n and asks again; we still count that victim."""
     first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
     story = Story(a_node("n"), a_node("m"), first, second, pod)
-    assert list(story.world.preempt(pod, {NodeName("n"): [first.uid], NodeName("m"): [second.uid]}, story.at)) == ["n", "m"]
+    assert list(story.state_machine.preempt(pod, {NodeName("n"): [first.uid], NodeName("m"): [second.uid]}, story.at)) == [
+        "n",
+        "m",
+    ]
     story.filter(pod, "n", "m")
-    assert story.world.preempt(pod, {NodeName("m"): [second.uid]}, story.at) == {}
-    assert story.world.apply(PodGone(first.uid, first.key), story.at) == [Touch(pod.uid, pod.key, "room-appeared")]
+    assert story.state_machine.preempt(pod, {NodeName("m"): [second.uid]}, story.at) == {}
+    assert story.state_machine.apply(PodGone(first.uid, first.key), story.at) == [Activate(pod.uid, pod.key, "room-appeared")]
     assert story.filter(pod, "n", "m") == [Reason.OK, Reason.NOT_ENOUGH_CPU]
 
 
@@ -67,36 +70,39 @@ def test_no_second_victim_dies_where_our_watch_caught_up_between_filter_and_the_
     """Filter refused from our older picture; the question that follows is about a picture that nobody has any more."""
     first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
     story = Story(a_node("n"), a_node("m"), first, second, pod)
-    assert list(story.world.preempt(pod, {NodeName("n"): [first.uid], NodeName("m"): [second.uid]}, story.at)) == ["n", "m"]
+    assert list(story.state_machine.preempt(pod, {NodeName("n"): [first.uid], NodeName("m"): [second.uid]}, story.at)) == [
+        "n",
+        "m",
+    ]
     story.filter(pod, "n", "m")
-    assert story.world.apply(PodGone(first.uid, first.key), story.at) == [Touch(pod.uid, pod.key, "room-appeared")]
+    assert story.state_machine.apply(PodGone(first.uid, first.key), story.at) == [Activate(pod.uid, pod.key, "room-appeared")]
     elsewhere = {NodeName("m"): [second.uid]}
-    assert story.world.preempt(pod, elsewhere, story.at) == {}
+    assert story.state_machine.preempt(pod, elsewhere, story.at) == {}
     # Somebody else has taken the room: others may have to go after all.
     story.seen(a_pod("x", on="n", cpu="4", priority=9))
-    assert list(story.world.preempt(pod, elsewhere, story.at)) == ["m"]
+    assert list(story.state_machine.preempt(pod, elsewhere, story.at)) == ["m"]
 
 
 def test_victims_that_stay_hold_up_a_preemptor_for_a_bounded_time() -> None:
     first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
     story = Story(a_node("n"), a_node("m"), first, second, pod)
     elsewhere = {NodeName("m"): [second.uid]}
-    story.world.preempt(pod, {NodeName("n"): [first.uid]}, story.at)
-    assert story.world.preempt(pod, elsewhere, story.at) == {}
-    assert story.after(3) == [Touch(pod.uid, pod.key, "victims-awaited")]
-    assert list(story.world.preempt(pod, elsewhere, story.at)) == ["m"]
+    story.state_machine.preempt(pod, {NodeName("n"): [first.uid]}, story.at)
+    assert story.state_machine.preempt(pod, elsewhere, story.at) == {}
+    assert story.after(3) == [Activate(pod.uid, pod.key, "victims-awaited")]
+    assert list(story.state_machine.preempt(pod, elsewhere, story.at)) == ["m"]
 
 
 def test_a_preemptor_whose_victims_do_not_leave_may_have_others_at_once_when_its_agreement_is_old() -> None:
     first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
     story = Story(a_node("n"), a_node("m"), first, second, pod)
-    story.world.preempt(pod, {NodeName("n"): [first.uid]}, story.at)
+    story.state_machine.preempt(pod, {NodeName("n"): [first.uid]}, story.at)
     story.after(3)
     elsewhere = {NodeName("m"): [second.uid]}
-    assert list(story.world.preempt(pod, elsewhere, story.at)) == ["m"], "nobody is on the way out"
+    assert list(story.state_machine.preempt(pod, elsewhere, story.at)) == ["m"], "nobody is on the way out"
     story.seen(replace(second, deleting=True, resource_version=10**6))
     story.after(30)
-    assert story.world.preempt(pod, {NodeName("n"): [first.uid]}, story.at) == {}, "the victim on m is about to be gone"
+    assert story.state_machine.preempt(pod, {NodeName("n"): [first.uid]}, story.at) == {}, "the victim on m is about to be gone"
 
 
 def test_room_that_our_watch_shows_later_than_kube_schedulers_wakes_who_was_refused_just_before() -> None:
@@ -104,11 +110,11 @@ def test_room_that_our_watch_shows_later_than_kube_schedulers_wakes_who_was_refu
     story = Story(a_node("n"), old, pod)
     assert story.filter(pod, "n") == [Reason.NOT_ENOUGH_CPU]
     story.now += 0.5
-    touch = Touch(pod.uid, pod.key, "room-appeared")
-    assert story.world.apply(PodGone(old.uid, old.key), story.at) == [touch]
+    touch = Activate(pod.uid, pod.key, "room-appeared")
+    assert story.state_machine.apply(PodGone(old.uid, old.key), story.at) == [touch]
     assert story.filter(pod, "unknown") == [Reason.NODE_UNKNOWN]
-    assert story.world.apply(NodeSeen(a_node("unknown")), story.at) == [touch]
-    assert story.world.apply(NodeSeen(a_node("unknown", cpu="8")), story.at) == [], "once"
+    assert story.state_machine.apply(NodeSeen(a_node("unknown")), story.at) == [touch]
+    assert story.state_machine.apply(NodeSeen(a_node("unknown", cpu="8")), story.at) == [], "once"
 
 
 def test_room_that_appears_long_after_the_refusal_is_kube_schedulers_own_event() -> None:
@@ -116,7 +122,7 @@ def test_room_that_appears_long_after_the_refusal_is_kube_schedulers_own_event()
     story = Story(a_node("n"), old, pod)
     story.filter(pod, "n")
     story.now += 5
-    assert story.world.apply(PodGone(old.uid, old.key), story.at) == []
+    assert story.state_machine.apply(PodGone(old.uid, old.key), story.at) == []
 
 
 def test_a_pod_that_kube_scheduler_does_not_try_again_is_woken_for_room_however_late_our_watch_showed_it() -> None:
@@ -125,9 +131,9 @@ def test_a_pod_that_kube_scheduler_does_not_try_again_is_woken_for_room_however_
     story = Story(a_node("n"), old, pod)
     assert story.filter(pod, "n") == [Reason.NOT_ENOUGH_CPU]
     story.now += 5
-    assert story.world.apply(PodGone(old.uid, old.key), story.at) == []
+    assert story.state_machine.apply(PodGone(old.uid, old.key), story.at) == []
     assert story.after(6) == [], "kube-scheduler may come by itself"
-    assert story.after(2) == [Touch(pod.uid, pod.key, "room-missed")]
+    assert story.after(2) == [Activate(pod.uid, pod.key, "room-missed")]
     assert story.after(60) == [], "once"
 
 
@@ -138,12 +144,12 @@ def test_whoever_came_back_by_itself_or_fits_nowhere_is_not_woken() -> None:
     for pod in (back, large, elsewhere):
         story.filter(pod, "n")
     story.now += 5
-    story.world.apply(PodGone(old.uid, old.key), story.at)
+    story.state_machine.apply(PodGone(old.uid, old.key), story.at)
     assert story.filter(back, "n") == [Reason.OK]
     story.bind(back, "n")
     story.bind_ended(back, "n", "bound")
     story.seen(a_pod("back", on="n", cpu="3"))
-    assert [effect for _ in range(30) for effect in story.after(2) if isinstance(effect, Touch)] == []
+    assert [effect for _ in range(30) for effect in story.after(2) if isinstance(effect, Activate)] == []
 
 
 def test_no_more_pods_are_woken_than_there_is_room_for() -> None:
@@ -153,12 +159,12 @@ def test_no_more_pods_are_woken_than_there_is_room_for() -> None:
     for pod in pods:
         assert story.filter(pod, "n") == [Reason.NOT_ENOUGH_CPU]
     story.now += 5
-    story.world.apply(PodGone(olds[0].uid, olds[0].key), story.at)
+    story.state_machine.apply(PodGone(olds[0].uid, olds[0].key), story.at)
     assert story.after(6) == []
-    woken = [effect.key.name for _ in range(110) for effect in story.after(0.1) if isinstance(effect, Touch)]
+    woken = [effect.key.name for _ in range(110) for effect in story.after(0.1) if isinstance(effect, Activate)]
     assert woken == ["p00"]
     # It never comes: others are, one after another.
-    woken = [effect.key.name for _ in range(130) for effect in story.after(0.1) if isinstance(effect, Touch)]
+    woken = [effect.key.name for _ in range(130) for effect in story.after(0.1) if isinstance(effect, Activate)]
     assert len(woken) == 1
 
 
@@ -166,7 +172,7 @@ def test_a_heartbeat_of_a_node_is_no_room() -> None:
     old, pod = a_pod("old", on="n", cpu="4"), a_pod("p", cpu="3")
     story = Story(a_node("n"), old, pod)
     story.filter(pod, "n")
-    assert story.world.apply(NodeSeen(a_node("n")), story.at) == []
+    assert story.state_machine.apply(NodeSeen(a_node("n")), story.at) == []
 
 
 def test_a_filter_that_passes_ends_starvation() -> None:
@@ -181,16 +187,16 @@ def test_a_filter_that_passes_ends_starvation() -> None:
 
 
 def test_the_node_of_a_starved_pod_takes_a_more_important_one_and_is_chosen_for_one_too() -> None:
-    pod, equal, important, starved = (
+    pod, equal, important, sample_miss = (
         a_pod(name, cpu="3", priority=priority) for name, priority in zip("peis", (1, 1, 2, 2), strict=True)
     )
-    story = Story(a_node("full", cpu="100m"), a_node("n"), pod, equal, important, starved)
+    story = Story(a_node("full", cpu="100m"), a_node("n"), pod, equal, important, sample_miss)
     story.filter(pod, "full")
     assert Nominate(pod.uid, pod.key, NodeName("n")) in story.after(1)
     assert story.filter(equal, "n") == [Reason.HELD_FOR_OTHERS]
-    story.filter(starved, "full")
-    assert Nominate(starved.uid, starved.key, NodeName("n")) in story.after(1)
-    assert story.filter(starved, "n") == [Reason.OK]
+    story.filter(sample_miss, "full")
+    assert Nominate(sample_miss.uid, sample_miss.key, NodeName("n")) in story.after(1)
+    assert story.filter(sample_miss, "n") == [Reason.OK]
     assert story.filter(important, "n") == [Reason.HELD_FOR_OTHERS], "kube-scheduler is about to bind an equal one there"
 
 
@@ -198,10 +204,10 @@ def test_nodes_that_would_not_take_the_pod_are_no_starvation() -> None:
     pod = a_pod("p", node_selector={"disk": "ssd"})
     story = Story(a_node("full", cpu="100m", labels={"disk": "ssd"}), a_node("other"), pod)
     story.filter(pod, "full")
-    assert story.world.tally.sample_starvations == 0
-    story.world.apply(NodeSeen(a_node("other", labels={"disk": "ssd"})), story.at)
+    assert story.state_machine.event_counts.sample_misses == 0
+    story.state_machine.apply(NodeSeen(a_node("other", labels={"disk": "ssd"})), story.at)
     story.filter(pod, "full")
-    assert story.world.tally.sample_starvations == 1
+    assert story.state_machine.event_counts.sample_misses == 1
 
 
 def test_a_bind_given_up_wakes_its_pod() -> None:
@@ -210,16 +216,16 @@ def test_a_bind_given_up_wakes_its_pod() -> None:
     story.bind(pod, "n")
     story.bind_ended(pod, "n", "unknown")
     story.after(11)
-    assert story.world.apply(PodRead(pod), story.at) == [Touch(pod.uid, pod.key, "bind-given-up")]
+    assert story.state_machine.apply(PodRead(pod), story.at) == [Activate(pod.uid, pod.key, "bind-given-up")]
 
 
 def test_changed_settings_and_lost_touches_are_made_good_at_the_next_tick() -> None:
     pod, other = a_pod("p", cpu="4"), a_pod("q")
     story = Story(a_node("n"), pod, other, policy=Policy(nodes=NodePolicy(system=amounts("1", "0"))))
     assert story.filter(pod, "n") == [Reason.CPU_ABOVE_TOTAL]
-    story.world.adopt_policy(replace(story.world.policy, nodes=NodePolicy()))
-    story.world.apply(TouchLost(other.uid, other.key, "room-appeared"), story.at)
-    assert story.after(0.1) == [Touch(pod.uid, pod.key, "settings-changed"), Touch(other.uid, other.key, "room-appeared")]
+    story.state_machine.adopt_policy(replace(story.state_machine.policy, nodes=NodePolicy()))
+    story.state_machine.apply(ActivationLost(other.uid, other.key, "room-appeared"), story.at)
+    assert story.after(0.1) == [Activate(pod.uid, pod.key, "settings-changed"), Activate(other.uid, other.key, "room-appeared")]
     assert story.after(0.1) == [], "each once"
 
 
@@ -229,16 +235,16 @@ def test_a_hold_that_the_pods_next_filter_gives_up_wakes_who_waited_for_it() -> 
     story.filter(first, "n")
     assert story.filter(second, "n") == [Reason.HELD_FOR_OTHERS]
     assert story.filter(first, "full") == [Reason.CPU_ABOVE_TOTAL]
-    assert Touch(second.uid, second.key, "hold-ended") in story.after(0.1)
+    assert Activate(second.uid, second.key, "hold-ended") in story.after(0.1)
 
 
 def test_a_pod_that_the_watch_tells_anew_after_a_restore_counts_again() -> None:
     pod = a_pod("p", on="n", version=100)
     story = Story(a_node("n"), pod)
-    story.world.apply(PodGone(pod.uid, pod.key), story.at)
-    story.world.apply(PodSeen(a_pod("p", on="n", version=50)), story.at)
+    story.state_machine.apply(PodGone(pod.uid, pod.key), story.at)
+    story.state_machine.apply(PodSeen(a_pod("p", on="n", version=50)), story.at)
     assert story.reserved("n") == 500
-    story.world.apply(PodGone(pod.uid, pod.key, read=True), story.at)
+    story.state_machine.apply(PodGone(pod.uid, pod.key, read=True), story.at)
     story.seen(a_pod("p", on="n", version=60))
     assert story.reserved("n") == 0, "a read found nothing: what the watch still tells is older"
 

@@ -33,10 +33,10 @@ def test_growth_waits_for_the_lower_permit_that_is_on_its_way(cluster: Growing) 
     cluster.ask(pod, MEDIUM)
     cluster.ask(pod, SMALL, last=MEDIUM)
     cluster.passes(1.5)
-    assert [read_written(effect.text) for effect in cluster.writes()] == [Written(permit=SMALL, ceiling=SMALL)]
+    assert [read_written(effect.text) for effect in cluster.writes()] == [Written(permit=SMALL, permit_limit=SMALL)]
 
     decided = cluster.decide(pod, MEDIUM, last=SMALL)
-    assert (cluster.told(decided).permit, cluster.told(decided).ceiling_pending) == (SMALL, True)
+    assert (cluster.told(decided).permit, cluster.told(decided).permit_limit_pending) == (SMALL, True)
     cluster.write()
     assert cluster.told(decided).permit == MEDIUM
     cluster.restarts()
@@ -62,14 +62,16 @@ def test_a_lower_permit_whose_answer_was_lost_may_stand_there(cluster: Growing) 
 @pytest.mark.anyio
 async def test_a_bind_waits_for_the_permit_of_whose_room_it_takes() -> None:
     """Else a crash between the two would leave more promised on the node than it has."""
-    on_record = Written(permit=LARGE, ceiling=LARGE).text()
+    on_record = Written(permit=LARGE, permit_limit=LARGE).text()
     machine = replace(a_pod("vm", on="n"), vertical=a_vertical(permit=on_record))
     other = a_pod("other", cpu="2")
     async with a_service() as service:
         service.has(a_node("n", cpu="4", memory="40Gi"), machine, other)
         ask = PermitAsk(key=machine.key, version=7, asked=SMALL, last_permit=LARGE, compute_unit=UNIT, load=None, slots=False)
-        assert isinstance(service.world.ask_permit(ask, None, service.clock()), Decided)
-        now_on_record = PermitWritten(machine.uid, Written(permit=SMALL, ceiling=SMALL).text(), machine.resource_version + 1)
+        assert isinstance(service.state_machine.ask_permit(ask, None, service.clock()), Decided)
+        now_on_record = PermitWritten(
+            machine.uid, Written(permit=SMALL, permit_limit=SMALL).text(), machine.resource_version + 1
+        )
         service.writer.script.append(Outcome("done", 200, event=now_on_record))
         answers = []
 
@@ -100,4 +102,4 @@ def test_a_write_that_is_answered_after_its_pod_ended_is_forgotten(cluster: Grow
     else:
         cluster.deletes(pod)
     cluster.take(PermitWritten(pod.uid, text, version))
-    assert cluster.world.annotations.written() == []
+    assert cluster.state_machine.annotations.written() == []

@@ -23,32 +23,32 @@ class Elsewhere(ShrinkScene):
         return self.conversation
 
 
-async def played(scene: ShrinkScene) -> list[LoopRecord]:
+async def played(planning_input: ShrinkScene) -> list[LoopRecord]:
     """Growth for many pods, slack beside them, removals when most have ended, and pods that need the room again."""
     rule = SlackRule(name="cluster", rate_ppm=200_000, least=NOTHING, granularity=2, sizing="v2")
-    scene.slack = SlackPolicy(rules=(rule,))
+    planning_input.slack = SlackPolicy(rules=(rule,))
     template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
-    scene.cloud.has("a", template=template)
-    scene.cloud.has("b", template=template)
-    scene.wants_many(90, cpu="1")
-    scene.wants_many(3, cpu="400", tag="huge")
-    await scene.loop()
-    await scene.pass_time(200.0)
-    scene.finishes([uid for uid in scene.pods if not uid.endswith(("0", "5"))])
-    await scene.pass_time(300.0)
-    scene.wants_many(20, cpu="2", tag="late", priority=5)
-    await scene.pass_time(200.0)
-    return [without_times(record) for record in scene.records]
+    planning_input.cloud.has("a", template=template)
+    planning_input.cloud.has("b", template=template)
+    planning_input.wants_many(90, cpu="1")
+    planning_input.wants_many(3, cpu="400", tag="huge")
+    await planning_input.loop()
+    await planning_input.pass_time(200.0)
+    planning_input.finishes([uid for uid in planning_input.pods if not uid.endswith(("0", "5"))])
+    await planning_input.pass_time(300.0)
+    planning_input.wants_many(20, cpu="2", tag="late", priority=5)
+    await planning_input.pass_time(200.0)
+    return [without_times(record) for record in planning_input.records]
 
 
 def without_times(record: LoopRecord) -> LoopRecord:
-    """Nor the census, in which the builders number their objects; it is sensed, not planned."""
-    shrink = None if record.shrink is None else replace(record.shrink, seconds=0.0)
-    return replace(record, spent=Spent(), shrink=shrink, census={})
+    """Nor the node groups' status, in which the builders number their objects; it is sensed, not planned."""
+    scale_down = None if record.scale_down is None else replace(record.scale_down, seconds=0.0)
+    return replace(record, spent=Spent(), scale_down=scale_down, group_status={})
 
 
 def a_scene(kind: type[ShrinkScene]) -> ShrinkScene:
-    return kind(shrink=ScaleDownPolicy(unneeded_seconds=60.0), limits=DrainLimits(settle_seconds=10.0))
+    return kind(scale_down=ScaleDownPolicy(unneeded_seconds=60.0), limits=DrainLimits(settle_seconds=10.0))
 
 
 async def test_the_loop_does_the_same_whoever_plans() -> None:
@@ -63,10 +63,13 @@ async def test_the_loop_does_the_same_whoever_plans() -> None:
 
 async def test_the_scene_has_growth_slack_removals_and_pods_that_nobody_helps() -> None:
     """Without them the test above would say little."""
-    scene = a_scene(ShrinkScene)
-    records = await played(scene)
+    planning_input = a_scene(ShrinkScene)
+    records = await played(planning_input)
     assert any(record.asked for record in records)
     assert any(record.slack is not None and record.slack.state.placeholders for record in records)
-    assert any(record.shrink is not None and record.shrink.begun for record in records)
+    assert any(record.scale_down is not None and record.scale_down.begun for record in records)
     assert any(record.pending.unhelpable for record in records)
-    assert {words.reason for words in scene.said_effects if hasattr(words, "reason")} >= {"NotTriggerScaleUp", "ScaleDown"}
+    assert {words.reason for words in planning_input.said_effects if hasattr(words, "reason")} >= {
+        "NotTriggerScaleUp",
+        "ScaleDown",
+    }

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from slackwater.controllers.policy import PreemptionPolicy
-from slackwater.model.effects import DeleteVictim, Nominate, OpenGate, Touch, WritePreempting
+from slackwater.model.effects import Activate, DeleteVictim, Nominate, OpenGate, WritePreempting
 from slackwater.model.events import Synced
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import HostPort, Particulars, PodTerm
+from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm
 from slackwater_protocol.names import GATE
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.preempting import POLICY, Cluster
@@ -61,7 +61,7 @@ def test_the_gate_of_a_preemptor_opens_when_its_victims_are_gone() -> None:
         pytest.param(
             replace(
                 a_gated_pod(),
-                kind=replace(a_gated_pod().kind, particulars=Particulars(host_ports=(HostPort("0.0.0.0", "TCP", 80),))),
+                kind=replace(a_gated_pod().kind, pod_constraints=PodConstraints(host_ports=(HostPort("0.0.0.0", "TCP", 80),))),
             ),
             id="that-asks-what-kube-scheduler-alone-judges",
         ),
@@ -93,7 +93,7 @@ def test_nobody_dies_where_requests_alone_would_leave_no_room() -> None:
 def test_where_some_pod_keeps_others_off_kube_scheduler_judges_first() -> None:
     term = PodTerm(topology_key="zone", selector=(), namespaces=("default",), namespace_selector=None)
     hermit = a_pod("hermit", on="n", cpu="100m")
-    hermit = replace(hermit, kind=replace(hermit.kind, particulars=Particulars(anti_affinity=(term,))))
+    hermit = replace(hermit, kind=replace(hermit.kind, pod_constraints=PodConstraints(anti_affinity=(term,))))
     cluster = Cluster(a_node("n"), full(), hermit, a_gated_pod())
     cluster.after(0.1)
     assert opened(cluster) == ["judged"]
@@ -157,4 +157,4 @@ def test_a_touch_of_a_pod_behind_a_gate_would_not_help() -> None:
     cluster.after(0.1)
     cluster.node_goes("n")
     assert opened(cluster) == ["node-gone"]
-    assert not any(isinstance(effect, Touch) for effect in cluster.asked)
+    assert not any(isinstance(effect, Activate) for effect in cluster.asked)

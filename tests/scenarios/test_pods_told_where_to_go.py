@@ -16,10 +16,10 @@ from slackwater.model.reasons import Reason
 from slackwater.runtime.changes import NominatedToo
 from slackwater_protocol.names import GATE
 from tests.support.builders import a_node, a_pod
-from tests.support.small_world import M, N, SmallWorld
+from tests.support.small_state_machine import M, N, SmallStateMachine
 
 
-class Cluster(SmallWorld):
+class Cluster(SmallStateMachine):
     """Pods are told where to go."""
 
     def __init__(self, **steering: Any) -> None:
@@ -36,11 +36,11 @@ class Cluster(SmallWorld):
 
     @property
     def missed(self) -> dict[Miss, int]:
-        return {why: count for why, count in self.world.steering.counts.missed.items() if count}
+        return {why: count for why, count in self.state_machine.steering.counts.missed.items() if count}
 
     @property
     def met(self) -> int:
-        return self.world.steering.counts.met
+        return self.state_machine.steering.counts.met
 
 
 def bound(pod: Pod, node: NodeName = N) -> Pod:
@@ -56,7 +56,7 @@ def test_a_pod_is_told_its_room_is_kept_and_the_nomination_is_met_when_it_is_bou
     pod = cluster.written(pod)
     assert cluster.ask(pod, N) == [Reason.OK]
     assert cluster.held() == 1000, "once, not twice"
-    assert cluster.world.bind(pod.uid, pod.key, N, cluster.now).reason is Reason.OK
+    assert cluster.state_machine.bind(pod.uid, pod.key, N, cluster.now).reason is Reason.OK
     cluster.comes(bound(pod))
     assert (cluster.met, cluster.missed, cluster.held()) == (1, {}, 0)
 
@@ -68,7 +68,7 @@ def test_nobody_else_gets_the_room_of_a_nomination() -> None:
     assert cluster.ask(other, N, M) == [Reason.HELD_FOR_OTHERS, Reason.OK]
     third = cluster.comes(a_pod("third", cpu="2"))
     assert cluster.tell(third, N) == []
-    assert cluster.world.steering.counts.dropped == 1
+    assert cluster.state_machine.steering.counts.dropped == 1
 
 
 def test_a_nomination_that_nobody_comes_to_expires_and_gives_its_room_back() -> None:
@@ -79,7 +79,7 @@ def test_a_nomination_that_nobody_comes_to_expires_and_gives_its_room_back() -> 
     cluster.after(29)
     assert cluster.held() == 1000
     cluster.after(2)
-    assert (cluster.held(), cluster.missed, len(cluster.world.steering)) == (0, {Miss.EXPIRED: 1}, 0)
+    assert (cluster.held(), cluster.missed, len(cluster.state_machine.steering)) == (0, {Miss.EXPIRED: 1}, 0)
 
 
 def test_as_long_as_kube_scheduler_takes_pods_the_room_of_a_nomination_is_kept_but_not_for_ever() -> None:
@@ -163,7 +163,7 @@ def test_a_nomination_by_somebody_else_counts_and_ours_is_forgotten() -> None:
     cluster.tell(pod)
     cluster.comes(replace(pod, nominated_node=M, resource_version=pod.resource_version + 1))
     assert cluster.missed == {Miss.REPLACED: 1}
-    assert cluster.world.steering.node_of(pod.uid) is None
+    assert cluster.state_machine.steering.node_of(pod.uid) is None
 
 
 @pytest.mark.parametrize(
@@ -185,14 +185,14 @@ def test_a_pod_that_kube_scheduler_searches_for_already_is_not_told() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))
     cluster.ask(pod, N, M)
-    assert cluster.world.steering.searched == {pod.uid}
+    assert cluster.state_machine.steering.searched == {pod.uid}
     assert cluster.tell(pod) == []
 
 
 def test_a_pod_that_was_searched_for_in_vain_comes_to_the_end_of_the_queue() -> None:
     cluster = Cluster()
     first, second = (cluster.comes(a_pod(name)) for name in ("first", "second"))
-    steering = cluster.world.steering
+    steering = cluster.state_machine.steering
     assert steering.sequence_of(first.uid) < steering.sequence_of(second.uid)
     cluster.ask(first, N, M)
     assert steering.sequence_of(first.uid) > steering.sequence_of(second.uid)
@@ -202,9 +202,9 @@ def test_kube_scheduler_puts_pods_nobody_knows_where_as_long_as_their_room_is_he
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))
     cluster.ask(pod, N, M)
-    assert cluster.world.steering.elsewhere() == [pod]
+    assert cluster.state_machine.steering.elsewhere() == [pod]
     cluster.comes(bound(pod))
-    assert cluster.world.steering.elsewhere() == []
+    assert cluster.state_machine.steering.elsewhere() == []
 
 
 def test_a_pod_that_goes_takes_its_nomination_along() -> None:
@@ -212,12 +212,12 @@ def test_a_pod_that_goes_takes_its_nomination_along() -> None:
     pod = cluster.comes(a_pod("p", cpu="1"))
     cluster.tell(pod)
     cluster.apply(PodGone(pod.uid, pod.key))
-    assert (cluster.held(), cluster.missed, len(cluster.world.steering)) == (0, {Miss.GONE: 1}, 0)
+    assert (cluster.held(), cluster.missed, len(cluster.state_machine.steering)) == (0, {Miss.GONE: 1}, 0)
 
 
 def test_whoever_follows_the_world_sees_a_told_pod_where_it_was_told_to_go() -> None:
     cluster = Cluster()
-    collector = NominatedToo(cluster.world)
+    collector = NominatedToo(cluster.state_machine)
     pod = cluster.comes(a_pod("p", cpu="1"))
     assert [change.pod for change in collector.rest().pods] == [pod]
     cluster.tell(pod)
@@ -247,27 +247,27 @@ def test_a_gate_opens_without_a_nomination_where_none_comes_in_time_or_no_node_w
 
 def test_so_many_may_be_told_as_are_not_written_yet_and_kube_scheduler_has_not_come_to() -> None:
     cluster = Cluster(max_ahead=3)
-    steering, policy = cluster.world.steering, cluster.world.policy.steering
+    steering, policy = cluster.state_machine.steering, cluster.state_machine.policy.steering
     pods = [cluster.comes(a_pod(f"p{number}", cpu="100m")) for number in range(4)]
-    assert steering.may_tell(policy, cluster.now) == 3
+    assert steering.may_nominate(policy, cluster.now) == 3
     for pod in pods[:3]:
         cluster.tell(pod)
-    assert steering.may_tell(policy, cluster.now) == 0
+    assert steering.may_nominate(policy, cluster.now) == 0
     cluster.ask(cluster.written(pods[0]), N)
-    assert steering.may_tell(policy, cluster.now) == 1
+    assert steering.may_nominate(policy, cluster.now) == 1
 
 
 def test_small_clusters_are_not_steered() -> None:
     cluster = Cluster(min_nodes=3)
-    assert cluster.world.steering.may_tell(cluster.world.policy.steering, cluster.now) == 0
+    assert cluster.state_machine.steering.may_nominate(cluster.state_machine.policy.steering, cluster.now) == 0
     cluster.apply(NodeSeen(a_node("third")))
-    assert cluster.world.steering.may_tell(cluster.world.policy.steering, cluster.now) > 0
+    assert cluster.state_machine.steering.may_nominate(cluster.state_machine.policy.steering, cluster.now) > 0
 
 
 def test_the_room_of_nominations_does_not_keep_a_more_important_pod_out() -> None:
     """It would have been refused on every node, the others bound, and then evicted for it."""
     cluster = Cluster()
-    cluster.world.adopt_policy(replace(cluster.world.policy, preemption=PreemptionPolicy(enabled=True)))
+    cluster.state_machine.adopt_policy(replace(cluster.state_machine.policy, preemption=PreemptionPolicy(enabled=True)))
     told = [cluster.comes(a_pod(f"p{node}", cpu="3", priority=1)) for node in (N, M)]
     for pod, node in zip(told, (N, M), strict=True):
         cluster.tell(pod, node)
@@ -276,7 +276,7 @@ def test_the_room_of_nominations_does_not_keep_a_more_important_pod_out() -> Non
     assert cluster.ask(equal, N, M) == [Reason.HELD_FOR_OTHERS] * 2, "nobody of the same priority gets it"
     assert cluster.ask(important, N) == [Reason.OK]
     assert cluster.held() == 6000, "its own, and what it was let pass over"
-    assert cluster.world.bind(important.uid, important.key, N, cluster.now).reason is Reason.OK
+    assert cluster.state_machine.bind(important.uid, important.key, N, cluster.now).reason is Reason.OK
     # Whoever was told to go there is refused, and searches.
     assert cluster.ask(told[0], N) == [Reason.NOT_ENOUGH_CPU]
     assert cluster.missed == {Miss.REFUSED: 1}
@@ -325,7 +325,7 @@ def test_misses_slow_steering_down_until_it_makes_a_pause_and_hits_do_not(why: M
     missing, meeting = Cluster(min_nodes=0), Cluster(min_nodes=0)
 
     def may_tell(cluster: Cluster) -> int:
-        return cluster.world.steering.may_tell(cluster.world.policy.steering, cluster.now)
+        return cluster.state_machine.steering.may_nominate(cluster.state_machine.policy.steering, cluster.now)
 
     allowed = []
     for number in range(100):

@@ -27,7 +27,7 @@ def test_scheduling_of_no_more_important_pods_does_not_rob_pod1_of_its_place(pri
     assert cluster.deleted == ["v0"]
     assert cluster.filter(pod2) == [Reason.GATED if priority == 5 else Reason.HELD_FOR_OTHERS]
     assert cluster.filter(pod1) == [Reason.OK]
-    assert cluster.world.bind(pod1.uid, pod1.key, N, cluster.at).reason is Reason.OK
+    assert cluster.state_machine.bind(pod1.uid, pod1.key, N, cluster.at).reason is Reason.OK
     assert dying[1].uid in cluster.pods
 
 
@@ -35,7 +35,7 @@ def test_scheduling_of_a_more_important_pod_may_take_the_place() -> None:
     cluster, pod1, pod2, _ = a_race(second=9)
     cluster.serve()
     assert cluster.filter(pod2) == [Reason.OK], "pod1's nomination is not for it"
-    assert cluster.world.bind(pod2.uid, pod2.key, N, cluster.at).reason is Reason.OK
+    assert cluster.state_machine.bind(pod2.uid, pod2.key, N, cluster.at).reason is Reason.OK
     cluster.change(pod2, node=N)
     assert cluster.filter(pod1) == [Reason.GATED], "and pod1 preempts the other victim"
     cluster.serve()
@@ -56,7 +56,7 @@ def test_a_preemption_of_no_more_important_pods_makes_room_for_both(priority: in
     assert cluster.filter(pod1) == [Reason.OK]
     assert cluster.filter(pod2) == [Reason.OK]
     for pod in (pod1, pod2):
-        assert cluster.world.bind(pod.uid, pod.key, N, cluster.at).reason is Reason.OK
+        assert cluster.state_machine.bind(pod.uid, pod.key, N, cluster.at).reason is Reason.OK
 
 
 def test_a_preemption_of_a_more_important_pod_takes_the_same_victims_and_pod1_tries_again() -> None:
@@ -65,7 +65,7 @@ def test_a_preemption_of_a_more_important_pod_takes_the_same_victims_and_pod1_tr
     cluster.serve()
     assert cluster.deleted == ["v0"], "the same victim, one flight"
     assert cluster.filter(pod2) == [Reason.OK]
-    cluster.world.bind(pod2.uid, pod2.key, N, cluster.at)
+    cluster.state_machine.bind(pod2.uid, pod2.key, N, cluster.at)
     cluster.change(pod2, node=N)
     assert cluster.filter(pod1) == [Reason.GATED]
     cluster.serve()
@@ -134,7 +134,7 @@ def test_room_that_kube_scheduler_makes_is_kept_for_its_preemptor() -> None:
     cluster.goes(victim)
     assert cluster.held("n") == 3000
     assert cluster.filter(pod) == [Reason.OK]
-    cluster.world.bind(pod.uid, pod.key, NodeName("n"), cluster.at)
+    cluster.state_machine.bind(pod.uid, pod.key, NodeName("n"), cluster.at)
     cluster.change(pod, node=NodeName("n"))
     assert cluster.deleted == [], "kube-scheduler deletes its victims itself"
     assert cluster.at_rest()
@@ -158,7 +158,7 @@ def test_kube_schedulers_choice_among_several_nodes_is_told_by_its_nomination() 
     assert (cluster.held("n"), cluster.held("m")) == (0, 0)
     cluster.change(pod, nominated_node=NodeName("m"))
     assert (cluster.held("n"), cluster.held("m")) == (0, 3000)
-    assert cluster.world.preemptions.gated_pods() == {pod.uid}, "it needs no new node"
+    assert cluster.state_machine.preemptions.gated_pods() == {pod.uid}, "it needs no new node"
 
 
 def test_a_preemption_that_kube_scheduler_gives_up_keeps_no_room() -> None:
@@ -194,16 +194,16 @@ def early() -> tuple[Cluster, Pod, Pod]:
     victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="500m", priority=9)
     cluster = Cluster(a_node("n"), victim, pod)
     assert cluster.preempt(pod, n=[victim]) == ["n"]
-    assert cluster.world.preemptions.doomed(victim.uid)
+    assert cluster.state_machine.preemptions.is_marked_victim(victim.uid)
     assert cluster.filter(pod) == [Reason.OK]
     return cluster, victim, pod
 
 
 def test_a_preemptor_let_pass_before_its_victims_are_gone_awaits_them_no_more(early: tuple[Cluster, Pod, Pod]) -> None:
     cluster, victim, pod = early
-    assert not cluster.world.preemptions.doomed(victim.uid)
-    assert [found.waiting for _, found in cluster.world.preemptions.items()] == [set()]
-    cluster.world.bind(pod.uid, pod.key, N, cluster.at)
+    assert not cluster.state_machine.preemptions.is_marked_victim(victim.uid)
+    assert [found.waiting for _, found in cluster.state_machine.preemptions.items()] == [set()]
+    cluster.state_machine.bind(pod.uid, pod.key, N, cluster.at)
     cluster.change(pod, node=N)
     assert cluster.at_rest()
 
@@ -227,5 +227,5 @@ def test_a_victim_that_stays_fails_nobody_who_was_let_pass_early(early: tuple[Cl
     cluster.serve(victims="refused")
     assert cluster.deleted == ["v"]
     assert not cluster.gated(rival)
-    assert [uid for uid, _ in cluster.world.preemptions.items()] == ["uid-p"]
+    assert [uid for uid, _ in cluster.state_machine.preemptions.items()] == ["uid-p"]
     assert victim.uid in cluster.pods

@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 
 from slackwater.controllers.policy import Policy
-from slackwater.model.effects import ReadPod, Touch
+from slackwater.model.effects import Activate, ReadPod
 from slackwater.model.events import BindOutcome
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import ClaimMount, Particulars
+from slackwater.model.pod_constraints import ClaimMount, PodConstraints
 from slackwater.model.reasons import Reason
 from tests.scenarios.test_the_life_of_a_bind import Story
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
@@ -39,7 +39,7 @@ def a_cluster(*, binds: bool, stricter: str, nodes: int = NODES) -> SchedulerMod
 
 
 def with_a_volume(pod: Pod) -> Pod:
-    return replace(pod, kind=replace(pod.kind, particulars=Particulars(claims=(ClaimMount("data"),))))
+    return replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
 
 
 @each_way
@@ -107,7 +107,7 @@ def test_a_pod_that_comes_back_and_goes_elsewhere_wakes_who_was_refused_for_its_
     story.filter(first, "n")
     assert story.filter(second, "n") == [Reason.HELD_FOR_OTHERS]
     story.filter(first, "m")
-    assert Touch(second.uid, second.key, "hold-ended") in story.after(1)
+    assert Activate(second.uid, second.key, "hold-ended") in story.after(1)
 
 
 @pytest.mark.parametrize("outcome", ["refused", "unreachable"])

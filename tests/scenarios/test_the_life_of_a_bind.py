@@ -1,10 +1,10 @@
-"""hold -> reservation -> Binding -> confirmed: every way it can end, on the world alone, with time as an argument."""
+"""hold -> reservation -> Binding -> confirmed: every way it can end, on the state machine alone, with time as an argument."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 from slackwater.controllers.policy import Policy
-from slackwater.model.effects import Effect, Nominate, ReadPod, Touch
+from slackwater.model.effects import Activate, Effect, Nominate, ReadPod
 from slackwater.model.events import (
     BindEnded,
     BindOutcome,
@@ -22,48 +22,50 @@ from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.reasons import Reason
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_budget, a_node, a_pod, amounts
 
 
 class Story:
-    """A world and its time; every step checks that the picture adds up."""
+    """A state machine and its time; every step checks that the picture adds up."""
 
     def __init__(self, *objects: Node | Pod, policy: Policy | None = None) -> None:
-        self.world = World(policy or Policy())
+        self.state_machine = StateMachine(policy or Policy())
         self.now = 0.0
-        self.world.apply(Synced(), self.at)
+        self.state_machine.apply(Synced(), self.at)
         for item in objects:
-            self.world.apply(NodeSeen(item) if isinstance(item, Node) else PodSeen(item), self.at)
+            self.state_machine.apply(NodeSeen(item) if isinstance(item, Node) else PodSeen(item), self.at)
 
     @property
     def at(self) -> Instant:
         return Instant(self.now)
 
     def filter(self, pod: Pod, *names: str) -> list[Reason]:
-        return [Reason(code) for code in self.world.filter(pod, self.world.nodes.rows_of(names), self.at).tolist()]
+        return [
+            Reason(code) for code in self.state_machine.filter(pod, self.state_machine.nodes.rows_of(names), self.at).tolist()
+        ]
 
     def bind(self, pod: Pod, node: str) -> Reason:
-        return self.world.bind(pod.uid, pod.key, NodeName(node), self.at).reason
+        return self.state_machine.bind(pod.uid, pod.key, NodeName(node), self.at).reason
 
     def bind_ended(self, pod: Pod, node: str, outcome: BindOutcome) -> list[Effect]:
-        effects = self.world.apply(BindEnded(pod.uid, NodeName(node), outcome, "detail"), self.at)
-        assert violations(self.world) == []
+        effects = self.state_machine.apply(BindEnded(pod.uid, NodeName(node), outcome, "detail"), self.at)
+        assert violations(self.state_machine) == []
         return effects
 
     def seen(self, pod: Pod) -> list[Effect]:
-        effects = self.world.apply(PodSeen(pod), self.at)
-        assert violations(self.world) == []
+        effects = self.state_machine.apply(PodSeen(pod), self.at)
+        assert violations(self.state_machine) == []
         return effects
 
     def after(self, seconds: float) -> list[Effect]:
         self.now += seconds
-        effects = self.world.apply(Ticked(), self.at)
-        assert violations(self.world) == []
+        effects = self.state_machine.apply(Ticked(), self.at)
+        assert violations(self.state_machine) == []
         return effects
 
     def reserved(self, node: str) -> int:
-        return int(self.world.ledger.columns.reserved[0, self.world.nodes.row_of[NodeName(node)]])
+        return int(self.state_machine.ledger.columns.reserved[0, self.state_machine.nodes.row_of[NodeName(node)]])
 
 
 def test_a_confirmed_bind_counts_once_and_asks_for_nothing() -> None:
@@ -75,7 +77,7 @@ def test_a_confirmed_bind_counts_once_and_asks_for_nothing() -> None:
     assert story.seen(a_pod("p", on="n")) == []
     assert story.after(1000) == []
     assert story.reserved("n") == 500
-    assert (story.world.tally.confirmed, story.world.tally.adopted) == (1, 0)
+    assert (story.state_machine.event_counts.confirmed, story.state_machine.event_counts.adopted) == (1, 0)
 
 
 def test_a_binding_that_the_watch_never_shows_is_looked_up() -> None:
@@ -86,7 +88,7 @@ def test_a_binding_that_the_watch_never_shows_is_looked_up() -> None:
     assert story.after(9) == []
     assert story.after(2) == [ReadPod(pod.uid, pod.key)]
     assert story.after(1) == [], "asked once, until the answer had time to come"
-    story.world.apply(PodRead(a_pod("p", on="n")), story.at)
+    story.state_machine.apply(PodRead(a_pod("p", on="n")), story.at)
     assert story.after(100) == []
     assert story.reserved("n") == 500
 
@@ -96,11 +98,11 @@ def test_an_unsure_bind_keeps_its_room_until_a_late_read_finds_the_pod_unbound()
     story = Story(a_node("n"), a_node("m"), pod)
     story.bind(pod, "n")
     assert story.bind_ended(pod, "n", "unknown") == [ReadPod(pod.uid, pod.key)]
-    story.world.apply(PodRead(pod), story.at)
+    story.state_machine.apply(PodRead(pod), story.at)
     assert story.reserved("n") == 3000, "the request may still be on its way"
     assert story.filter(pod, "m", "n") == [Reason.POD_BOUND_ELSEWHERE, Reason.OK], "only the node that may have it"
     assert story.after(11) == [ReadPod(pod.uid, pod.key)]
-    story.world.apply(PodRead(pod), story.at)
+    story.state_machine.apply(PodRead(pod), story.at)
     assert story.reserved("n") == 0
     assert story.filter(pod, "m", "n") == [Reason.OK, Reason.OK]
 
@@ -112,7 +114,7 @@ def test_while_reads_fail_an_unsure_bind_is_asked_about_again_and_again() -> Non
     story.bind_ended(pod, "n", "unknown")
     for _ in range(5):
         assert story.after(11) == [ReadPod(pod.uid, pod.key)]
-    story.world.apply(PodGone(pod.uid, pod.key), story.at)
+    story.state_machine.apply(PodGone(pod.uid, pod.key), story.at)
     assert story.after(11) == []
     assert story.reserved("n") == 0
 
@@ -122,7 +124,7 @@ def test_a_bind_that_went_elsewhere_is_counted_where_it_went() -> None:
     story = Story(a_node("n"), a_node("m"), pod)
     story.bind(pod, "n")
     assert story.bind_ended(pod, "n", "elsewhere") == [ReadPod(pod.uid, pod.key)]
-    story.world.apply(PodRead(a_pod("p", on="m")), story.at)
+    story.state_machine.apply(PodRead(a_pod("p", on="m")), story.at)
     assert (story.reserved("n"), story.reserved("m")) == (0, 500)
 
 
@@ -149,10 +151,10 @@ def test_an_old_watch_event_does_not_undo_a_bind() -> None:
 def test_a_read_that_was_answered_before_the_deletion_does_not_bring_the_pod_back() -> None:
     pod = a_pod("p", on="n")
     story = Story(a_node("n"), pod)
-    story.world.apply(PodGone(pod.uid, pod.key), story.at)
-    story.world.apply(PodRead(pod), story.at)
+    story.state_machine.apply(PodGone(pod.uid, pod.key), story.at)
+    story.state_machine.apply(PodRead(pod), story.at)
     assert story.reserved("n") == 0
-    assert story.world.pods.get(pod.uid) is None
+    assert story.state_machine.pods.get(pod.uid) is None
 
 
 def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_a_bind_found_gone() -> None:
@@ -163,14 +165,14 @@ def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_a_bind_found_gone
     assert story.bind(pod, "n") is Reason.OK
     story.bind_ended(pod, "n", "gone")
     story.seen(replace(pod, node=NodeName("n"), resource_version=pod.resource_version + 1))
-    assert story.world.ledger.numbers(story.world.nodes.row_of[NodeName("n")]).reserved == amounts("0", "0")
+    assert story.state_machine.ledger.numbers(story.state_machine.nodes.row_of[NodeName("n")]).reserved == amounts("0", "0")
 
 
 def test_a_new_pod_of_the_same_name_is_another_pod() -> None:
     old, new = a_pod("p", uid="old"), a_pod("p", uid="new")
     story = Story(a_node("n"), old)
     story.bind(old, "n")
-    story.world.apply(PodGone(old.uid, old.key), story.at)
+    story.state_machine.apply(PodGone(old.uid, old.key), story.at)
     story.seen(new)
     assert story.bind_ended(old, "n", "gone") == []
     assert story.bind(old, "n") is Reason.POD_FINISHED
@@ -180,33 +182,33 @@ def test_a_new_pod_of_the_same_name_is_another_pod() -> None:
 def test_bind_is_refused_with_the_reason_and_changes_nothing() -> None:
     pod, elsewhere, ended = a_pod("p"), a_pod("e", on="m"), a_pod("x", ended=True)
     story = Story(a_node("n"), a_node("m"), pod, elsewhere, ended)
-    before = story.world.ledger.columns.copy()
+    before = story.state_machine.ledger.columns.copy()
     assert story.bind(a_pod("stranger"), "n") is Reason.POD_UNKNOWN
     assert story.bind(pod, "stranger") is Reason.NODE_UNKNOWN
     assert story.bind(elsewhere, "n") is Reason.POD_BOUND_ELSEWHERE
     assert story.bind(ended, "n") is Reason.POD_FINISHED
-    assert story.world.bind(pod.uid, a_pod("q").key, NodeName("n"), story.at).reason is Reason.POD_UNKNOWN
-    assert story.world.ledger.columns.same_as(before)
-    assert int(story.world.tally.bind_refusals.sum()) == 5
+    assert story.state_machine.bind(pod.uid, a_pod("q").key, NodeName("n"), story.at).reason is Reason.POD_UNKNOWN
+    assert story.state_machine.ledger.columns.same_as(before)
+    assert int(story.state_machine.event_counts.bind_refusals.sum()) == 5
 
 
 def test_pods_on_a_node_that_is_not_known_yet_count_once_it_is() -> None:
     story = Story(a_pod("p", on="n"))
-    story.world.apply(NodeSeen(a_node("n")), story.at)
+    story.state_machine.apply(NodeSeen(a_node("n")), story.at)
     assert story.reserved("n") == 500
-    story.world.apply(NodeGone(NodeName("n")), story.at)
-    story.world.apply(NodeSeen(a_node("other")), story.at)
+    story.state_machine.apply(NodeGone(NodeName("n")), story.at)
+    story.state_machine.apply(NodeSeen(a_node("other")), story.at)
     assert story.reserved("other") == 0, "the row is given again, the promises on it are not"
-    story.world.apply(NodeSeen(a_node("n")), story.at)
+    story.state_machine.apply(NodeSeen(a_node("n")), story.at)
     assert story.reserved("n") == 500
-    assert violations(story.world) == []
+    assert violations(story.state_machine) == []
 
 
 def test_a_resized_pod_counts_by_its_new_requests() -> None:
     story = Story(a_node("n"), a_pod("p", on="n", cpu="1"))
     story.seen(a_pod("p", on="n", cpu="2"))
     assert story.reserved("n") == 2000
-    assert story.world.tally.adopted == 1, "adopted once, not again at each resize"
+    assert story.state_machine.event_counts.adopted == 1, "adopted once, not again at each resize"
 
 
 def test_a_hold_that_ends_unused_wakes_who_was_refused_because_of_it() -> None:
@@ -215,7 +217,7 @@ def test_a_hold_that_ends_unused_wakes_who_was_refused_because_of_it() -> None:
     story.filter(first, "n")
     assert story.filter(second, "n") == [Reason.HELD_FOR_OTHERS]
     assert story.after(9) == []
-    assert story.after(2) == [Touch(second.uid, second.key, "hold-ended")]
+    assert story.after(2) == [Activate(second.uid, second.key, "hold-ended")]
     assert story.after(60) == [], "once"
 
 
@@ -247,7 +249,7 @@ def test_a_starved_pod_is_nominated_to_the_best_node_that_takes_it_and_each_node
         nominated += [effect.node for effect in story.after(1) if isinstance(effect, Nominate)]
         story.after(11)  # in-tree filters refused the nomination: the hold ends, the next cycle starves again
     assert nominated == ["better", "good"]
-    assert story.world.tally.sample_starvations == 3
+    assert story.state_machine.event_counts.sample_misses == 3
 
 
 def test_the_end_of_the_failed_cycle_hastens_the_nomination() -> None:
@@ -255,11 +257,11 @@ def test_the_end_of_the_failed_cycle_hastens_the_nomination() -> None:
     story = Story(a_node("full", cpu="100m"), a_node("free"), pod)
     story.filter(pod, "full")
     story.seen(a_pod("p", message="0/1 nodes are available"))
-    assert story.after(0.01) == [Nominate(pod.uid, pod.key, NodeName("free")), Touch(pod.uid, pod.key, "nominated")]
+    assert story.after(0.01) == [Nominate(pod.uid, pod.key, NodeName("free")), Activate(pod.uid, pod.key, "nominated")]
     assert story.filter(pod, "free") == [Reason.OK]
     story.bind(pod, "free")
     story.seen(a_pod("p", on="free"))
-    assert story.world.tally.nominations_met == 1
+    assert story.state_machine.event_counts.nominations_met == 1
 
 
 def test_attempts_and_failures_are_counted_by_whose_word_they_failed() -> None:
@@ -267,34 +269,44 @@ def test_attempts_and_failures_are_counted_by_whose_word_they_failed() -> None:
     story = Story(a_node("n"), pod)
     story.filter(pod, "n")
     story.seen(a_pod("p", cpu="9", message="0/1 nodes: ours"))
-    assert (story.world.tally.attempts, story.world.tally.failures, story.world.tally.failures_in_tree) == (1, 1, 0)
+    assert (
+        story.state_machine.event_counts.attempts,
+        story.state_machine.event_counts.failures,
+        story.state_machine.event_counts.failures_in_tree,
+    ) == (1, 1, 0)
     story.seen(a_pod("p", cpu="9", message="0/1 nodes: a taint"))
     story.seen(a_pod("p", cpu="9", message="0/1 nodes: a taint"))
-    assert (story.world.tally.attempts, story.world.tally.failures, story.world.tally.failures_in_tree) == (2, 2, 1)
+    assert (
+        story.state_machine.event_counts.attempts,
+        story.state_machine.event_counts.failures,
+        story.state_machine.event_counts.failures_in_tree,
+    ) == (2, 2, 1)
 
 
 def test_added_victims_are_those_whose_budgets_allow_it_and_violations_are_counted() -> None:
     guarded = [a_pod(name, on="n", cpu="1", priority=1, labels={"app": "guarded"}) for name in ("g1", "g2")]
     free = a_pod("free", on="n", cpu="1", priority=5)
     story = Story(a_node("n", cpu="4"), *guarded, free, a_pod("top", on="n", cpu="1", priority=99))
-    story.world.apply(BudgetSeen(a_budget("b", allowed=0, app="guarded")), story.at)
+    story.state_machine.apply(BudgetSeen(a_budget("b", allowed=0, app="guarded")), story.at)
 
     def victims(cpu: str, proposed: Iterable[Pod]) -> tuple[list[str], int]:
-        kept = story.world.preempt(a_pod("p", cpu=cpu, priority=10), {NodeName("n"): [pod.uid for pod in proposed]}, story.at)
+        kept = story.state_machine.preempt(
+            a_pod("p", cpu=cpu, priority=10), {NodeName("n"): [pod.uid for pod in proposed]}, story.at
+        )
         uids, violations_added = kept[NodeName("n")]
         return list(uids), violations_added
 
     assert victims("1", [free]) == (["uid-free"], 0)
     assert victims("2", [guarded[0]]) == (["uid-free", "uid-g1"], 0), "unguarded first; answered most important first"
     assert victims("3", [free]) == (["uid-free", "uid-g1", "uid-g2"], 2)
-    assert story.world.preempt(a_pod("p", cpu="4", priority=10), {NodeName("n"): [free.uid]}, story.at) == {}
+    assert story.state_machine.preempt(a_pod("p", cpu="4", priority=10), {NodeName("n"): [free.uid]}, story.at) == {}
 
 
 def test_changed_system_amounts_take_effect_on_every_node_at_once() -> None:
     story = Story(a_node("a"), a_node("b"), a_pod("p", on="a"))
     policy = replace(Policy(), nodes=NodePolicy(system=amounts("1", "1Gi"), watermark_cpu_ppm=500_000))
-    story.world.adopt_policy(policy)
-    columns = story.world.ledger.columns
+    story.state_machine.adopt_policy(policy)
+    columns = story.state_machine.ledger.columns
     assert columns.total[:, :2].tolist() == [[3000, 3000], [15 << 30, 15 << 30]]
     assert columns.watermark[0, :2].tolist() == [1500, 1500]
     assert story.reserved("a") == 500

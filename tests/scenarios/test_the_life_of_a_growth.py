@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from slackwater.cluster.nodegroups.policy import FleetPolicy
+from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Taint
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import Delays, Fate, Pool
-from tests.support.scaling import Scene
+from tests.support.scaling import PlanningInput
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 def has(
-    scene: Scene,
+    planning_input: PlanningInput,
     name: str,
     *,
     cloud: int = 0,
@@ -41,91 +41,93 @@ def has(
 ) -> Pool:
     """A group of nodes of 4 CPUs, unless said otherwise."""
     template = replace(a_node(f"template-of-{name}", **node), scalars=(*scalars, ("pods", 110)))
-    return scene.clouds[cloud].has(name, size=size, max_size=max_size, template=template)
+    return planning_input.clouds[cloud].has(name, size=size, max_size=max_size, template=template)
 
 
 async def test_five_hundred_pods_get_five_hundred_nodes_a_hundred_at_a_time() -> None:
-    scene = Scene()
-    has(scene, "a")
-    scene.wants_many(500)
-    first = await scene.loop()
+    planning_input = PlanningInput()
+    has(planning_input, "a")
+    planning_input.wants_many(500)
+    first = await planning_input.loop()
     assert (first.planned, first.in_creation) == ({"a": 500}, 100)
     assert [(call.seen, call.to) for call, _ in first.asked] == [(0, 100)]
     assert sum(queued.nodes for queued in first.queued) == 400
-    await scene.pass_time(600)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 500})
-    assert scene.trace.most_in_creation == 100
+    await planning_input.pass_time(600)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 500})
+    assert planning_input.trace.most_in_creation == 100
 
 
 async def test_pods_that_fit_nodes_on_their_way_are_not_planned_for_twice() -> None:
-    scene = Scene()
-    has(scene, "a")
-    scene.wants_many(30)
-    await scene.loop()
-    again = await scene.loop()
+    planning_input = PlanningInput()
+    has(planning_input, "a")
+    planning_input.wants_many(30)
+    await planning_input.loop()
+    again = await planning_input.loop()
     assert (again.planned, again.pending.schedulable) == ({}, 30)
-    assert scene.sizes() == {"a": 30}
+    assert planning_input.sizes() == {"a": 30}
 
 
 async def test_one_in_twenty_machines_fails_and_is_replaced() -> None:
     def fate(number: int) -> Fate:
         return "failed" if number % 20 == 7 else "fine"
 
-    scene = Scene()
-    has(scene, "a").fate = fate
-    scene.wants_many(200)
-    await scene.pass_time(900)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 200})
-    assert scene.trace.most_nodes == 200
-    assert scene.trace.most_in_creation <= 100
-    assert sum(sum(record.deleted.values()) for record in scene.records) == scene.cloud.pool("a").asked - 200 > 0
+    planning_input = PlanningInput()
+    has(planning_input, "a").fate = fate
+    planning_input.wants_many(200)
+    await planning_input.pass_time(900)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 200})
+    assert planning_input.trace.most_nodes == 200
+    assert planning_input.trace.most_in_creation <= 100
+    assert (
+        sum(sum(record.deleted.values()) for record in planning_input.records) == planning_input.cloud.pool("a").asked - 200 > 0
+    )
 
 
 async def test_where_machines_are_out_of_stock_another_group_is_tried() -> None:
-    scene = Scene()
-    has(scene, "a").stock = 8
-    has(scene, "b", cpu="5")
-    scene.wants_many(20)
-    await scene.pass_time(300)
-    assert scene.pending() == 0
-    assert scene.sizes() == {"a": 8, "b": 12}
-    backoff = scene.records[-1].census[scene.group("a")].backoff
+    planning_input = PlanningInput()
+    has(planning_input, "a").stock = 8
+    has(planning_input, "b", cpu="5")
+    planning_input.wants_many(20)
+    await planning_input.pass_time(300)
+    assert planning_input.pending() == 0
+    assert planning_input.sizes() == {"a": 8, "b": 12}
+    backoff = planning_input.records[-1].group_status[planning_input.group("a")].backoff
     assert backoff is not None
     assert (backoff.code, backoff.message) == ("STOCKOUT", "no more of these machines in this zone")
 
 
 async def test_a_group_that_was_out_of_stock_is_tried_again_after_its_back_off() -> None:
-    scene = Scene()
-    pool = has(scene, "a")
+    planning_input = PlanningInput()
+    pool = has(planning_input, "a")
     pool.stock = 5
-    scene.wants_many(10)
-    await scene.pass_time(120)
-    assert scene.sizes() == {"a": 5}
+    planning_input.wants_many(10)
+    await planning_input.pass_time(120)
+    assert planning_input.sizes() == {"a": 5}
     pool.stock = None
-    await scene.pass_time(150)
-    assert scene.sizes() == {"a": 5}, "it is left alone for five minutes"
-    await scene.pass_time(300)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 10})
+    await planning_input.pass_time(150)
+    assert planning_input.sizes() == {"a": 5}, "it is left alone for five minutes"
+    await planning_input.pass_time(300)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 10})
 
 
 async def test_a_call_beyond_the_quota_closes_the_group_and_another_one_grows() -> None:
-    scene = Scene()
-    has(scene, "a").quota = 3
-    has(scene, "b", cpu="5")
-    scene.wants_many(6)
-    first = await scene.loop()
+    planning_input = PlanningInput()
+    has(planning_input, "a").quota = 3
+    has(planning_input, "b", cpu="5")
+    planning_input.wants_many(6)
+    first = await planning_input.loop()
     assert [str(problem) for _, problem in first.asked] == ["node group a: quota: got 6 nodes, quota is 3"]
-    await scene.pass_time(120)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 0, "b": 6})
+    await planning_input.pass_time(120)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 0, "b": 6})
 
 
 async def test_a_slow_boot_is_waited_for() -> None:
-    scene = Scene()
-    has(scene, "a").delays = Delays(running_after=300.0, registered_after=500.0, ready_after=800.0)
-    scene.wants_many(10)
-    await scene.pass_time(850)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 10})
-    assert len(scene.cloud.calls) == 1
+    planning_input = PlanningInput()
+    has(planning_input, "a").delays = Delays(running_after=300.0, registered_after=500.0, ready_after=800.0)
+    planning_input.wants_many(10)
+    await planning_input.pass_time(850)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 10})
+    assert len(planning_input.cloud.calls) == 1
 
 
 @pytest.mark.parametrize("fate", ["unready", "silent"])
@@ -133,170 +135,174 @@ async def test_a_node_that_never_comes_to_life_is_replaced_and_its_pod_waits_no_
     def first_fails(number: int) -> Fate:
         return fate if number == 0 else "fine"
 
-    scene = Scene()
-    has(scene, "a").fate = first_fails
-    scene.wants_many(3)
-    await scene.pass_time(PROVISION - 60)
-    assert (scene.pending(), scene.sizes()) == (1, {"a": 3})
-    await scene.pass_time(200)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 3})
-    assert scene.trace.most_nodes == 3
+    planning_input = PlanningInput()
+    has(planning_input, "a").fate = first_fails
+    planning_input.wants_many(3)
+    await planning_input.pass_time(PROVISION - 60)
+    assert (planning_input.pending(), planning_input.sizes()) == (1, {"a": 3})
+    await planning_input.pass_time(200)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 3})
+    assert planning_input.trace.most_nodes == 3
 
 
 async def test_a_node_whose_devices_are_not_there_yet_is_still_on_its_way() -> None:
-    scene = Scene()
-    has(scene, "a", scalars=(("nvidia.com/gpu", 1),)).fate = lambda _: "bare"
-    scene.wants_many(2)
-    await scene.pass_time(60)
-    census = scene.records[-1].census[scene.group("a")]
-    assert (len(census.starting), census.ready) == (2, ())
-    await scene.pass_time(120)
-    assert len(scene.records[-1].census[scene.group("a")].ready) == 2
-    assert scene.sizes() == {"a": 2}
+    planning_input = PlanningInput()
+    has(planning_input, "a", scalars=(("nvidia.com/gpu", 1),)).fate = lambda _: "bare"
+    planning_input.wants_many(2)
+    await planning_input.pass_time(60)
+    group_status = planning_input.records[-1].group_status[planning_input.group("a")]
+    assert (len(group_status.starting), group_status.ready) == (2, ())
+    await planning_input.pass_time(120)
+    assert len(planning_input.records[-1].group_status[planning_input.group("a")].ready) == 2
+    assert planning_input.sizes() == {"a": 2}
 
 
 async def test_while_the_provider_is_down_nobody_else_grows_for_the_nodes_that_it_was_asked_for() -> None:
-    scene = Scene(clouds=2)
-    has(scene, "a")
-    has(scene, "b", cpu="5", cloud=1)
-    scene.wants_many(5)
-    await scene.loop()
-    assert scene.sizes() == {"a": 5, "b": 0}
-    scene.cloud.breaks()
-    await scene.pass_time(30)
-    assert scene.sizes() == {"a": 5, "b": 0}
-    assert scene.records[-1].silent == ("cloud",)
-    scene.wants_many(2, tag="more")
-    await scene.loop()
-    assert scene.sizes() == {"a": 5, "b": 2}, "the others need not wait for it"
-    scene.cloud.breaks(None)
-    await scene.pass_time(60)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 5, "b": 2})
+    planning_input = PlanningInput(clouds=2)
+    has(planning_input, "a")
+    has(planning_input, "b", cpu="5", cloud=1)
+    planning_input.wants_many(5)
+    await planning_input.loop()
+    assert planning_input.sizes() == {"a": 5, "b": 0}
+    planning_input.cloud.breaks()
+    await planning_input.pass_time(30)
+    assert planning_input.sizes() == {"a": 5, "b": 0}
+    assert planning_input.records[-1].silent == ("cloud",)
+    planning_input.wants_many(2, tag="more")
+    await planning_input.loop()
+    assert planning_input.sizes() == {"a": 5, "b": 2}, "the others need not wait for it"
+    planning_input.cloud.breaks(None)
+    await planning_input.pass_time(60)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 5, "b": 2})
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["after it was done", "before it was done"])
 async def test_a_lost_answer_grows_nothing_twice_and_loses_nothing(done: bool) -> None:
-    scene = Scene()
-    has(scene, "a")
-    has(scene, "b", cpu="5")
-    scene.wants_many(7)
-    scene.cloud.lose_answers(done=done)
-    await scene.loop()
-    await scene.pass_time(120)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 7, "b": 0})
-    assert {(call.seen, call.to) for call in scene.cloud.calls} == {(0, 7)}
+    planning_input = PlanningInput()
+    has(planning_input, "a")
+    has(planning_input, "b", cpu="5")
+    planning_input.wants_many(7)
+    planning_input.cloud.lose_answers(done=done)
+    await planning_input.loop()
+    await planning_input.pass_time(120)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 7, "b": 0})
+    assert {(call.seen, call.to) for call in planning_input.cloud.calls} == {(0, 7)}
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["after the call", "before the call"])
 async def test_a_process_that_is_killed_around_its_call_grows_nothing_twice(done: bool) -> None:
     """What the dead process decided is forgotten; what the cloud was told it still knows."""
-    scene = Scene()
-    has(scene, "a")
-    has(scene, "b", cpu="5")
-    scene.wants_many(7)
-    scene.cloud.lose_answers(done=done)
-    await scene.loop()
-    scene.restart()
-    await scene.pass_time(120)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 7, "b": 0})
-    assert scene.trace.most_nodes == 7
+    planning_input = PlanningInput()
+    has(planning_input, "a")
+    has(planning_input, "b", cpu="5")
+    planning_input.wants_many(7)
+    planning_input.cloud.lose_answers(done=done)
+    await planning_input.loop()
+    planning_input.restart()
+    await planning_input.pass_time(120)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 7, "b": 0})
+    assert planning_input.trace.most_nodes == 7
 
 
 async def test_a_restart_in_the_middle_counts_what_is_on_its_way() -> None:
-    scene = Scene(fleet=FleetPolicy(in_cluster=10))
-    has(scene, "a")
-    scene.wants_many(25)
+    planning_input = PlanningInput(group_registry=NodeGroupPolicy(in_cluster=10))
+    has(planning_input, "a")
+    planning_input.wants_many(25)
     for _ in range(40):
-        await scene.pass_time(10)
-        scene.restart()
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 25})
-    assert scene.trace.most_in_creation == 10
+        await planning_input.pass_time(10)
+        planning_input.restart()
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 25})
+    assert planning_input.trace.most_in_creation == 10
 
 
 async def test_demand_that_goes_away_while_it_waits_is_not_bought_for() -> None:
-    scene = Scene(fleet=FleetPolicy(in_cluster=10))
-    has(scene, "a")
-    scene.wants_many(30)
-    await scene.loop()
-    scene.finishes([uid for uid, pod in scene.pods.items() if pod.key.name not in {f"p{n}" for n in range(12)}])
-    await scene.pass_time(200)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 12})
+    planning_input = PlanningInput(group_registry=NodeGroupPolicy(in_cluster=10))
+    has(planning_input, "a")
+    planning_input.wants_many(30)
+    await planning_input.loop()
+    planning_input.finishes(
+        [uid for uid, pod in planning_input.pods.items() if pod.key.name not in {f"p{n}" for n in range(12)}]
+    )
+    await planning_input.pass_time(200)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 12})
 
 
 async def test_more_important_pods_get_the_first_nodes() -> None:
-    scene = Scene(fleet=FleetPolicy(in_cluster=4))
-    has(scene, "a")
-    has(scene, "b", cpu="16", labels={"pool": "b"})
-    scene.wants_many(6, tag="low", priority=1)
-    scene.wants(*(a_pod(f"high{n}", cpu="16", priority=9, node_selector={"pool": "b"}) for n in range(3)))
-    first = await scene.loop()
+    planning_input = PlanningInput(group_registry=NodeGroupPolicy(in_cluster=4))
+    has(planning_input, "a")
+    has(planning_input, "b", cpu="16", labels={"pool": "b"})
+    planning_input.wants_many(6, tag="low", priority=1)
+    planning_input.wants(*(a_pod(f"high{n}", cpu="16", priority=9, node_selector={"pool": "b"}) for n in range(3)))
+    first = await planning_input.loop()
     assert [(call.group, call.nodes) for call, _ in first.asked] == [("b", 3), ("a", 1)]
     assert {(queued.group, queued.nodes, queued.priority) for queued in first.queued} == {("a", 5, 1)}
 
 
 async def test_a_group_that_is_switched_off_does_not_grow_and_its_pods_learn_why() -> None:
-    scene = Scene()
-    scene.fleet_policy = FleetPolicy(off=frozenset({scene.group("a")}))
-    scene._begin()
-    has(scene, "a")
-    scene.wants_many(1)
-    await scene.loop()
-    assert scene.sizes() == {"a": 0}
-    assert [event.note for event in scene.said("NotTriggerScaleUp")] == ["pod didn't trigger scale-up: 1 switched off (a)"]
+    planning_input = PlanningInput()
+    planning_input.node_group_policy = NodeGroupPolicy(off=frozenset({planning_input.group("a")}))
+    planning_input._begin()
+    has(planning_input, "a")
+    planning_input.wants_many(1)
+    await planning_input.loop()
+    assert planning_input.sizes() == {"a": 0}
+    assert [event.note for event in planning_input.said("NotTriggerScaleUp")] == [
+        "pod didn't trigger scale-up: 1 switched off (a)"
+    ]
 
 
 async def test_a_group_of_all_or_nothing_waits_until_all_of_it_may_be_asked_for() -> None:
-    scene = Scene(fleet=FleetPolicy(in_cluster=8))
-    has(scene, "other")
-    has(scene, "whole", max_size=6, labels={"pool": "w"}).options = GroupOptions(all_or_nothing=True)
-    scene.wants_many(4, priority=5)
-    scene.wants(*(a_pod(f"w{n}", cpu="4", node_selector={"pool": "w"}) for n in range(2)))
-    await scene.loop()
-    assert scene.sizes() == {"other": 4, "whole": 0}
-    await scene.pass_time(200)
-    assert (scene.pending(), scene.sizes()) == (0, {"other": 4, "whole": 6})
+    planning_input = PlanningInput(group_registry=NodeGroupPolicy(in_cluster=8))
+    has(planning_input, "other")
+    has(planning_input, "whole", max_size=6, labels={"pool": "w"}).options = GroupOptions(all_or_nothing=True)
+    planning_input.wants_many(4, priority=5)
+    planning_input.wants(*(a_pod(f"w{n}", cpu="4", node_selector={"pool": "w"}) for n in range(2)))
+    await planning_input.loop()
+    assert planning_input.sizes() == {"other": 4, "whole": 0}
+    await planning_input.pass_time(200)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"other": 4, "whole": 6})
 
 
 async def test_pods_learn_what_was_bought_for_them_and_why_nothing_was() -> None:
-    scene = Scene()
-    has(scene, "a", max_size=9)
-    has(scene, "b", cpu="64", taints=[Taint("dedicated", "x", "NoSchedule")])
-    scene.wants_many(2)
-    scene.wants(a_pod("large", cpu="32"))
-    await scene.loop()
-    assert {event.note for event in scene.said("TriggeredScaleUp")} == {"pod triggered scale-up: [{a 0->2 (max: 9)}]"}
-    assert [event.key.name for event in scene.said("TriggeredScaleUp")] == ["p0", "p1"]
-    (why,) = scene.said("NotTriggerScaleUp")
+    planning_input = PlanningInput()
+    has(planning_input, "a", max_size=9)
+    has(planning_input, "b", cpu="64", taints=[Taint("dedicated", "x", "NoSchedule")])
+    planning_input.wants_many(2)
+    planning_input.wants(a_pod("large", cpu="32"))
+    await planning_input.loop()
+    assert {event.note for event in planning_input.said("TriggeredScaleUp")} == {"pod triggered scale-up: [{a 0->2 (max: 9)}]"}
+    assert [event.key.name for event in planning_input.said("TriggeredScaleUp")] == ["p0", "p1"]
+    (why,) = planning_input.said("NotTriggerScaleUp")
     assert why.key.name == "large"
     assert "1 Insufficient cpu (a)" in why.note
     assert "1 node(s) had untolerated taint(s) (b)" in why.note or "taint" in why.note
 
-    await scene.loop()
-    assert len(scene.said("NotTriggerScaleUp")) == 1, "the same is not said again at once"
+    await planning_input.loop()
+    assert len(planning_input.said("NotTriggerScaleUp")) == 1, "the same is not said again at once"
 
 
 async def test_expendable_pods_that_run_are_in_nobodys_way() -> None:
-    scene = Scene()
-    has(scene, "a", size=1)
-    scene.wants_many(1, tag="expendable", priority=-20)
-    scene.settle()
-    assert scene.pending() == 0
-    scene.wants_many(1)
-    record = await scene.loop()
+    planning_input = PlanningInput()
+    has(planning_input, "a", size=1)
+    planning_input.wants_many(1, tag="expendable", priority=-20)
+    planning_input.settle()
+    assert planning_input.pending() == 0
+    planning_input.wants_many(1)
+    record = await planning_input.loop()
     assert (record.planned, record.pending.schedulable) == ({}, 1), "kube-scheduler preempts for it"
 
 
 async def test_a_plan_that_failed_is_made_again_from_everything() -> None:
-    scene = Scene()
-    has(scene, "a")
-    scene.wants_many(3)
-    broken = scene.policy
-    scene.policy = replace(broken, expanders=("no such expander",))  # type: ignore[arg-type]
+    planning_input = PlanningInput()
+    has(planning_input, "a")
+    planning_input.wants_many(3)
+    broken = planning_input.policy
+    planning_input.policy = replace(broken, expanders=("no such expander",))  # type: ignore[arg-type]
     with pytest.raises(KeyError):
-        await scene.loop()
-    scene.policy = broken
-    await scene.pass_time(60)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": 3})
+        await planning_input.loop()
+    planning_input.policy = broken
+    await planning_input.pass_time(60)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 3})
 
 
 hazards = st.lists(
@@ -314,32 +320,32 @@ fates = st.lists(st.sampled_from(["fine", "fine", "fine", "failed", "silent", "u
 )
 async def test_whatever_goes_wrong_no_pod_gets_two_nodes_and_none_goes_without(hazards: list[str], fates: list[Fate]) -> None:
     # Nothing is replaced whose deletion has not succeeded: a late machine might come after all.
-    scene = Scene(fleet=FleetPolicy(in_cluster=4, replace_seconds=1e9))
-    has(scene, "a").fate = lambda number: fates[number] if number < len(fates) else "fine"
+    planning_input = PlanningInput(group_registry=NodeGroupPolicy(in_cluster=4, replace_seconds=1e9))
+    has(planning_input, "a").fate = lambda number: fates[number] if number < len(fates) else "fine"
     wanted = 6
-    scene.wants_many(wanted)
+    planning_input.wants_many(wanted)
     for hazard in hazards:
         match hazard:
             case "lost" | "lost done":
-                scene.cloud.lose_answers(done=hazard == "lost done")
+                planning_input.cloud.lose_answers(done=hazard == "lost done")
             case "refused":
-                scene.cloud.refuse("out-of-resources")
+                planning_input.cloud.refuse("out-of-resources")
             case "unknown":
-                scene.cloud.refuse("unknown")
+                planning_input.cloud.refuse("unknown")
             case "down" | "up":
-                scene.cloud.breaks("down" if hazard == "down" else None)
+                planning_input.cloud.breaks("down" if hazard == "down" else None)
             case "restart":
-                scene.restart()
+                planning_input.restart()
             case "burst":
-                scene.wants_many(2, tag=f"b{wanted}-")
+                planning_input.wants_many(2, tag=f"b{wanted}-")
                 wanted += 2
             case _:
                 pass
-        await scene.pass_time(20)
-    scene.cloud.breaks(None)
+        await planning_input.pass_time(20)
+    planning_input.cloud.breaks(None)
     for _ in range(16):
-        if scene.pending() or scene.sizes() != {"a": wanted}:
-            await scene.pass_time(PROVISION, every=100.0)
-    assert (scene.pending(), scene.sizes()) == (0, {"a": wanted})
-    assert scene.trace.most_nodes <= wanted
-    assert scene.trace.most_in_creation <= 4
+        if planning_input.pending() or planning_input.sizes() != {"a": wanted}:
+            await planning_input.pass_time(PROVISION, every=100.0)
+    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": wanted})
+    assert planning_input.trace.most_nodes <= wanted
+    assert planning_input.trace.most_in_creation <= 4

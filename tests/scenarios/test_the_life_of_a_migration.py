@@ -10,7 +10,7 @@ from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration
 from slackwater.model.events import MigrationGone, MigrationNotStarted, MigrationSeen, NodeGone
 from slackwater.model.ids import Instant, NodeName, PodKey
-from slackwater.model.machines import Migration
+from slackwater.model.machines import VirtualMachineMigration
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitRefusal
 from slackwater.model.reasons import Reason
@@ -47,9 +47,9 @@ def created(cluster: Growing) -> list[str]:
     return [effect.machine for effect in cluster.sent if isinstance(effect, CreateMigration)]
 
 
-def by_hand(cluster: Growing, key: PodKey, source: Pod, machine: str) -> Migration:
+def by_hand(cluster: Growing, key: PodKey, source: Pod, machine: str) -> VirtualMachineMigration:
     """Running, and not of our making."""
-    return Migration(
+    return VirtualMachineMigration(
         key=key,
         uid=f"uid-{key.name}",
         resource_version=cluster.version(),
@@ -59,7 +59,7 @@ def by_hand(cluster: Growing, key: PodKey, source: Pod, machine: str) -> Migrati
         deleting=False,
         source_pod=source.key.name,
         target_pod="",
-        landing=None,
+        target_node=None,
     )
 
 
@@ -73,9 +73,9 @@ def finish(cluster: Growing, pod: Pod) -> Pod:
     new = cluster.has_pod(
         target.name, on=None, vertical=replace(pod.vertical, migration=MigrationRef(name=key.name, role="target"))
     )
-    codes = cluster.world.filter(new, cluster.world.nodes.rows_of(["full", "empty"]), Instant(cluster.now))
-    assert [Reason(code) for code in codes.tolist()] == [Reason.LANDING_ELSEWHERE, Reason.OK]
-    assert cluster.world.bind(new.uid, new.key, NodeName("empty"), Instant(cluster.now)).effect is not None
+    codes = cluster.state_machine.filter(new, cluster.state_machine.nodes.rows_of(["full", "empty"]), Instant(cluster.now))
+    assert [Reason(code) for code in codes.tolist()] == [Reason.TARGET_NODE_ELSEWHERE, Reason.OK]
+    assert cluster.state_machine.bind(new.uid, new.key, NodeName("empty"), Instant(cluster.now)).effect is not None
     new = cluster.store(replace(new, node=NodeName("empty")))
     cluster.migration(key, phase="Succeeded")
     new = cluster.change(new, migration=None)
@@ -95,7 +95,7 @@ def test_the_machine_with_the_lowest_load_leaves_and_is_told() -> None:
     assert answer.migrate
     assert answer.permit == TWO
     (effect,) = [effect for effect in cluster.sent if isinstance(effect, CreateMigration)]
-    assert (effect.name, effect.machine, effect.landing) == ("schedplugin-m0-pod", "m0", "empty")
+    assert (effect.name, effect.machine, effect.target_node) == ("schedplugin-m0-pod", "m0", "empty")
     assert cluster.cpu("full")["PAF"] == 2000
     assert cluster.cpu("empty")["held"] == 2000
 
@@ -107,7 +107,7 @@ def test_no_more_leave_than_the_pressure_asks_for() -> None:
             cluster.decide(pod, TWO, load=i + 1)
         cluster.passes(1)
         cluster.write()
-    assert [move.machine.name for move in cluster.world.migrating.moves.values()] == ["m0"]
+    assert [move.machine.name for move in cluster.state_machine.migrating.migrations.values()] == ["m0"]
 
 
 def test_nobody_leaves_a_node_that_is_not_above_its_watermark() -> None:
@@ -146,7 +146,7 @@ def test_a_migration_runs_to_its_end_and_leaves_nothing_behind() -> None:
     assert [effect for effect in cluster.sent if isinstance(effect, DeleteMigration)]
     cluster.write()
     assert cluster.migrations == {}
-    assert cluster.world.migrating.moves == {}
+    assert cluster.state_machine.migrating.migrations == {}
     for _ in range(3):
         for pod in (*pods[1:], new):
             assert not cluster.told(cluster.decide(pod, TWO, load=1)).migrate
@@ -168,7 +168,7 @@ def test_nobody_else_leaves_for_the_pressure_of_a_machine_that_has_arrived_elsew
         for i, pod in enumerate(pods[1:], start=1):
             cluster.decide(pod, TWO, load=i + 1)
     assert cluster.cpu("full")["PAF"] == 2000
-    assert list(cluster.world.migrating.moves) == []
+    assert list(cluster.state_machine.migrating.migrations) == []
     cluster.deletes(pods[0])
     assert (cluster.cpu("full")["R"], cluster.cpu("full")["PAF"]) == (8000, 0)
 
@@ -185,7 +185,7 @@ def test_an_agent_that_was_told_may_change_nothing() -> None:
         "cannot change resources: agent has already been informed that pod is migrating",
     )
     answer = cluster.told(cluster.decide(pods[0], TWO, last=TWO))
-    assert (answer.permit, answer.migrate, answer.ceiling_pending) == (TWO, False, False)
+    assert (answer.permit, answer.migrate, answer.permit_limit_pending) == (TWO, False, False)
 
 
 def test_growth_of_a_leaving_machine_is_withheld_and_accounted_for() -> None:
@@ -229,7 +229,7 @@ def test_without_a_landing_place_nobody_leaves() -> None:
     cluster, pods = crowded()
     cluster.store(a_pod("rest", on="empty", cpu="7500m", memory="1Gi"))  # 2 more are above its watermark of 9
     assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
-    assert cluster.world.tally.migrations_without_landing == 1
+    assert cluster.state_machine.event_counts.migrations_without_target_node == 1
 
 
 @pytest.mark.parametrize(
@@ -298,14 +298,14 @@ def test_the_target_goes_elsewhere_when_its_landing_place_is_lost() -> None:
     cluster.has_node(a_node("third", cpu="10", memory="40Gi"))
     cluster.decide(pods[0], TWO, load=1)
     cluster.write()
-    landing = cluster.world.migrating.moves[PodKey("default", "schedplugin-m0-pod")].landing
-    assert landing is not None
-    other = "third" if landing == "empty" else "empty"
-    cluster.take(NodeGone(landing))
-    del cluster.nodes[landing]
+    target_node = cluster.state_machine.migrating.migrations[PodKey("default", "schedplugin-m0-pod")].target_node
+    assert target_node is not None
+    other = "third" if target_node == "empty" else "empty"
+    cluster.take(NodeGone(target_node))
+    del cluster.nodes[target_node]
     vertical = replace(pods[0].vertical or a_vertical(), migration=MigrationRef(name="schedplugin-m0-pod", role="target"))
     new = cluster.has_pod("target", on=None, vertical=vertical)
-    codes = cluster.world.filter(new, cluster.world.nodes.rows_of([other]), Instant(cluster.now))
+    codes = cluster.state_machine.filter(new, cluster.state_machine.nodes.rows_of([other]), Instant(cluster.now))
     assert codes.tolist() == [Reason.OK]
 
 
@@ -315,7 +315,7 @@ def test_the_landing_place_stays_held_when_the_target_does_not_come_at_once() ->
     cluster.write()
     vertical = replace(pods[0].vertical or a_vertical(), migration=MigrationRef(name="schedplugin-m0-pod", role="target"))
     new = cluster.has_pod("target", on=None, vertical=vertical)
-    assert not cluster.world.filter(new, cluster.world.nodes.rows_of(["empty"]), Instant(cluster.now)).any()
+    assert not cluster.state_machine.filter(new, cluster.state_machine.nodes.rows_of(["empty"]), Instant(cluster.now)).any()
     assert cluster.cpu("empty")["held"] == 2000
     cluster.passes(12)  # its own hold has expired
     assert cluster.cpu("empty")["held"] == 2000
@@ -330,7 +330,7 @@ def test_a_restart_finds_running_migrations_and_deletes_finished_ones(*, pods_fi
     cluster.write()
     cluster.change(pods[0], migration=MigrationRef(name="schedplugin-m0-pod", role="source"))
     cluster.migration(PodKey("default", "schedplugin-m0-pod"), phase="Running", source_pod=pods[0].key.name)
-    old = Migration(
+    old = VirtualMachineMigration(
         key=PodKey("default", "schedplugin-old"),
         uid="old",
         resource_version=1,
@@ -340,7 +340,7 @@ def test_a_restart_finds_running_migrations_and_deletes_finished_ones(*, pods_fi
         deleting=False,
         source_pod="",
         target_pod="",
-        landing=None,
+        target_node=None,
     )
     cluster.migrations[old.key] = old
     cluster.migrations[PodKey("default", "by-hand")] = replace(old, key=PodKey("default", "by-hand"), uid="hand", ours=False)

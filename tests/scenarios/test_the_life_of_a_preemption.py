@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slackwater.controllers.policy import Policy, PreemptionPolicy
-from slackwater.model.effects import DeleteVictim, Nominate, Touch, WritePreempting
+from slackwater.model.effects import Activate, DeleteVictim, Nominate, WritePreempting
 from slackwater.model.events import NodeSeen, Stopping
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Pod
@@ -40,17 +40,17 @@ def test_the_whole_way() -> None:
     cluster.goes(victim)
     want = [
         Nominate(pod.uid, pod.key, N),
-        Touch(pod.uid, pod.key, "victims-gone"),
+        Activate(pod.uid, pod.key, "victims-gone"),
         WritePreempting(pod.uid, pod.key, None),
     ]
     assert list(cluster.asked) == want
     assert cluster.filter(pod) == [Reason.OK]
-    cluster.world.bind(pod.uid, pod.key, N, cluster.at)
+    cluster.state_machine.bind(pod.uid, pod.key, N, cluster.at)
     cluster.serve()
     cluster.change(pod, node=N, preempting=None)
     assert cluster.at_rest()
     assert cluster.held("n") == 0
-    counts = cluster.world.preemptions.counts
+    counts = cluster.state_machine.preemptions.counts
     assert (counts.attempts, counts.ends) == (1, {"success": 1, "error": 0, "cancelled": 0})
 
 
@@ -141,7 +141,7 @@ def test_who_leaves_anyway_is_waited_for_and_nobody_else_dies() -> None:
 
 def test_a_pod_that_a_kubelet_runs_from_a_file_is_no_victim() -> None:
     static, pod = a_victim(), a_preemptor()
-    static = replace(static, ties=replace(static.ties, mirror=True))
+    static = replace(static, eviction_facts=replace(static.eviction_facts, mirror_pod=True))
     cluster = Cluster(a_node("n"), static, pod)
     assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU]
 
@@ -157,7 +157,7 @@ def comes_to_rest(cluster: Cluster, *pods: Pod) -> None:
     assert cluster.at_rest()
     for pod in pods:
         assert not cluster.gated(pod)
-    assert all(cluster.held(node.name) == 0 for _, node in cluster.world.nodes)
+    assert all(cluster.held(node.name) == 0 for _, node in cluster.state_machine.nodes)
 
 
 def test_the_annotation_cannot_be_written() -> None:
@@ -177,11 +177,11 @@ def test_the_api_server_does_not_delete_the_victim(outcome: str) -> None:
     cluster = Cluster(a_node("n"), victim, pod)
     cluster.filter(pod)
     served = cluster.serve(victims="refused" if outcome == "refused" else "unreachable")
-    assert Touch(pod.uid, pod.key, "preemption-failed") in served
+    assert Activate(pod.uid, pod.key, "preemption-failed") in served
     assert not cluster.gated(pod)
     assert cluster.held("n") == 0, "the nomination is taken back"
     assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU], "not the same again at once"
-    assert cluster.world.preemptions.counts.ends["error"] == 1
+    assert cluster.state_machine.preemptions.counts.ends["error"] == 1
     cluster.after(61)
     assert "preemption-possible" in cluster.touched(pod), "kube-scheduler would not come back by itself"
     assert cluster.filter(pod) == [Reason.GATED], "but later"
@@ -336,7 +336,7 @@ def test_a_restart_after_the_last_victim_left_opens_the_gate() -> None:
     del cluster.pods[victim.uid]
     again = cluster.restarted()
     assert not again.gated(pod)
-    assert list(again.asked) == [WritePreempting(pod.uid, pod.key, None), Touch(pod.uid, pod.key, "preemption-over")]
+    assert list(again.asked) == [WritePreempting(pod.uid, pod.key, None), Activate(pod.uid, pod.key, "preemption-over")]
     assert again.filter(pod) == [Reason.OK]
 
 

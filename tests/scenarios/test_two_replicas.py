@@ -50,7 +50,10 @@ class Pair:
     def _begins_like_a_new_one(self, service: Service, now: Instant) -> None:
         """Whoever has watched, and takes over, counts what a process would that had just listed everything."""
         self.taken_over += 1
-        mine, fresh = (document(take(world, now)) for world in (service.world, as_if_begun(service.world, now)))
+        mine, fresh = (
+            document(take(state_machine, now))
+            for state_machine in (service.state_machine, as_if_begun(service.state_machine, now))
+        )
         for part in _COUNTED:
             assert mine[part] == fresh[part], part
 
@@ -133,10 +136,10 @@ class Pair:
     async def healed(self) -> None:
         leader = await self.leader()
         assert leader.service is not None
-        world = leader.service.world
-        laws.check_healed(world, self.box.api)
-        assert not violations(world)
-        assert not list(laws.waiting_in_vain(self.box.api, self.truth, world))
+        state_machine = leader.service.state_machine
+        laws.check_healed(state_machine, self.box.api)
+        assert not violations(state_machine)
+        assert not list(laws.waiting_in_vain(self.box.api, self.truth, state_machine))
         assert any((stored.body["spec"].get("nodeName")) for stored in self.box.api.store.all(PODS))
 
 

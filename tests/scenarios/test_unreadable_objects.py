@@ -16,10 +16,10 @@ from slackwater.model.reasons import Reason
 from slackwater.model.resources import LARGEST_AMOUNT
 from slackwater.runtime.intake import Intake
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.record.recorded import RecordedWorld
+from slackwater.runtime.record.recorded import RecordedStateMachine
 from slackwater.runtime.record.replayed import Replay
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
-from tests.support.small_world import M, N, SmallWorld
+from tests.support.small_state_machine import M, N, SmallStateMachine
 
 QUARANTINED = Reason.NODE_QUARANTINED
 
@@ -28,8 +28,8 @@ def unreadable(pod: Pod) -> ObjectUnreadable:
     return ObjectUnreadable(pod.uid, f"pod {pod.key}", pod.node, "requests: negative")
 
 
-def small() -> SmallWorld:
-    return SmallWorld(Policy())
+def small() -> SmallStateMachine:
+    return SmallStateMachine(Policy())
 
 
 def test_a_bound_pod_that_cannot_be_read_closes_its_node_alone_until_it_can() -> None:
@@ -51,7 +51,7 @@ def test_a_node_opens_when_the_last_of_its_unreadable_pods_is_gone() -> None:
     assert story.ask(waiting, N, M) == [QUARANTINED, 0]
     story.apply(PodGone(second.uid, second.key))
     assert story.ask(waiting, N, M) == [0, 0]
-    assert len(story.world.quarantine) == 0
+    assert len(story.state_machine.quarantine) == 0
 
 
 def test_whoever_was_refused_is_woken_when_the_node_opens() -> None:
@@ -70,13 +70,13 @@ def test_a_pod_that_was_known_keeps_counting_for_what_it_counted_for_and_says_so
     pod = story.comes(a_pod("p", on=N, cpu="2"))
     said = [effect for _ in range(3) for effect in story.apply(unreadable(pod)) if isinstance(effect, Announce)]
     assert [(effect.key, effect.type) for effect in said] == [(pod.key, "Warning")]
-    assert story.world.ledger.columns.reserved[0, story.world.nodes.row_of[N]] == 2000
+    assert story.state_machine.ledger.columns.reserved[0, story.state_machine.nodes.row_of[N]] == 2000
 
 
 def test_a_pending_pod_that_cannot_be_read_closes_nothing() -> None:
     story = small()
     assert story.apply(unreadable(a_pod("pending"))) == []
-    assert len(story.world.quarantine) == 0
+    assert len(story.state_machine.quarantine) == 0
 
 
 def test_a_node_that_comes_after_its_unreadable_pod_is_closed_from_the_start() -> None:
@@ -116,10 +116,10 @@ def test_nothing_grows_on_a_node_with_a_pod_that_cannot_be_read() -> None:
     odd = a_pod("odd", on=N)
 
     def reserved() -> int:
-        story.world.ask_permit(ask, None, story.now)
-        claim = story.world.claims.get(vm.uid)
+        story.state_machine.ask_permit(ask, None, story.now)
+        claim = story.state_machine.reservations.get(vm.uid)
         assert claim is not None
-        return claim.account.reserved.cpu
+        return claim.pod_resources.reserved.cpu
 
     story.apply(unreadable(odd))
     assert reserved() == 1000
@@ -129,7 +129,7 @@ def test_nothing_grows_on_a_node_with_a_pod_that_cannot_be_read() -> None:
 
 def written(cpu: str, memory: str) -> str:
     held = amounts(cpu, memory)
-    return Written(permit=held, ceiling=held).text()
+    return Written(permit=held, permit_limit=held).text()
 
 
 def test_two_pods_whose_requests_would_wrap_an_int64_leave_a_full_node() -> None:
@@ -145,7 +145,7 @@ def test_two_pods_whose_requests_would_wrap_an_int64_leave_a_full_node() -> None
 # --- events that cannot be applied --------------------------------------------------------------------------------------
 
 
-class Fragile(RecordedWorld):
+class Fragile(RecordedStateMachine):
     """Fails on the pods that are named `odd`, as a bug would."""
 
     odd = True
@@ -169,16 +169,16 @@ class Sink:
 @pytest.mark.anyio
 async def test_an_event_that_cannot_be_applied_ends_nothing_and_closes_its_node() -> None:
     frames: list[bytes] = []
-    world = Fragile(Policy(), tell=frames.append)
-    intake = Intake(world, lambda: Instant(1000.0), {})
+    state_machine = Fragile(Policy(), tell=frames.append)
+    intake = Intake(state_machine, lambda: Instant(1000.0), {})
     intake.connect(Sink())  # type: ignore[arg-type]
     events: list[Event] = [NodeSeen(a_node(N)), NodeSeen(a_node(M)), Synced(), PodSeen(a_pod("odd", on=N)), Ticked()]
     for event in events:
         intake.take(event)
     assert dict(intake.failed) == {"PodSeen": 1}
-    assert N in world.quarantine
-    assert M not in world.quarantine
-    assert violations(world) == []
+    assert N in state_machine.quarantine
+    assert M not in state_machine.quarantine
+    assert violations(state_machine) == []
     differences = list(Replay(frames).differences())
     assert differences[0].recorded == ["raised", "OverflowError"], "code that has no such bug answers otherwise"
     assert differences[0].replayed == []

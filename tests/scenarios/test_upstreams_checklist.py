@@ -29,7 +29,7 @@ RESOURCES = {
     "memorySlots": {"min": 1, "max": 16, "use": 2},
     "memorySlotSize": "1Gi",
 }
-PERMIT = '{"permit": {"vCPUs": "750m", "mem": "3Gi"}, "ceiling": {"vCPUs": "750m", "mem": "3Gi"}}'
+PERMIT = '{"permit": {"vCPUs": "750m", "mem": "3Gi"}, "limit": {"vCPUs": "750m", "mem": "3Gi"}}'
 
 
 def a_cluster(*, watermark_ppm: int = 800_000) -> Growing:
@@ -66,11 +66,11 @@ def test_basic_node_operations() -> None:
         for name, using in (("one", amounts("2", "8Gi")), ("other", amounts("1", "4Gi")))
     )
     assert one.node is not None
-    row = cluster.world.nodes.row_of[one.node]
-    numbers = cluster.world.ledger.numbers(row)
+    row = cluster.state_machine.nodes.row_of[one.node]
+    numbers = cluster.state_machine.ledger.numbers(row)
     assert (numbers.reserved, numbers.watermark) == (amounts("3", "12Gi"), amounts("8", "32Gi"))
     cluster.take(PodGone(other.uid, other.key))
-    assert cluster.world.ledger.numbers(row).reserved == amounts("2", "8Gi")
+    assert cluster.state_machine.ledger.numbers(row).reserved == amounts("2", "8Gi")
 
 
 CONTROLLED = {**VM, "controller": True}
@@ -128,9 +128,9 @@ def test_pod_state_extraction(
     """Where upstream has nothing approved it counts the use; we keep Max, and what is beyond the use as Buffer."""
     cluster = a_cluster()
     cluster.take(PodSeen(pod))
-    claim = cluster.world.claims.get(PodUid("p"))
+    claim = cluster.state_machine.reservations.get(PodUid("p"))
     assert claim is not None
-    assert (claim.account.reserved, claim.account.buffer) == (want_reserved, want_buffer)
+    assert (claim.pod_resources.reserved, claim.pod_resources.buffer) == (want_reserved, want_buffer)
     assert pod.vertical is not None
     assert pod.vertical.migratable is want_migratable
     role = None if pod.vertical.migration is None else pod.vertical.migration.role
@@ -145,9 +145,9 @@ def test_pod_state_extraction_of_a_normal_pod() -> None:
     ]
     cluster = a_cluster()
     cluster.take(PodSeen(decoded({}, containers)))
-    claim = cluster.world.claims.get(PodUid("p"))
+    claim = cluster.state_machine.reservations.get(PodUid("p"))
     assert claim is not None
-    assert claim.account.reserved == amounts("750m", "1280Mi")
+    assert claim.pod_resources.reserved == amounts("750m", "1280Mi")
 
 
 def units(count: float) -> Amounts:
@@ -206,7 +206,7 @@ def test_normalized_scores_are_drawn_between_1_and_the_score_and_zero_stays() ->
 
 def test_deleting_an_unknown_pod_or_node_changes_nothing() -> None:
     cluster = a_cluster()
-    before = cluster.world.ledger.columns.copy()
+    before = cluster.state_machine.ledger.columns.copy()
     cluster.take(PodGone(PodUid("nobody"), decoded({}, []).key))
-    assert cluster.world.ledger.columns.same_as(before)
-    assert cluster.world.apply(PodGone(PodUid("nobody"), decoded({}, []).key), Instant(0)) == []
+    assert cluster.state_machine.ledger.columns.same_as(before)
+    assert cluster.state_machine.apply(PodGone(PodUid("nobody"), decoded({}, []).key), Instant(0)) == []

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 import anyio
 import pytest
 
-from slackwater.controllers.permits.service import Desk
+from slackwater.controllers.permits.service import PermitService
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitAnswer, PermitAsk, PermitRefusal
@@ -16,7 +16,8 @@ from tests.support.growing import UNIT, Growing
 pytestmark = pytest.mark.anyio
 
 SMALL, LARGE = amounts("1", "4Gi"), amounts("4", "16Gi")
-#: Less than the agent is ready to wait for room; and by this clock, which stands, the desk's own wait for a write never ends.
+#: Less than the agent is ready to wait for room; and by this clock, which stands, the permit service's own wait for a write
+#: never ends.
 AT_ONCE_SECONDS = 5.0
 
 
@@ -28,25 +29,27 @@ def cluster() -> Growing:
 
 
 @pytest.fixture
-def desk(cluster: Growing) -> Desk:
-    return Desk(cluster.world, cluster.sent.extend, lambda: Instant(cluster.now))
+def permit_service(cluster: Growing) -> PermitService:
+    return PermitService(cluster.state_machine, cluster.sent.extend, lambda: Instant(cluster.now))
 
 
-def asks(desk: Desk, pod: Pod, asked: Amounts, *, last: Amounts, wait: float = 0.0) -> Awaitable[PermitAnswer | PermitRefusal]:
+def asks(
+    permit_service: PermitService, pod: Pod, asked: Amounts, *, last: Amounts, wait: float = 0.0
+) -> Awaitable[PermitAnswer | PermitRefusal]:
     ask = PermitAsk(key=pod.key, version=7, asked=asked, last_permit=last, compute_unit=UNIT, load=None, slots=False)
-    answer = desk.ask(ask, wait_seconds=wait, caller=None)
+    answer = permit_service.ask(ask, wait_seconds=wait, caller=None)
     assert isinstance(answer, Awaitable)
     return answer
 
 
-async def test_room_that_appears_before_anybody_waits_is_granted(cluster: Growing, desk: Desk) -> None:
+async def test_room_that_appears_before_anybody_waits_is_granted(cluster: Growing, permit_service: PermitService) -> None:
     pod = cluster.places("vm", on="n")
     cluster.ask(pod, SMALL)
     other = cluster.places("other", on="n")
     cluster.ask(other, amounts("3", "4Gi"))
-    pending = asks(desk, pod, LARGE, last=SMALL, wait=30)
+    pending = asks(permit_service, pod, LARGE, last=SMALL, wait=30)
     cluster.deletes(other)
-    desk.wake()
+    permit_service.wake()
     with anyio.fail_after(AT_ONCE_SECONDS):
         async with anyio.create_task_group() as group:
             answers: list[PermitAnswer | PermitRefusal] = []
@@ -57,19 +60,21 @@ async def test_room_that_appears_before_anybody_waits_is_granted(cluster: Growin
             group.start_soon(hears)
             await anyio.wait_all_tasks_blocked()
             cluster.write()
-            desk.wake()
+            permit_service.wake()
     assert isinstance(answers[0], PermitAnswer)
     assert answers[0].permit == LARGE
 
 
-async def test_a_write_that_ends_before_anybody_waits_is_answered_at_once(cluster: Growing, desk: Desk) -> None:
+async def test_a_write_that_ends_before_anybody_waits_is_answered_at_once(
+    cluster: Growing, permit_service: PermitService
+) -> None:
     pod = cluster.places("vm", on="n")
     cluster.ask(pod, SMALL)
     cluster.passes(2)
     cluster.write()
-    pending = asks(desk, pod, LARGE, last=SMALL)
+    pending = asks(permit_service, pod, LARGE, last=SMALL)
     cluster.write()
-    desk.wake()
+    permit_service.wake()
     with anyio.fail_after(AT_ONCE_SECONDS):
         answer = await pending
     assert isinstance(answer, PermitAnswer)
@@ -78,14 +83,14 @@ async def test_a_write_that_ends_before_anybody_waits_is_answered_at_once(cluste
 
 @pytest.mark.parametrize("order", ["smaller-then-room", "room-then-smaller", "not-awaited-yet"])
 async def test_a_waiting_question_is_not_asked_again_after_a_newer_one_of_its_pod(
-    cluster: Growing, desk: Desk, order: str
+    cluster: Growing, permit_service: PermitService, order: str
 ) -> None:
     """Its old amounts would undo what the newer question decided: 4 CPUs Reserved for a pod that asked for 1."""
     pod = cluster.places("vm", on="n")
     cluster.ask(pod, SMALL)
     other = cluster.places("other", on="n")
     cluster.ask(other, amounts("3", "4Gi"))
-    pending = asks(desk, pod, LARGE, last=SMALL, wait=30)
+    pending = asks(permit_service, pod, LARGE, last=SMALL, wait=30)
     heard: list[PermitAnswer | PermitRefusal] = []
 
     async def hears() -> None:
@@ -93,11 +98,11 @@ async def test_a_waiting_question_is_not_asked_again_after_a_newer_one_of_its_po
 
     def smaller() -> None:
         ask = PermitAsk(key=pod.key, version=7, asked=SMALL, last_permit=SMALL, compute_unit=UNIT, load=None, slots=False)
-        desk.ask(ask, caller=None)
+        permit_service.ask(ask, caller=None)
 
     def room() -> None:
         cluster.deletes(other)
-        desk.wake()
+        permit_service.wake()
 
     with anyio.fail_after(AT_ONCE_SECONDS):
         async with anyio.create_task_group() as group:
@@ -108,9 +113,9 @@ async def test_a_waiting_question_is_not_asked_again_after_a_newer_one_of_its_po
                 step()
             if order == "not-awaited-yet":
                 group.start_soon(hears)
-    claim = cluster.world.claims.get(pod.uid)
+    claim = cluster.state_machine.reservations.get(pod.uid)
     assert claim is not None
-    assert claim.account.reserved == SMALL
+    assert claim.pod_resources.reserved == SMALL
     assert isinstance(heard[0], PermitAnswer)
     assert heard[0].permit == SMALL
-    assert desk.waiting == 0
+    assert permit_service.waiting == 0

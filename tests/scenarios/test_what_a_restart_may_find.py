@@ -36,7 +36,7 @@ def machine(cluster: Growing, name: str, have: Amounts, *, on: str = "n") -> Pod
     cluster.ask(pod, have)
     cluster.passes(3)
     cluster.write()
-    assert cluster.record(name) == Written(permit=have, ceiling=have)
+    assert cluster.record(name) == Written(permit=have, permit_limit=have)
     return pod
 
 
@@ -55,7 +55,7 @@ def test_what_the_dead_service_sent_finds_another_text_and_does_nothing(cluster:
     cluster.passes(3)
     cluster.write()
     cluster.annotate(late)
-    assert cluster.record("big") == Written(permit=ONE, ceiling=ONE)
+    assert cluster.record("big") == Written(permit=ONE, permit_limit=ONE)
 
 
 def test_room_that_the_dead_service_had_sent_word_of_is_given_to_whoever_asks(cluster: Growing) -> None:
@@ -67,7 +67,7 @@ def test_room_that_the_dead_service_had_sent_word_of_is_given_to_whoever_asks(cl
     cluster.write()
     assert cluster.told(decided).permit == EIGHT
     cluster.annotate(late)
-    assert cluster.record("big") == Written(permit=SIX, ceiling=SIX)
+    assert cluster.record("big") == Written(permit=SIX, permit_limit=SIX)
 
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 14_000, "B": 6000, "CP": 0, "PAF": 0, "held": 0}
@@ -94,7 +94,7 @@ def test_of_records_that_fit_none_is_in_doubt(cluster: Growing) -> None:
     cluster.write()
     cluster.annotate(late)
     cluster.restarts()
-    assert (cluster.cpu("n")["R"], cluster.cpu("n")["B"]) == (10_000, 1000)  # the ceiling of `small` is 4 yet
+    assert (cluster.cpu("n")["R"], cluster.cpu("n")["B"]) == (10_000, 1000)  # the permit limit of `small` is 4 yet
     assert cluster.reserved(big) == SIX
 
 
@@ -111,7 +111,7 @@ def test_what_the_dead_service_sent_arrives_first_and_is_taken_back(cluster: Gro
     decided = cluster.decide(small, EIGHT, last=FOUR)
     cluster.write()
     assert cluster.told(decided).permit == EIGHT
-    assert cluster.record("big") == Written(permit=TWO, ceiling=TWO)
+    assert cluster.record("big") == Written(permit=TWO, permit_limit=TWO)
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 10_000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
@@ -125,13 +125,13 @@ def test_what_an_agent_gave_back_it_has_no_more_though_its_answer_never_came(clu
     for again in range(2):
         decided = cluster.decide(pod, FOUR, last=FOUR)
         answer = cluster.told(decided)
-        assert answer.ceiling_pending, again
+        assert answer.permit_limit_pending, again
         assert answer.permit == amounts("2", "16Gi"), again  # covered by either text
     cluster.carry_out(lower)
     before = cluster.record("vm")
     assert before is not None
-    assert not FOUR.within(before.ceiling)
-    assert cluster.told(decided).ceiling_pending
+    assert not FOUR.within(before.permit_limit)
+    assert cluster.told(decided).permit_limit_pending
 
     cluster.write()
     assert cluster.told(decided).permit == FOUR
@@ -146,7 +146,7 @@ def test_a_last_permit_above_what_the_dead_service_wrote_later_is_none(cluster: 
     cluster.restarts()
 
     decided = cluster.decide(pod, FOUR, last=FOUR)
-    assert cluster.told(decided).ceiling_pending
+    assert cluster.told(decided).permit_limit_pending
     cluster.write()
     assert cluster.told(decided).permit == FOUR
     cluster.change(pod, using=amounts("1", "16Gi"))  # seen late
@@ -221,7 +221,7 @@ def test_what_a_pod_shows_as_used_is_no_record(cluster: Growing) -> None:
     cluster.passes(3)
     cluster.write()
     decided = cluster.decide(pod, FOUR, last=TWO)
-    assert cluster.told(decided).ceiling_pending
+    assert cluster.told(decided).permit_limit_pending
     cluster.write()
     assert cluster.told(decided).permit == FOUR
 
@@ -233,7 +233,7 @@ def moved(cluster: Growing) -> tuple[Pod, Pod]:
     source = cluster.change(source, migration=ref, using=TWO)
     vertical = replace(source.vertical or a_vertical(), migration=replace(ref, role="target"), permit=None)
     target = cluster.has_pod("vm-target", on="", vertical=vertical)
-    assert cluster.world.bind(target.uid, target.key, NodeName("other"), cluster.world_now()).effect is not None
+    assert cluster.state_machine.bind(target.uid, target.key, NodeName("other"), cluster.state_machine_now()).effect is not None
     target = cluster.store(replace(target, node=NodeName("other")))
     return source, target
 
@@ -254,11 +254,11 @@ def test_a_pod_that_its_machine_has_left_never_writes_over_the_record_of_its_suc
     cluster.ask(target, TWO)
     cluster.passes(3)
     cluster.write()
-    assert cluster.record("vm") == Written(permit=TWO, ceiling=TWO)
+    assert cluster.record("vm") == Written(permit=TWO, permit_limit=TWO)
     cluster.store(replace(cluster.pods[source.key], deleting=True))
     cluster.passes(3)
     cluster.write()
-    assert cluster.record("vm") == Written(permit=TWO, ceiling=TWO)
+    assert cluster.record("vm") == Written(permit=TWO, permit_limit=TWO)
 
 
 def test_the_pod_that_a_machine_has_left_does_not_count_by_what_the_machine_uses_elsewhere(cluster: Growing) -> None:
@@ -276,7 +276,7 @@ def test_the_pod_that_a_machine_has_left_does_not_count_by_what_the_machine_uses
 def test_a_machine_found_migrating_may_have_grown_to_its_ceiling(cluster: Growing) -> None:
     pod = machine(cluster, "vm", TWO)
     cluster.ask(pod, amounts("2500m", "10Gi"), last=TWO)
-    assert cluster.record("vm") == Written(permit=amounts("2500m", "10Gi"), ceiling=amounts("3500m", "14Gi"))
+    assert cluster.record("vm") == Written(permit=amounts("2500m", "10Gi"), permit_limit=amounts("3500m", "14Gi"))
     cluster.ask(pod, amounts("3", "12Gi"), last=amounts("2500m", "10Gi"))
     cluster.change(pod, migration=MigrationRef(name="move", role="source"))
     cluster.restarts()
@@ -288,37 +288,37 @@ def test_a_bind_does_not_wait_behind_what_is_only_due(cluster: Growing) -> None:
     """A hundred machines gave something back, and of a crowded node's a bind needs it."""
     cluster.has_node(a_node("large", cpu="400", memory="1600Gi"))
     others = [machine(cluster, f"other-{number}", TWO, on="large") for number in range(100)]
-    crowd = [machine(cluster, f"crowd-{number}", TWO) for number in range(5)]
-    for vm in [*others, *crowd]:
+    connection_limiter = [machine(cluster, f"crowd-{number}", TWO) for number in range(5)]
+    for vm in [*others, *connection_limiter]:
         cluster.ask(vm, ONE, last=TWO)
     cluster.now += 2
     pod = cluster.has_pod("p", on="", vertical=None)
-    assert cluster.world.bind(pod.uid, pod.key, NodeName("n"), cluster.world_now()).effect is not None
+    assert cluster.state_machine.bind(pod.uid, pod.key, NodeName("n"), cluster.state_machine_now()).effect is not None
     cluster.passes(0.1)
-    assert {vm.uid for vm in crowd} < {effect.pod for effect in cluster.writes()}
+    assert {vm.uid for vm in connection_limiter} < {effect.pod for effect in cluster.writes()}
     assert len(cluster.writes()) < 50
 
 
 def test_a_bind_that_was_not_sent_gives_its_room_back(cluster: Growing) -> None:
     pod = cluster.has_pod("p", on="", vertical=None)
     node = NodeName("n")
-    assert cluster.world.bind(pod.uid, pod.key, node, cluster.world_now()).effect is not None
+    assert cluster.state_machine.bind(pod.uid, pod.key, node, cluster.state_machine_now()).effect is not None
     cluster.take(BindEnded(pod.uid, node, "unsent", ""))
     assert cluster.cpu("n")["R"] == 0
-    assert cluster.world.tally.bind_refusals[Reason.ROOM_NOT_ON_RECORD] == 1
+    assert cluster.state_machine.event_counts.bind_refusals[Reason.ROOM_NOT_ON_RECORD] == 1
 
 
 @pytest.mark.anyio
 async def test_a_bind_into_room_that_is_not_on_record_as_free_is_refused() -> None:
-    on_record = Written(permit=FOUR, ceiling=FOUR).text()
+    on_record = Written(permit=FOUR, permit_limit=FOUR).text()
     vm = replace(a_pod("vm", on="n"), vertical=a_vertical(using=ONE, permit=on_record))
     other = a_pod("other", cpu="2")
     async with a_service(Policy()) as service:
         service.has(a_node("n", cpu="4", memory="40Gi"), vm, other)
-        claim = service.world.claims.get(vm.uid)
+        claim = service.state_machine.reservations.get(vm.uid)
         assert claim is not None
-        service.world.claims.recount(vm.uid, replace(claim.account, reserved=ONE))
-        service.world.ceilings.recorded(vm.uid)
+        service.state_machine.reservations.recount(vm.uid, replace(claim.pod_resources, reserved=ONE))
+        service.state_machine.permit_limits.recorded(vm.uid)
         (answer,) = [await service.ask("bind", bind_args(other, "n"))]
         assert answer["Error"].startswith("Slackwater: room that others gave back is not on record as free yet")
         assert service.reserved("n") == (1000, 4 << 30)

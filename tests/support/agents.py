@@ -1,4 +1,4 @@
-"""The agents' listener over a desk of the tests, in the same process."""
+"""The agents' listener over a permit service of the tests, in the same process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry
 from uvicorn.server import ServerState
 
 from slackwater.adapters.http.agent_metrics import AgentMetrics
-from slackwater.adapters.http.agents import AgentLimits, Agents, Gatekeeper
-from slackwater.adapters.http.connection_limiter import Crowd
+from slackwater.adapters.http.agents import AgentLimits, Agents, Authenticating
+from slackwater.adapters.http.connection_limiter import ConnectionLimiter
 from slackwater.adapters.http.http_server import DirectProtocol
-from slackwater.ports.protocols import PermitDesk
-from tests.support.desk import FormulaDesk, amounts
+from slackwater.ports.protocols import PermitServing
+from tests.support.desk import FormulaPermitService, amounts
 
 
 @dataclass
@@ -35,7 +35,7 @@ class AgentService:
     """What a test talks to: node `n` has 10 CPUs and 40 GiB, VM `default/vm` on it holds 1 CPU and 4 GiB."""
 
     app: Agents
-    desk: FormulaDesk
+    permit_service: FormulaPermitService
     http: httpx.AsyncClient
     registry: CollectorRegistry
     readiness: Ready
@@ -64,23 +64,26 @@ def a_request(*, version: int = 7, cpu: Any = 1, mem: Any = "4Gi", name: str = "
     return {key: value for key, value in {**body, **more}.items() if key not in more or value is not None}
 
 
-def a_full_desk() -> FormulaDesk:
-    desk = FormulaDesk()
-    desk.has_node("n", milli_cpu=10_000, memory=40 << 30)
-    desk.has_pod("vm", on="n", reserved=amounts(1000, 4 << 30))
-    return desk
+def a_full_permit_service() -> FormulaPermitService:
+    permit_service = FormulaPermitService()
+    permit_service.has_node("n", milli_cpu=10_000, memory=40 << 30)
+    permit_service.has_pod("vm", on="n", reserved=amounts(1000, 4 << 30))
+    return permit_service
 
 
 @asynccontextmanager
 async def an_agent_service(
-    *, desk: PermitDesk | None = None, limits: AgentLimits | None = None, gatekeeper: Gatekeeper | None = None
+    *,
+    permit_service: PermitServing | None = None,
+    limits: AgentLimits | None = None,
+    authenticator: Authenticating | None = None,
 ) -> AsyncIterator[AgentService]:
-    registry, readiness, own = CollectorRegistry(), Ready(), a_full_desk()
+    registry, readiness, own = CollectorRegistry(), Ready(), a_full_permit_service()
     app = Agents(
-        desk=desk or own,
+        permit_service=permit_service or own,
         readiness=readiness,
         metrics=AgentMetrics(registry, lambda: own.totals),
-        gatekeeper=gatekeeper,
+        authenticator=authenticator,
         limits=limits or AgentLimits(),
     )
     async with _listening(app) as url, httpx.AsyncClient(base_url=url, verify=False, trust_env=False) as http:
@@ -91,9 +94,9 @@ async def an_agent_service(
 async def _listening(app: Agents) -> AsyncIterator[str]:
     """The listener's own protocol on a socket. Without the server around it, that a test need not wait for its end."""
     config, state = uvicorn.Config(cast("Any", app), log_config=None, timeout_keep_alive=600), ServerState()
-    crowd = Crowd(10_000)
+    connection_limiter = ConnectionLimiter(10_000)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: DirectProtocol(config, state, {}, enter=crowd.enter), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: DirectProtocol(config, state, {}, enter=connection_limiter.enter), "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     finally:

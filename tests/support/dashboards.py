@@ -14,11 +14,11 @@ from slackwater.adapters.http.serving import listen, serve_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.cluster.nodegroups.backoff import Backoff
-from slackwater.cluster.nodegroups.status import Census, Grow
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
 from slackwater.controllers.policy import Policy, PreemptionPolicy
-from slackwater.controllers.preemption.victims import Occupant, Sacrifice
+from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.controllers.scaledown.drains.drain import DrainOrder
-from slackwater.controllers.scaledown.loop import ShrinkRecord
+from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.model.effects import Bind, Evict
 from slackwater.model.events import NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
@@ -27,8 +27,8 @@ from slackwater.ports.protocols import Outcome
 from slackwater.runtime.autoscaler.document import record_document
 from slackwater.runtime.autoscaler.planning import PendingCounts
 from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.decision_log import Timeline
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.decision_log import DecisionLog
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.fleets import a_group
@@ -85,21 +85,21 @@ class Ready:
     unlisted: tuple[str, ...] = ()
 
 
-def a_large_world(n_nodes: int, pods_each: int) -> World:
+def a_large_state_machine(n_nodes: int, pods_each: int) -> StateMachine:
     """Nodes of four groups, most of them half full."""
-    world = World(Policy())
+    state_machine = StateMachine(Policy())
     now = Instant(0.0)
     for number in range(n_nodes):
         name = f"node-{number:05}"
-        world.apply(NodeSeen(a_node(name, cpu="16", memory="64Gi", labels={NODE_GROUP: f"pool-{number % 4}"})), now)
+        state_machine.apply(NodeSeen(a_node(name, cpu="16", memory="64Gi", labels={NODE_GROUP: f"pool-{number % 4}"})), now)
         for pod in range(pods_each):
             cpu = ("250m", "500m", "2")[(number + pod) % 3]
-            world.apply(PodSeen(a_pod(f"p-{number}-{pod}", on=name, cpu=cpu)), now)
-    world.apply(Synced(), now)
-    return world
+            state_machine.apply(PodSeen(a_pod(f"p-{number}-{pod}", on=name, cpu=cpu)), now)
+    state_machine.apply(Synced(), now)
+    return state_machine
 
 
-def ten_nodes() -> tuple[World, Instant]:
+def ten_nodes() -> tuple[StateMachine, Instant]:
     """Something in every view; the time to look at it."""
     cluster = Growing()
     for number in range(10):
@@ -124,8 +124,10 @@ def ten_nodes() -> tuple[World, Instant]:
     _move(cluster, "memory-9")
     _preempt(cluster)
     _drain(cluster)
-    cluster.world.quarantine.put(NodeName(IN_DOUBT), "the sum of its pods is not what is Reserved", Instant(cluster.now))
-    return cluster.world, Instant(cluster.now + 7)
+    cluster.state_machine.quarantine.put(
+        NodeName(IN_DOUBT), "the sum of its pods is not what is Reserved", Instant(cluster.now)
+    )
+    return cluster.state_machine, Instant(cluster.now + 7)
 
 
 def _pending() -> list[Any]:
@@ -150,33 +152,33 @@ def _move(cluster: Growing, node: str) -> None:
 
 
 def _preempt(cluster: Growing) -> None:
-    victims = [cluster.world.pods.by_key(PodKey("default", name)) for name in ("worker-10", "cache-11")]
+    victims = [cluster.state_machine.pods.by_key(PodKey("default", name)) for name in ("worker-10", "cache-11")]
     leaving = tuple(
-        Occupant(uid=pod.uid, priority=0, started_at="", reserved=amounts("1")) for pod in victims if pod is not None
+        PotentialVictim(uid=pod.uid, priority=0, started_at="", reserved=amounts("1")) for pod in victims if pod is not None
     )
-    sacrifice = Sacrifice(node=NodeName("general-1"), victims=leaving, awaited=())
+    candidate = Candidate(node=NodeName("general-1"), victims=leaving, awaited=())
     preemptor = a_pod("checkout", cpu="2", priority=1000)
     cluster.take(PodSeen(preemptor))
-    cluster.world.preemptions.begin(preemptor, sacrifice, PreemptionPolicy(), Instant(cluster.now))
+    cluster.state_machine.preemptions.begin(preemptor, candidate, PreemptionPolicy(), Instant(cluster.now))
 
 
 def _drain(cluster: Growing) -> None:
     orders = []
     for name, targets in (("general-3", ("general-0", "general-2")), ("memory-7", ("memory-6", "memory-8"))):
-        row = cluster.world.nodes.row_of[NodeName(name)]
-        node = cluster.world.nodes.by_row[row]
+        row = cluster.state_machine.nodes.row_of[NodeName(name)]
+        node = cluster.state_machine.nodes.by_row[row]
         assert node is not None
-        pods = [cluster.world.pods.get(uid) for uid in cluster.world.claims.on_node(NodeName(name))]
+        pods = [cluster.state_machine.pods.get(uid) for uid in cluster.state_machine.reservations.on_node(NodeName(name))]
         going = tuple((pod.key, NodeName(targets[at % 2])) for at, pod in enumerate(pods) if pod is not None)
         group = GroupName(name.partition("-")[0])
         orders.append(DrainOrder(node=node.name, uid=node.uid, group=group, empty=not going, stamp=AT, destinations=going))
-    cluster.world.removals.drains.begin(orders, Instant(cluster.now))
+    cluster.state_machine.removals.drains.begin(orders, Instant(cluster.now))
 
 
 def a_loop() -> dict[str, Any]:
     """The autoscaler's last loop: one group grows, one backs off."""
     general, memory = (
-        Census(
+        NodeGroupStatus(
             group=a_group(name, target=target, max_size=most),
             known=True,
             ready=tuple(NodeName(f"{name}-{number}") for number in range(ready)),
@@ -210,42 +212,44 @@ def a_loop() -> dict[str, Any]:
         at=AT,
         instant=Instant(40.0),
         generation=Generation(7),
-        census={each.name: each for each in (general, memory)},
+        group_status={each.name: each for each in (general, memory)},
         pending=PendingCounts(helped=2, unhelpable=1, passed_over=1),
         planned={GroupName("general"): 3},
         asked=((Grow(group=GroupName("general"), provider="kwok", seen=6, to=9), None),),
-        shrink=ShrinkRecord(
+        scale_down=ScaleDownRecord(
             unneeded={GroupName("memory"): 1}, cooling={GroupName("general"): "it has grown 12 s ago"}, under_way=(2, 2)
         ),
     )
     return {**record_document(record), "slack": _SLACK}
 
 
-def some_decisions() -> Timeline:
+def some_decisions() -> DecisionLog:
     moment = iter(range(100))
-    timeline = Timeline(lambda: AT + next(moment))
+    decision_log = DecisionLog(lambda: AT + next(moment))
     for number in range(4):
         effect = Bind(PodUid(f"u{number}"), PodKey("default", f"web-0{number}"), NodeName(f"general-{number}"))
-        timeline.note(effect, Outcome("done"))
-    timeline.note(Evict(uid=PodUid("v"), key=PodKey("default", "worker-30"), node=NodeName("general-3")), Outcome("done"))
+        decision_log.note(effect, Outcome("done"))
+    decision_log.note(Evict(uid=PodUid("v"), key=PodKey("default", "worker-30"), node=NodeName("general-3")), Outcome("done"))
     refused = Outcome("refused", code=409, detail="pod is already assigned")
-    timeline.note(Bind(PodUid("w"), PodKey("default", "cache-55"), NodeName("general-2")), refused)
-    return timeline
+    decision_log.note(Bind(PodUid("w"), PodKey("default", "cache-55"), NodeName("general-2")), refused)
+    return decision_log
 
 
 @asynccontextmanager
-async def served(world: World, now: Instant, *, loop: dict[str, Any] | None, timeline: Timeline) -> AsyncIterator[str]:
+async def served(
+    state_machine: StateMachine, now: Instant, *, loop: dict[str, Any] | None, decision_log: DecisionLog
+) -> AsyncIterator[str]:
     """The ops listener on a free port; gives its address."""
     listeners = Listeners()
     moment = anyio.current_time()
     app = ops_app(
-        world=world,
+        state_machine=state_machine,
         readiness=Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),
         clock=lambda: Instant(now + anyio.current_time() - moment),
         autoscaler=lambda: loop,
-        timeline=timeline,
+        decision_log=decision_log,
         listeners=listeners,
     )
     with listen("ops", "127.0.0.1", 0) as sock:

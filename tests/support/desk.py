@@ -1,4 +1,4 @@
-"""A desk with nodes and pods of its own: the permit formula of Neon's scheduler 0.36 and nothing around it.
+"""A permit service with nodes and pods of its own: the permit formula of Neon's scheduler 0.36 and nothing around it.
 
 Stands for the core where the listener is what is tested. Room is granted in the order of asking; who waits is asked again
 whenever something changed.
@@ -23,7 +23,7 @@ def amounts(milli_cpu: int, memory: int) -> Amounts:
 
 @dataclass
 class HeldPod:
-    """One pod of the desk."""
+    """One pod of the permit service."""
 
     node: NodeName
     reserved: Amounts = NOTHING
@@ -33,7 +33,7 @@ class HeldPod:
 
 
 @dataclass
-class FormulaDesk:
+class FormulaPermitService:
     """`asked` is every question that came, in order, unless `remember` is off."""
 
     remember: bool = True
@@ -94,7 +94,7 @@ class FormulaDesk:
         self._settle(pod, in_bytes(ask.asked, size), unit, in_bytes(ask.last_permit or NOTHING, size))
         migrate = ask.key in self.to_migrate
         self.to_migrate.discard(ask.key)
-        return PermitAnswer(permit=pod.reserved, slot_bytes=pod.slot_bytes, migrate=migrate, ceiling_pending=self.pending)
+        return PermitAnswer(permit=pod.reserved, slot_bytes=pod.slot_bytes, migrate=migrate, permit_limit_pending=self.pending)
 
     def _settle(self, pod: HeldPod, asked: Amounts, unit: Amounts, last_permit: Amounts) -> None:
         total, used = self.totals[pod.node], self.reserved_on(pod.node)

@@ -30,7 +30,7 @@ from slackwater.model.events import (
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 #: The clock on the wall at instant 0.
@@ -70,8 +70,8 @@ class Cluster:
     busy: bool = False
 
     def __post_init__(self) -> None:
-        self.world = World(Policy())
-        self.drains = self.world.removals.drains
+        self.state_machine = StateMachine(Policy())
+        self.drains = self.state_machine.removals.drains
         self.drains.limits = self.limits
         for node in self.nodes.values():
             self.tell(NodeSeen(node))
@@ -79,7 +79,7 @@ class Cluster:
             self.tell(PodSeen(pod))
 
     def tell(self, event: Event) -> None:
-        self.carry_out(self.world.apply(event, Instant(self.now)))
+        self.carry_out(self.state_machine.apply(event, Instant(self.now)))
 
     def begin(self, *names: str, empty: bool = False) -> None:
         orders = [
@@ -187,7 +187,7 @@ class Cluster:
 
     def how_it_ended(self) -> dict[str, str]:
         """By node: removed, gone, or the reason for its roll-back."""
-        return {end.order.node: str(end.hindrance or end.outcome) for end in self.ended}
+        return {end.order.node: str(end.unremovable_reason or end.outcome) for end in self.ended}
 
 
 def a_cluster(nodes: Iterable[Node], pods: Iterable[Pod] = (), **more: Any) -> Cluster:

@@ -11,8 +11,8 @@ import anyio
 from slackwater.adapters.kube.client import Call, Params, Response
 from slackwater.adapters.kube.errors import NoAnswer
 from slackwater.adapters.kube.lease import ApiLease
-from slackwater.controllers.leadership.elector import Holding, HoldingConfig
-from slackwater.controllers.leadership.follower import Following
+from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig
+from slackwater.controllers.leadership.follower import LeaseFollower
 from slackwater.controllers.leadership.lease import Lease
 from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant
@@ -20,7 +20,7 @@ from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.in_process import EmbeddedApi
 
 EPOCH: Final = 1.8e9
-CONFIG: Final = HoldingConfig(lease_seconds=15, renew_seconds=10.0, retry_seconds=2.0)
+CONFIG: Final = LeaderElectorConfig(lease_seconds=15, renew_seconds=10.0, retry_seconds=2.0)
 
 
 class StoppableApi:
@@ -79,7 +79,7 @@ class Candidate:
     server: ApiServer
     offset: float = 0.0
     skew: float = 0.0
-    config: HoldingConfig = CONFIG
+    config: LeaderElectorConfig = CONFIG
     leadership: Leadership = field(init=False)
     api: StoppableApi = field(init=False)
 
@@ -91,8 +91,8 @@ class Candidate:
     def clock(self) -> Instant:
         return Instant(anyio.current_time() + self.offset)
 
-    def holding(self) -> Holding:
-        return Holding(
+    def holding(self) -> LeaderElector:
+        return LeaderElector(
             self.lease,
             self.leadership,
             identity=f"{self.name}_1",
@@ -102,8 +102,8 @@ class Candidate:
             rng=Random(self.name),
         )
 
-    def following(self) -> Following:
-        return Following(
+    def following(self) -> LeaseFollower:
+        return LeaseFollower(
             self.lease, self.leadership, names={self.name}, retry_seconds=0.5, clock=self.clock, rng=Random(self.name)
         )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.groups import GrowableGroup
@@ -17,22 +17,22 @@ from slackwater.explain.changes import (
     BudgetsLeave,
     Change,
     GroupEdit,
-    GrowthEdit,
     NewNode,
     NodeEdit,
     PodEdit,
     PodLeaves,
-    ShrinkEdit,
+    ScaleDownEdit,
+    ScaleUpEdit,
 )
-from slackwater.explain.situation import Situation
+from slackwater.explain.situation import ExplainInput
 from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.storage import Storage
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.snapshot.running_pods import RunningPods
 
 NAMESPACES = {"default": {"team": "x"}, "other": {}}
 NOW = UnixTime(1e9)
@@ -52,24 +52,24 @@ class Told:
     groups: tuple[GrowableGroup, ...] = ()
     #: The group of every node; None: of none.
     pool: GroupName | None = None
-    growth: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
-    shrink: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
+    scale_up: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
+    scale_down: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
 
-    def picture(self) -> Picture:
+    def snapshot(self) -> ClusterSnapshot:
         known = [pod.kind for pod in (*self.standing, *self.pending)]
-        return Picture.build(self.nodes, self.standing, also=known, namespaces=NAMESPACES, storage=self.storage)
+        return ClusterSnapshot.build(self.nodes, self.standing, also=known, namespaces=NAMESPACES, storage=self.storage)
 
-    def situation(self) -> Situation:
-        picture = self.picture()
-        return Situation(
-            picture=picture,
-            standing=Tenants(picture, self.standing),
+    def explain_input(self) -> ExplainInput:
+        snapshot = self.snapshot()
+        return ExplainInput(
+            snapshot=snapshot,
+            standing=RunningPods(snapshot, self.standing),
             pending={pod.uid: pod for pod in self.pending},
             budgets=self.budgets,
             groups={group.name: group for group in self.groups},
             group_of={} if self.pool is None else {node.name: self.pool for node in self.nodes},
-            growth=self.growth,
-            shrink=self.shrink,
+            scale_up=self.scale_up,
+            scale_down=self.scale_down,
             now=NOW,
         )
 
@@ -85,28 +85,28 @@ class Told:
 
     def fits(self, uid: PodUid) -> bool:
         """Is there a node for the pod, or would a plan add one?"""
-        picture, pod = self.picture(), self.pod(uid)
-        if len(feasible(picture, picture.kind_id(pod.kind, pod.labels)).rows):
+        snapshot, pod = self.snapshot(), self.pod(uid)
+        if len(feasible(snapshot, snapshot.kind_id(pod.kind, pod.labels)).rows):
             return True
-        plan = plan_scale_up(picture, Demand(counted=(pod,)), self.groups, policy=self.growth, clock=lambda: 0.0)
-        return bool(plan.schedulable) or any(growth.pods for growth in plan.growths)
+        plan = plan_scale_up(snapshot, Demand(counted=(pod,)), self.groups, policy=self.scale_up, clock=lambda: 0.0)
+        return bool(plan.schedulable) or any(scale_up.pods for scale_up in plan.scale_ups)
 
     def fits_a_node(self, uid: PodUid) -> bool:
-        picture, pod = self.picture(), self.pod(uid)
-        return bool(len(feasible(picture, picture.kind_id(pod.kind, pod.labels)).rows))
+        snapshot, pod = self.snapshot(), self.pod(uid)
+        return bool(len(feasible(snapshot, snapshot.kind_id(pod.kind, pod.labels)).rows))
 
     def goes(self, name: NodeName) -> bool:
         """Would a plan that may take this node alone take it?"""
-        picture = self.picture()
+        snapshot = self.snapshot()
         assert self.pool is not None
-        scene = Scene(
-            picture=picture,
-            standing=Tenants(picture, self.standing),
+        planning_input = PlanningInput(
+            snapshot=snapshot,
+            standing=RunningPods(snapshot, self.standing),
             groups={group.name: group.group for group in self.groups},
             group_of={name: self.pool},
             budgets=self.budgets,
         )
-        plan = plan_scale_down(ScaleDownState(), scene, self.shrink, now=NOW)
+        plan = plan_scale_down(ScaleDownState(), planning_input, self.scale_down, now=NOW)
         return name in {found.node for found in plan.removable}
 
 
@@ -137,7 +137,7 @@ def _changed(told: Told, change: Change) -> Told:  # noqa: PLR0911  # one case f
         case BudgetsLeave(budgets=gone):
             left = tuple(each for each in told.budgets or () if (each.namespace, each.name) not in gone)
             return replace(told, budgets=left)
-        case ShrinkEdit(edit=edit_shrink):
-            return replace(told, shrink=edit_shrink(told.shrink))
-        case GrowthEdit(edit=edit_growth):
-            return replace(told, growth=edit_growth(told.growth))
+        case ScaleDownEdit(edit=edit_shrink):
+            return replace(told, scale_down=edit_shrink(told.scale_down))
+        case ScaleUpEdit(edit=edit_growth):
+            return replace(told, scale_up=edit_growth(told.scale_up))

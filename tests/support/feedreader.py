@@ -1,4 +1,4 @@
-"""Reads a feed as the world would, and keeps it to its promise: in order for each object, nothing doubled."""
+"""Reads an event source as the state machine would, and keeps it to its promise: in order for each object, nothing doubled."""
 
 from collections.abc import Callable, Hashable
 from contextlib import aclosing
@@ -7,16 +7,16 @@ from typing import Any
 import anyio
 
 from slackwater.adapters.kube.reflector import Reflector
-from slackwater.model.events import FeedEvent, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen
+from slackwater.model.events import NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, SourceEvent
 from slackwater.ports.protocols import Batch
 
 
-class FeedReader:
+class EventSourceReader:
     """`state` is what the events so far add up to: key -> (UID, version). `complaints` must stay empty."""
 
     def __init__(self) -> None:
         self.state: dict[Hashable, tuple[str, int]] = {}
-        self.events: list[FeedEvent] = []
+        self.events: list[SourceEvent] = []
         self.batches: list[Batch] = []
         self.complaints: list[str] = []
         #: Names of objects that were given out as unreadable.

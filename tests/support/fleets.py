@@ -1,8 +1,8 @@
-"""Short ways to say what providers and Nodes show, for tests of the fleet and of the loop."""
+"""Short ways to say what providers and Nodes show, for tests of the node group registry and of the loop."""
 
 from collections.abc import Iterable
 
-from slackwater.cluster.nodegroups.status import NodeSight
+from slackwater.cluster.nodegroups.status import NodeObservation
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import (
     NO_OPTIONS,
@@ -48,12 +48,12 @@ def a_group(
     )
 
 
-def sights(
+def observations(
     *, started: Iterable[str] = (), half: Iterable[str] = (), born: float = 0.0, used: bool = False
-) -> dict[InstanceId, NodeSight]:
+) -> dict[InstanceId, NodeObservation]:
     """Nodes named as their instances: `started` ones, and `half` ones that have registered only."""
     found = [(name, True) for name in started] + [(name, False) for name in half]
     return {
-        InstanceId(f"i-{name}"): NodeSight(NodeName(name), begun, Instant(born), used=used and not begun)
+        InstanceId(f"i-{name}"): NodeObservation(NodeName(name), begun, Instant(born), used=used and not begun)
         for name, begun in found
     }

@@ -1,4 +1,4 @@
-"""A world with workloads that grow in place, and the objects of an API server that its effects change.
+"""A state machine with workloads that grow in place, and the objects of an API server that its effects change.
 
 What a write does is decided when `write` is called, not before: until then it is on its way. Agents are the tests themselves.
 """
@@ -25,14 +25,14 @@ from slackwater.model.events import (
     Ticked,
 )
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
-from slackwater.model.machines import Machine, Migration
+from slackwater.model.machines import Machine, VirtualMachineMigration
 from slackwater.model.objects import Node, Pod
 from slackwater.model.permit_annotation import Written, read_written
 from slackwater.model.permits import Caller, Load, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_pod, a_vertical, amounts
 
 UNIT = amounts("250m", "1Gi")
@@ -47,19 +47,19 @@ class Growing:
     nodes: dict[NodeName, Node] = field(default_factory=dict)
     pods: dict[PodKey, Pod] = field(default_factory=dict)
     machines: dict[PodKey, Machine] = field(default_factory=dict)
-    migrations: dict[PodKey, Migration] = field(default_factory=dict)
+    migrations: dict[PodKey, VirtualMachineMigration] = field(default_factory=dict)
     sent: list[Effect] = field(default_factory=list)
     versions: Iterable[int] = field(default_factory=lambda: count(1000))
 
     def __post_init__(self) -> None:
-        self.world = World(self.policy)
+        self.state_machine = StateMachine(self.policy)
 
     # --- objects ----------------------------------------------------------------------------------------------------------
 
     def take(self, *events: Event) -> None:
         for event in events:
-            self.sent += self.world.apply(event, Instant(self.now))
-        assert violations(self.world) == []
+            self.sent += self.state_machine.apply(event, Instant(self.now))
+        assert violations(self.state_machine) == []
 
     def has_node(self, node: Node) -> None:
         self.nodes[node.name] = node
@@ -80,9 +80,9 @@ class Growing:
     def places(self, name: str, *, on: str, vertical: Vertical | None = None) -> Pod:
         """A machine that comes pending, is let pass by filter, and bound by us."""
         pod = self.has_machine(name, on="", vertical=vertical)
-        rows = self.world.nodes.rows_of([on])
-        assert not self.world.filter(pod, rows, Instant(self.now)).any()
-        answer = self.world.bind(pod.uid, pod.key, NodeName(on), Instant(self.now))
+        rows = self.state_machine.nodes.rows_of([on])
+        assert not self.state_machine.filter(pod, rows, Instant(self.now)).any()
+        answer = self.state_machine.bind(pod.uid, pod.key, NodeName(on), Instant(self.now))
         assert answer.effect is not None
         return self.store(replace(pod, node=NodeName(on)))
 
@@ -127,22 +127,22 @@ class Growing:
             load=None if load is None else Load(load1_micro=load),
             slots=version == 5,
         )
-        decided = self.world.ask_permit(ask, caller, Instant(self.now))
+        decided = self.state_machine.ask_permit(ask, caller, Instant(self.now))
         if isinstance(decided, Decided):
             self.sent += decided.effects
-        assert violations(self.world) == []
+        assert violations(self.state_machine) == []
         return decided
 
     def told(self, decided: Decided | PermitRefusal) -> PermitAnswer:
         assert isinstance(decided, Decided), decided
-        answer = self.world.permit_answer(decided)
+        answer = self.state_machine.permit_answer(decided)
         assert isinstance(answer, PermitAnswer)
         return answer
 
     def ask(self, pod: Pod, asked: Amounts, *, last: Amounts | None = None, load: int | None = 1_000_000) -> PermitAnswer:
         """The answer after all that has to be written is written."""
         decided = self.decide(pod, asked, last=last, load=load)
-        if self.told(decided).ceiling_pending:
+        if self.told(decided).permit_limit_pending:
             self.write()
         return self.told(decided)
 
@@ -162,7 +162,7 @@ class Growing:
                 self.take(PermitWritten(effect.pod, *self.annotate(effect)))
             case CreateMigration():
                 key = PodKey(effect.key.namespace, effect.name)
-                self.migrations[key] = Migration(
+                self.migrations[key] = VirtualMachineMigration(
                     key=key,
                     uid=f"uid-{effect.name}",
                     resource_version=self.version(),
@@ -172,7 +172,7 @@ class Growing:
                     deleting=False,
                     source_pod="",
                     target_pod="",
-                    landing=effect.landing,
+                    target_node=effect.target_node,
                 )
                 self.take(MigrationStarted(effect.uid), MigrationSeen(self.migrations[key]))
             case DeleteMigration():
@@ -189,7 +189,7 @@ class Growing:
     def has_room(self, node: str) -> bool:
         """May a small pod go there?"""
         pod = self.has_pod("small-enough", on="", vertical=None)
-        return not self.world.filter(pod, self.world.nodes.rows_of([node]), Instant(self.now)).any()
+        return not self.state_machine.filter(pod, self.state_machine.nodes.rows_of([node]), Instant(self.now)).any()
 
     def annotate(self, effect: WritePermit) -> tuple[str | None, int]:
         """The text that stands there afterwards: another one than was written where the condition does not hold."""
@@ -215,14 +215,14 @@ class Growing:
         tick = 0.1 if seconds <= 1 else 0.5
         for _ in range(max(round(seconds / tick), 1)):
             self.now = round(self.now + tick, 3)
-            self.sent += self.world.apply(Ticked(), Instant(self.now))
-        assert violations(self.world) == []
+            self.sent += self.state_machine.apply(Ticked(), Instant(self.now))
+        assert violations(self.state_machine) == []
 
     # --- a restart --------------------------------------------------------------------------------------------------------
 
     def restarts(self, *, pods_first: bool = False) -> None:
         """A new process lists everything; what was on its way is lost."""
-        self.world, self.sent = World(self.policy), []
+        self.state_machine, self.sent = StateMachine(self.policy), []
         pods: list[Event] = [PodSeen(pod) for pod in self.pods.values()]
         machines: list[Event] = [MachineSeen(machine) for machine in self.machines.values()]
         migrations: list[Event] = [MigrationSeen(migration) for migration in self.migrations.values()]
@@ -230,13 +230,13 @@ class Growing:
         ordered = [*pods, *nodes, *machines, *migrations] if pods_first else [*nodes, *migrations, *machines, *pods]
         self.take(*ordered, Synced())
 
-    def world_now(self) -> Instant:
+    def state_machine_now(self) -> Instant:
         return Instant(self.now)
 
     # --- numbers ----------------------------------------------------------------------------------------------------------
 
     def cpu(self, node: str) -> dict[str, int]:
-        numbers = self.world.ledger.numbers(self.world.nodes.row_of[NodeName(node)])
+        numbers = self.state_machine.ledger.numbers(self.state_machine.nodes.row_of[NodeName(node)])
         return {
             "R": numbers.reserved.cpu,
             "B": numbers.buffer.cpu,
@@ -250,6 +250,6 @@ class Growing:
         return read_written(self.machines[PodKey("default", name)].permit)
 
     def reserved(self, pod: Pod) -> Amounts:
-        claim = self.world.claims.get(PodUid(pod.uid))
+        claim = self.state_machine.reservations.get(PodUid(pod.uid))
         assert claim is not None
-        return claim.account.reserved
+        return claim.pod_resources.reserved

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from slackwater.controllers.slack.arrivals import ArrivalBook
+from slackwater.controllers.slack.arrivals import ArrivalLog
 from slackwater.controllers.slack.rule import PPM
 from slackwater.controllers.slack.slo_sizing import NO_PROMISES, promised
 from slackwater.model.columns import Int64
@@ -55,7 +55,7 @@ class Book:
     """Says how much room is wanted: the service's own observation and planning, told of each pod."""
 
     def __init__(self) -> None:
-        self._book = ArrivalBook([WEB], UnixTime(BEGAN))
+        self._book = ArrivalLog([WEB], UnixTime(BEGAN))
         self._like = a_pod("web", cpu="500m", memory="1Gi")
         self._promised = NO_PROMISES
         self._made = 0
@@ -81,7 +81,7 @@ class Book:
         lead = NODE_SECONDS + STEP
         seen = self._book.observed(UnixTime(BEGAN + now))
         self._promised = promised(seen, {WEB.name: lead}, self._promised, unneeded_seconds=UNNEEDED_SECONDS)
-        return sum(each.count for each in self._promised.mirrored)
+        return sum(each.count for each in self._promised.pod_headroom)
 
 
 def by_steps(arrivals: Int64, seed: int) -> Int64:

@@ -1,4 +1,4 @@
-"""Planning by the planning process' own conversation, without a process: every parcel goes through bytes, nothing waits."""
+"""Planning by the planning process' own conversation, without a process: every frame goes through bytes, nothing waits."""
 
 from dataclasses import replace
 
@@ -6,44 +6,44 @@ from slackwater.model.changes import Changes
 from slackwater.model.ids import PodUid
 from slackwater.model.objects import Pod
 from slackwater.runtime.autoscaler.clocks import Watch
-from slackwater.runtime.autoscaler.planning import Inquiry, PlannerSight, Plans
-from slackwater.runtime.autoscaler.scaledown_planning import ShrinkPlan
+from slackwater.runtime.autoscaler.planning import Inquiry, PlannerObservation, Plans
+from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
 from slackwater.runtime.planner.frames import Decoder, Encoder
 from slackwater.runtime.planner.session import SPINE, Ask, AskShrink, Failed, Session
 
 
 class Conversation:
-    """Implements `run.loops.planning.Planning`. `parcels` counts those that went either way."""
+    """Implements `run.loops.planning.Planning`. `frames` counts those that went either way."""
 
     def __init__(self) -> None:
         self._pods: dict[PodUid, Pod] = {}
         self._session = Session()
         self._encoder = Encoder(SPINE)
         self._decoder = Decoder(pod_of=self._pods.__getitem__)
-        self._anew = True
-        self.parcels = 0
+        self._renewed = True
+        self.frames = 0
 
     async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
         self._note(inquiry.changes)
-        found = self._asked(Ask(inquiry=inquiry, anew=self._anew), watch)
-        self._anew = False
+        found = self._asked(Ask(inquiry=inquiry, anew=self._renewed), watch)
+        self._renewed = False
         assert isinstance(found, Plans), found
         return replace(found, seconds={})
 
-    async def shrink(self, watch: Watch) -> ShrinkPlan | None:
+    async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
         found = self._asked(AskShrink(), watch)
-        assert found is None or isinstance(found, ShrinkPlan), found
+        assert found is None or isinstance(found, ScaleDownProposal), found
         return found
 
     def _asked(self, question: Ask | AskShrink, watch: Watch) -> object:
         found: object = None
         with watch:
-            for parcel in self._encoder.parcels(question):
-                for answer in self._session.take(parcel):
-                    self.parcels += 1
+            for frame in self._encoder.frames(question):
+                for answer in self._session.take(frame):
+                    self.frames += 1
                     arrived = self._decoder.take(answer)
                     found = None if arrived is None else arrived.value
-                self.parcels += 1
+                self.frames += 1
         assert not isinstance(found, Failed), found.traceback
         return found
 
@@ -54,10 +54,10 @@ class Conversation:
                 self._pods[uid] = pod
 
     def forget(self) -> None:
-        self._anew = True
+        self._renewed = True
 
-    def sight(self) -> PlannerSight:
-        return PlannerSight()
+    def observation(self) -> PlannerObservation:
+        return PlannerObservation()
 
     async def run(self) -> None:
         pass

@@ -1,4 +1,5 @@
-"""A cluster in which pods preempt, on virtual time: the world, and an API server that carries out its effects when told to.
+"""A cluster in which pods preempt, on virtual time: the state machine, and an API server that carries out its effects when told
+to.
 
 Nodes are ones where our accounting is stricter than kube-scheduler's, as nodes with machines that grow are.
 """
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.controllers.policy import Policy, PreemptionPolicy
-from slackwater.model.effects import DeleteVictim, Effect, Nominate, Touch, WritePreempting
+from slackwater.model.effects import Activate, DeleteVictim, Effect, Nominate, WritePreempting
 from slackwater.model.events import (
     Event,
     NodeGone,
@@ -29,7 +30,7 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.preempting import read_preempting
 from slackwater.model.reasons import Reason
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import amounts
 
 POLICY = Policy(nodes=NodePolicy(system=amounts("100m", "1Mi")), preemption=PreemptionPolicy(enabled=True))
@@ -39,7 +40,7 @@ class Cluster:
     """`asked` are the effects that wait to be carried out, oldest first; `deleted` every victim that was sent for."""
 
     def __init__(self, *objects: Node | Pod, policy: Policy = POLICY, now: float = 0.0, synced: bool = True) -> None:
-        self.world = World(policy)
+        self.state_machine = StateMachine(policy)
         self.now = now
         self.pods: dict[PodUid, Pod] = {}
         self.asked: deque[Effect] = deque()
@@ -62,27 +63,29 @@ class Cluster:
             self.take(PodSeen(item))
 
     def take(self, event: Event) -> None:
-        self._keep(self.world.apply(event, self.at))
+        self._keep(self.state_machine.apply(event, self.at))
 
     def _keep(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             self.asked.append(effect)
             if isinstance(effect, DeleteVictim):
                 self.deleted.append(effect.key.name)
-        assert violations(self.world) == []
+        assert violations(self.state_machine) == []
 
     def filter(self, pod: Pod, *nodes: str) -> list[Reason]:
         """One cycle of kube-scheduler: what each node is answered."""
         pod = self.pods.get(pod.uid, pod)
-        names = nodes or [node.name for _, node in self.world.nodes]
-        codes = [Reason(code) for code in self.world.filter(pod, self.world.nodes.rows_of(names), self.at).tolist()]
+        names = nodes or [node.name for _, node in self.state_machine.nodes]
+        codes = [
+            Reason(code) for code in self.state_machine.filter(pod, self.state_machine.nodes.rows_of(names), self.at).tolist()
+        ]
         self.after(0.0)
         return codes
 
     def preempt(self, pod: Pod, **proposed: list[Pod]) -> list[str]:
         """The nodes that the preempt verb keeps."""
         uids = {NodeName(node): [victim.uid for victim in victims] for node, victims in proposed.items()}
-        return list(self.world.preempt(pod, uids, self.at))
+        return list(self.state_machine.preempt(pod, uids, self.at))
 
     def after(self, seconds: float) -> None:
         self.now += seconds
@@ -151,26 +154,28 @@ class Cluster:
 
     def restarted(self, policy: Policy = POLICY) -> "Cluster":
         """Another process, which knows what the API server has."""
-        nodes = [node for _, node in self.world.nodes]
+        nodes = [node for _, node in self.state_machine.nodes]
         return Cluster(*nodes, *self.pods.values(), policy=policy, now=self.now)
 
     # --- what tests ask ---------------------------------------------------------------------------------------------------
 
     def touched(self, pod: Pod) -> list[str]:
         """Why the pod is to be woken, of what was not carried out yet."""
-        return [effect.why for effect in self.asked if isinstance(effect, Touch) and effect.uid == pod.uid]
+        return [effect.why for effect in self.asked if isinstance(effect, Activate) and effect.uid == pod.uid]
 
     def nominated(self, pod: Pod) -> list[str]:
         return [effect.node for effect in self.asked if isinstance(effect, Nominate) and effect.uid == pod.uid]
 
     def gated(self, pod: Pod) -> bool:
-        return self.world.preemptions.gated(pod.uid)
+        return self.state_machine.preemptions.gated(pod.uid)
 
     def held(self, node: str) -> int:
         """MilliCPU held on the node."""
-        return int(self.world.ledger.columns.held[0, self.world.nodes.row_of[NodeName(node)]])
+        return int(self.state_machine.ledger.columns.held[0, self.state_machine.nodes.row_of[NodeName(node)]])
 
     def at_rest(self) -> bool:
         """No gate is shut, no room kept, nobody awaited."""
-        flights, preemptions = self.world.preemptions.flights, self.world.preemptions
-        return not (preemptions.items() or flights.running or flights.awaited_by or len(preemptions.wakeups))
+        pending_deletions, preemptions = self.state_machine.preemptions.pending_deletions, self.state_machine.preemptions
+        return not (
+            preemptions.items() or pending_deletions.running or pending_deletions.awaited_by or len(preemptions.activations)
+        )

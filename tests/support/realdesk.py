@@ -1,4 +1,4 @@
-"""The agents' listener over the service's own desk and a world with machines, in one process; writes succeed at once."""
+"""The agents' listener over the service's own desk, in one process; writes succeed at once."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
-from slackwater.adapters.http.agents import Gatekeeper
+from slackwater.adapters.http.agents import Authenticating
 from slackwater.adapters.http.http_server import Headers
-from slackwater.controllers.permits.service import Desk
+from slackwater.controllers.permits.service import PermitService
 from slackwater.model.effects import Effect
 from slackwater.model.events import Synced
 from slackwater.model.ids import Instant, NodeName, PodKey
@@ -34,11 +34,11 @@ class Cluster:
 
     def state(self) -> dict[str, Any]:
         """All of it but the generation, which counts questions too."""
-        return {**document(take(self.growing.world, Instant(self.growing.now))), "generation": 0}
+        return {**document(take(self.growing.state_machine, Instant(self.growing.now))), "generation": 0}
 
 
 @asynccontextmanager
-async def a_real_desk(*, caller: Caller | PermitRefusal | None = None) -> AsyncIterator[Cluster]:
+async def a_real_permit_service(*, caller: Caller | PermitRefusal | None = None) -> AsyncIterator[Cluster]:
     """`caller` is who every request is from."""
     growing = Growing()
     growing.has_node(a_node("n", cpu="10", memory="40Gi"))
@@ -61,10 +61,10 @@ async def a_real_desk(*, caller: Caller | PermitRefusal | None = None) -> AsyncI
         for effect in effects:
             growing.carry_out(effect)
 
-    desk = Desk(growing.world, submit, growing.world_now)
-    gatekeeper: Gatekeeper | None = None if caller is None else _Knows(caller)
-    async with an_agent_service(desk=desk, gatekeeper=gatekeeper) as service:
-        assert growing.world.migrating.is_told(growing.pods[PodKey("default", "moving-pod")])
+    permit_service = PermitService(growing.state_machine, submit, growing.state_machine_now)
+    authenticator: Authenticating | None = None if caller is None else _Knows(caller)
+    async with an_agent_service(permit_service=permit_service, authenticator=authenticator) as service:
+        assert growing.state_machine.migrating.is_told(growing.pods[PodKey("default", "moving-pod")])
         assert NodeName("n") in growing.nodes
         yield Cluster(growing, service)
 

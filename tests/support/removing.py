@@ -6,16 +6,16 @@ from typing import Any
 
 from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.plan import plan_scale_down
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.model.controllers import ControllerKey, Targets
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.snapshot.cluster_snapshot import Picture
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.running_pods import RunningPods
 from tests.support.builders import a_node, a_pod
 
 NOW = UnixTime(1.8e9)
@@ -30,7 +30,7 @@ def machine(name: str, cpu: str = "4", **more: Any) -> Node:
 
 
 def replica(name: str, on: str | None, cpu: str = "1", *, owner: Owner | None = WEB, **more: Any) -> Pod:
-    return replace(a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), ties=Ties(owner=owner), **more)
+    return replace(a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), eviction_facts=EvictionFacts(owner=owner), **more)
 
 
 def a_group(
@@ -58,14 +58,14 @@ def a_scene(
     group_of: Mapping[str, GroupName] | None = None,
     pending: Sequence[Pod] = (),
     **more: Any,
-) -> Scene:
+) -> PlanningInput:
     """All nodes in one group, unless told otherwise."""
-    picture = Picture.build(nodes, [*pods, *pending])
+    snapshot = ClusterSnapshot.build(nodes, [*pods, *pending])
     own = [a_group(nodes)] if groups is None else groups
     members = {node.name: own[0].name for node in nodes} if group_of is None else group_of
-    return Scene(
-        picture=picture,
-        standing=Tenants(picture, pods),
+    return PlanningInput(
+        snapshot=snapshot,
+        standing=RunningPods(snapshot, pods),
         groups={group.name: group for group in own},
         group_of={NodeName(node): group for node, group in members.items()},
         budgets=tuple(budgets),
@@ -76,7 +76,7 @@ def a_scene(
 
 
 def planned(
-    scene: Scene,
+    planning_input: PlanningInput,
     state: ScaleDownState | None = None,
     policy: ScaleDownPolicy | None = None,
     *,
@@ -84,7 +84,9 @@ def planned(
     **more: Any,
 ) -> ScaleDownPlan:
     """`after` seconds from `NOW`."""
-    return plan_scale_down(state or ScaleDownState(), scene, policy or ScaleDownPolicy(), now=UnixTime(NOW + after), **more)
+    return plan_scale_down(
+        state or ScaleDownState(), planning_input, policy or ScaleDownPolicy(), now=UnixTime(NOW + after), **more
+    )
 
 
 def removable(plan: ScaleDownPlan) -> list[str]:
@@ -93,7 +95,7 @@ def removable(plan: ScaleDownPlan) -> list[str]:
 
 def kept(plan: ScaleDownPlan) -> dict[str, str]:
     """Why each other node stays."""
-    return {one.node: str(one.hindrance) for one in plan.kept}
+    return {one.node: str(one.unremovable_reason) for one in plan.kept}
 
 
 def moves(plan: ScaleDownPlan) -> dict[str, str]:

@@ -14,11 +14,11 @@ from slackwater.adapters.http.http_server import Answer, Request
 from slackwater.app.leading import Election, Place
 from slackwater.app.settings import Settings, loads
 from slackwater.app.wiring import Service
-from slackwater.controllers.leadership.state import Reign
+from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.model.events import BudgetSeen, Event, MachineSeen, MigrationSeen, NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Times
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater.sandbox.embedded.extending import NoWord
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.in_process import answered
@@ -66,8 +66,8 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        reign = None if self.service is None else self.service.reign
-        return reign is not None and reign.leads()
+        leadership_term = None if self.service is None else self.service.leadership_term
+        return leadership_term is not None and leadership_term.leads()
 
     async def run(self) -> None:
         async with anyio.create_task_group() as group:
@@ -78,20 +78,20 @@ class Replica:
     async def _live(self) -> None:
         self.lives += 1
         service = self.service = Service(self.settings, self.api, self.rng, self.times, election=self.election)
-        reign = service.reign
-        assert reign is not None
+        leadership_term = service.leadership_term
+        assert leadership_term is not None
         async with anyio.create_task_group() as life:
             self._life = life
             await life.start(service.dispatcher.run)
             life.start_soon(service.intake.run)
             await service.intake.listed()
-            await reign.begun()
+            await leadership_term.begun()
             service.intake.lead()
             self.on_lead(service, self.times.monotonic())
-            life.start_soon(self._end_with, reign, life.cancel_scope)
+            life.start_soon(self._end_with, leadership_term, life.cancel_scope)
 
-    async def _end_with(self, reign: Reign, life: anyio.CancelScope) -> None:
-        await reign.over()
+    async def _end_with(self, leadership_term: LeadershipTerm, life: anyio.CancelScope) -> None:
+        await leadership_term.over()
         life.cancel()
 
     # --- who calls --------------------------------------------------------------------------------------------------------
@@ -139,15 +139,15 @@ class Replica:
         return Answer(503, b"nobody leads")
 
 
-def as_if_begun(world: World, now: Instant) -> World:
-    """A world that knows the same objects and has just listed them."""
-    fresh = World(world.policy)
-    events: list[Event] = [NodeSeen(node) for node in world.nodes.by_row if node is not None]
-    events += [MachineSeen(machine) for machine in world.annotations.machines()]
+def as_if_begun(state_machine: StateMachine, now: Instant) -> StateMachine:
+    """A state machine that knows the same objects and has just listed them."""
+    fresh = StateMachine(state_machine.policy)
+    events: list[Event] = [NodeSeen(node) for node in state_machine.nodes.by_row if node is not None]
+    events += [MachineSeen(machine) for machine in state_machine.annotations.machines()]
     # Before the pods: a target that is seen first is known to have landed only with its next event.
-    events += [MigrationSeen(migration) for migration in world.migrating.objects.values()]
-    events += [PodSeen(pod) for pod in world.pods]
-    events += [BudgetSeen(budget) for budget in world.budgets]
+    events += [MigrationSeen(migration) for migration in state_machine.migrating.objects.values()]
+    events += [PodSeen(pod) for pod in state_machine.pods]
+    events += [BudgetSeen(budget) for budget in state_machine.budgets]
     for event in (*events, Synced()):
         fresh.apply(event, now)
     return fresh

@@ -1,4 +1,5 @@
-"""The autoscaler on virtual time: a world, the cloud double, a scheduler that binds what fits, and the real loop between.
+"""The autoscaler on virtual time: a state machine, the cloud double, a scheduler that binds what fits, and the real loop
+between.
 
 Nothing waits: `loop` runs one loop at the present moment, `pass_time` lets the cloud and the scheduler go on. The cluster's own
 rules are as simple as the tests need them: each pod goes to the first ready node with room whose taints it tolerates, by its
@@ -8,10 +9,10 @@ requests and its node selector alone.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from slackwater.cluster.nodegroups.policy import FleetPolicy
-from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.scaledown.loop import Shrinking
+from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.rule import SlackPolicy
@@ -29,14 +30,14 @@ from slackwater.ports.protocols import NodeProvider
 from slackwater.runtime.autoscaler.clocks import Clocks
 from slackwater.runtime.autoscaler.counts import LoopCounts
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
-from slackwater.runtime.autoscaler.planning import GrowthRules, PlanMaker, Planning
+from slackwater.runtime.autoscaler.planning import PlanMaker, Planning, ScaleUpRules
 from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
 from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
-from slackwater.runtime.autoscaler.sensing import Senses
-from slackwater.runtime.auxiliary_intake import SurroundingsIntake
+from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
+from slackwater.runtime.autoscaler.sensing import Observer
+from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.changes import ChangeCollector
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_pod
 from tests.support.cloud import BEGAN, Cloud
 
@@ -65,15 +66,17 @@ class Trace:
     most_nodes: int = 0
 
 
-class Scene:
+class PlanningInput:
     """See the module. `limit` is that of nodes in creation."""
 
-    def __init__(self, *, fleet: FleetPolicy | None = None, policy: ScaleUpPolicy | None = None, clouds: int = 1) -> None:
+    def __init__(
+        self, *, group_registry: NodeGroupPolicy | None = None, policy: ScaleUpPolicy | None = None, clouds: int = 1
+    ) -> None:
         self.time = Time()
         names = ["cloud", *(f"cloud-{number}" for number in range(2, clouds + 1))]
         self.clouds = [Cloud(self.time, name=name) for name in names]
         self.cloud = self.clouds[0]
-        self.fleet_policy = fleet or FleetPolicy()
+        self.node_group_policy = group_registry or NodeGroupPolicy()
         self.policy = policy or ScaleUpPolicy(pending=PendingRules(after_scheduler=False))
         self.slack: SlackPolicy | None = None
         self.pods: dict[str, Pod] = {}
@@ -83,34 +86,34 @@ class Scene:
         self._begin()
 
     def _begin(self) -> None:
-        self.world = World(Policy())
-        self.world.apply(Synced(), self.time.clock())
+        self.state_machine = StateMachine(Policy())
+        self.state_machine.apply(Synced(), self.time.clock())
         self._shown: dict[NodeName, Node] = {}
-        self.fleet = Fleet(self.fleet_policy)
+        self.group_registry = NodeGroupRegistry(self.node_group_policy)
         self.autoscaler = Autoscaler(
-            Senses(
-                world=self.world,
-                collector=ChangeCollector(self.world),
-                surroundings=SurroundingsIntake({}),
+            Observer(
+                state_machine=self.state_machine,
+                collector=ChangeCollector(self.state_machine),
+                auxiliary=AuxiliaryIntake({}),
                 providers=self.providers(),
             ),
-            fleet=self.fleet,
+            group_registry=self.group_registry,
             planning=self.planning(),
-            rules=lambda: GrowthRules(policy=self.policy, slack=self.slack),
+            rules=lambda: ScaleUpRules(policy=self.policy, slack=self.slack),
             submit=self.effects.extend,
             write_status=_write_nothing,
             clocks=Clocks(clock=self.time.clock, wall=self.time.wall, steady=self.time.wall),
             counts=LoopCounts(),
             config=LoopConfig(),
-            shrinking=self.shrinking(),
+            scale_down_loop=self.scale_down_loop(),
             observed=self.observing(),
         )
 
     def planning(self) -> Planning:
         """Where plans are made."""
-        return ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=60)
+        return ThreadPlanning(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=60)
 
-    def shrinking(self) -> Shrinking | None:
+    def scale_down_loop(self) -> ScaleDownLoop | None:
         """Who removes nodes; here nobody."""
         return None
 
@@ -132,13 +135,13 @@ class Scene:
         pods = dict(self.pods)
         self._begin()
         for pod in pods.values():
-            self.world.apply(PodSeen(pod), self.time.clock())
+            self.state_machine.apply(PodSeen(pod), self.time.clock())
         self.settle()
 
     def wants(self, *pods: Pod) -> None:
         for pod in pods:
             self.pods[pod.uid] = pod
-            self.world.apply(PodSeen(pod), self.time.clock())
+            self.state_machine.apply(PodSeen(pod), self.time.clock())
 
     def wants_many(self, count: int, *, cpu: str = "4", tag: str = "p", priority: int = 0) -> None:
         """Pods, each of which takes a node of 4 CPUs for itself by default."""
@@ -147,18 +150,18 @@ class Scene:
     def finishes(self, uids: Iterable[str]) -> None:
         for uid in list(uids):
             pod = self.pods.pop(uid)
-            self.world.apply(PodGone(pod.uid, pod.key), self.time.clock())
+            self.state_machine.apply(PodGone(pod.uid, pod.key), self.time.clock())
 
     def settle(self) -> None:
         """The API server shows the cloud's Nodes, and the scheduler binds what fits."""
         now = {node.name: self.shown(node) for cloud in self.clouds for node in cloud.nodes()}
         for name in self._shown.keys() - now.keys():
-            self.world.apply(NodeGone(name), self.time.clock())
+            self.state_machine.apply(NodeGone(name), self.time.clock())
             for pod in [pod for pod in self.pods.values() if pod.node == name]:  # its controller makes it anew
                 self.wants(replace(pod, node=None, resource_version=pod.resource_version + 1))
         for name, node in now.items():
             if self._shown.get(name) != node:
-                self.world.apply(NodeSeen(node), self.time.clock())
+                self.state_machine.apply(NodeSeen(node), self.time.clock())
         self._shown = now
         self._schedule()
         self._watch_limits()
@@ -230,7 +233,7 @@ def _fits(left: list[int], asked: Amounts) -> bool:
 
 
 def _welcomes(node: Node, pod: Pod) -> bool:
-    has, asks = dict(node.scalars), pod.kind.particulars
+    has, asks = dict(node.scalars), pod.kind.pod_constraints
     return (
         all(not repels(taint) or tolerated(taint, pod.kind.tolerations) for taint in node.taints)
         and all(node.labels.get(key) == value for key, value in pod.kind.node_selector)

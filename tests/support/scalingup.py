@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slackwater.controllers.scaleup.groups import Bar, GrowableGroup, Template
+from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, Template
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
 from slackwater.controllers.scaleup.pending import Demand, PendingRules, which_count
 from slackwater.controllers.scaleup.plan import plan_scale_up
@@ -11,7 +11,7 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, NodeGroup
 from slackwater.model.objects import Node, Pod
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
 from tests.support.builders import a_node
 
@@ -37,7 +37,7 @@ def a_group(
     smallest: int = 0,
     largest: int = 1000,
     upcoming: int = 0,
-    bar: Bar | None = None,
+    skip_reason: SkipReason | None = None,
     standing: Sequence[Pod] = (),
     options: GroupOptions = NO_OPTIONS,
 ) -> GrowableGroup:
@@ -51,7 +51,9 @@ def a_group(
         options=options,
     )
     node = template or a_template(f"template-of-{name}")
-    return GrowableGroup(group=group, template=Template(node=node, standing=tuple(standing)), upcoming=upcoming, bar=bar)
+    return GrowableGroup(
+        group=group, template=Template(node=node, standing=tuple(standing)), upcoming=upcoming, skip_reason=skip_reason
+    )
 
 
 def demand_of(pods: Sequence[Pod]) -> Demand:
@@ -69,15 +71,15 @@ def planned(
     hints: Mapping[PodUid, NodeName] | None = None,
 ) -> ScaleUpPlan:
     """A plan without limits of time."""
-    picture = Picture.build(nodes, [*standing, *pending])
-    with picture.fork():
+    snapshot = ClusterSnapshot.build(nodes, [*standing, *pending])
+    with snapshot.fork():
         return plan_scale_up(
-            picture, demand_of(pending), groups, policy=policy or ScaleUpPolicy(), clock=lambda: 0.0, hints=hints or {}
+            snapshot, demand_of(pending), groups, policy=policy or ScaleUpPolicy(), clock=lambda: 0.0, hints=hints or {}
         )
 
 
 def grown(plan: ScaleUpPlan) -> dict[str, int]:
-    return {growth.group: growth.count for growth in plan.growths}
+    return {scale_up.group: scale_up.count for scale_up in plan.scale_ups}
 
 
 def names(pods: Sequence[Pod]) -> list[str]:

@@ -15,13 +15,13 @@ import numpy as np
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows, let_pass
-from slackwater.model.effects import Effect, ReadPod, Touch
+from slackwater.model.effects import Activate, Effect, ReadPod
 from slackwater.model.events import BindEnded, NodeSeen, PodRead, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 _CYCLE_SECONDS: Final = 0.01
 _WRITE_SECONDS: Final = 0.02
@@ -51,7 +51,7 @@ class SchedulerModel:
     """`over_total`: nodes that were promised more than their Total at some moment. `denied`: binds that were refused."""
 
     def __init__(self, policy: Policy, *, seed: int = 1) -> None:
-        self.world = World(policy)
+        self.state_machine = StateMachine(policy)
         self.now = 0.0
         self.denied = 0
         self.over_total: set[str] = set()
@@ -75,7 +75,7 @@ class SchedulerModel:
         for pod in placed:
             self._apply(PodSeen(pod))
         self._names = tuple(self._nodes)
-        self._rows = self.world.nodes.rows_of(self._names)
+        self._rows = self.state_machine.nodes.rows_of(self._names)
         self._free = np.array([self._nodes[name].allocatable for name in self._names], np.int64).T.copy()
         self._capacity = self._free.copy()
         for pod in placed:
@@ -110,15 +110,15 @@ class SchedulerModel:
         heapq.heappush(self._due, (self.now + seconds, next(self._numbers), act))
 
     def _apply(self, event: NodeSeen | PodSeen | PodRead | BindEnded | Synced | Ticked) -> None:
-        self._carry_out(self.world.apply(event, self.at))
-        columns = self.world.ledger.columns
+        self._carry_out(self.state_machine.apply(event, self.at))
+        columns = self.state_machine.ledger.columns
         for row in np.flatnonzero((columns.reserved > columns.total).any(axis=0)).tolist():
-            node = self.world.nodes.by_row[row]
+            node = self.state_machine.nodes.by_row[row]
             self.over_total.add("" if node is None else node.name)
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Touch) and effect.uid in self.jobs:
+            if isinstance(effect, Activate) and effect.uid in self.jobs:
                 self._after(_WRITE_SECONDS, partial(self._move, effect.uid))
             elif isinstance(effect, ReadPod) and effect.uid in self.jobs:
                 self._after(_WRITE_SECONDS, partial(self._read, effect.uid))
@@ -128,7 +128,7 @@ class SchedulerModel:
 
     def _tick(self) -> None:
         self._apply(Ticked())
-        assert violations(self.world) == []
+        assert violations(self.state_machine) == []
         self._after(_TICK_SECONDS, self._tick)
 
     # --- kube-scheduler ---------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class SchedulerModel:
         fits = np.flatnonzero((self._free >= want[:, None]).all(axis=0))
         passed = fits
         if len(fits):
-            passed = fits[let_pass(self.world.filter(job.pod, self._rows[fits], self.at))]
+            passed = fits[let_pass(self.state_machine.filter(job.pod, self._rows[fits], self.at))]
         if not len(passed):
             job.refused += bool(len(fits))
             self._failed(job, dormant=True)
@@ -187,7 +187,7 @@ class SchedulerModel:
             return int(passed[0])
         after = self._free[:, passed] - np.array(pod.kind.requests, np.int64)[:, None]
         score = (100 * after / self._capacity[:, passed]).mean(axis=0).astype(np.int64)
-        score += 10 * self.world.prioritize(pod, self._rows[passed])
+        score += 10 * self.state_machine.prioritize(pod, self._rows[passed])
         best = passed[score == score.max()]
         return int(self._rng.choice(best))
 
@@ -200,8 +200,8 @@ class SchedulerModel:
             self._take(self.jobs[uid].pod, node, -1)
 
     def _bind(self, job: Job, node: str) -> None:
-        if self.world.policy.binds:
-            answer = self.world.bind(job.pod.uid, job.pod.key, NodeName(node), self.at)
+        if self.state_machine.policy.binds:
+            answer = self.state_machine.bind(job.pod.uid, job.pod.key, NodeName(node), self.at)
             if answer.reason is not Reason.OK:
                 self.denied += 1
                 self._failed(job, dormant=False)
@@ -212,7 +212,7 @@ class SchedulerModel:
         job.pod = replace(job.pod, node=NodeName(node), resource_version=job.pod.resource_version + 1)
         job.bound_at = self.now
         del self._assumed[job.pod.uid]  # it counts there for good
-        if self.world.policy.binds:
+        if self.state_machine.policy.binds:
             self._apply(BindEnded(job.pod.uid, NodeName(node), "bound", ""))
         self._apply(PodSeen(job.pod))
         for uid in list(self._dormant):  # an assigned pod wakes whom an extender refused

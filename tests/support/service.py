@@ -15,7 +15,7 @@ from slackwater.adapters.http.extender import Choice, Extender
 from slackwater.adapters.http.extender_metrics import ExtenderMetrics
 from slackwater.adapters.http.serving import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.controllers.permits.service import Desk
+from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.victims_deleted import VictimsDeleted
 from slackwater.model.effects import Bind, Effect
@@ -25,7 +25,7 @@ from slackwater.model.ids import Instant
 from slackwater.model.objects import Node, Pod
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 DONE = Outcome("done", 200)
 #: How long an answer waits for deletions.
@@ -59,12 +59,12 @@ def bound(effect: Bind) -> Outcome:
 
 @dataclass
 class Service:
-    """What a test talks to. `now` is the world's time."""
+    """What a test talks to. `now` is the state machine's time."""
 
-    world: World
+    state_machine: StateMachine
     writer: ScriptedWriter
     dispatcher: Dispatcher
-    desk: Desk
+    permit_service: PermitService
     victims: VictimsDeleted
     http: httpx.AsyncClient
     registry: CollectorRegistry
@@ -76,8 +76,8 @@ class Service:
         return Instant(self.now)
 
     def take(self, event: Event) -> None:
-        self.dispatcher.submit_all(self.world.apply(event, self.clock()))
-        self.desk.wake()
+        self.dispatcher.submit_all(self.state_machine.apply(event, self.clock()))
+        self.permit_service.wake()
         self.victims.wake()
 
     def has(self, *objects: Node | Pod) -> None:
@@ -91,8 +91,8 @@ class Service:
         return answer.json()
 
     def reserved(self, node: str) -> tuple[int, int]:
-        row = next(row for row, item in self.world.nodes if item.name == node)
-        cpu, memory = self.world.ledger.columns.reserved[:, row].tolist()
+        row = next(row for row, item in self.state_machine.nodes if item.name == node)
+        cpu, memory = self.state_machine.ledger.columns.reserved[:, row].tolist()
         return cpu, memory
 
 
@@ -103,11 +103,11 @@ async def a_service(
     max_body_bytes: int = 1 << 20,
     config: DispatcherConfig | None = None,
     wait_seconds: float = 60.0,
-    choice: Callable[[World], Choice] | None = None,
+    choice: Callable[[StateMachine], Choice] | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> AsyncIterator[Service]:
-    world = World(policy or Policy(), seed=7)
-    world.apply(Synced(), Instant(0.0))
+    state_machine = StateMachine(policy or Policy(), seed=7)
+    state_machine.apply(Synced(), Instant(0.0))
     writer = ScriptedWriter()
     registry = CollectorRegistry()
     service: Service
@@ -117,12 +117,12 @@ async def a_service(
 
     dispatcher = Dispatcher(writer, take, config or DispatcherConfig(), rng=Random(7))
     holder = _Readiness()
-    desk = Desk(world, dispatcher.submit_all, lambda: Instant(service.now))
-    victims = VictimsDeleted(world, lambda: service.take(Ticked()), within_seconds=ANSWER_SECONDS)
+    permit_service = PermitService(state_machine, dispatcher.submit_all, lambda: Instant(service.now))
+    victims = VictimsDeleted(state_machine, lambda: service.take(Ticked()), within_seconds=ANSWER_SECONDS)
     extender = Extender(
-        world=world,
+        state_machine=state_machine,
         submitter=dispatcher,
-        binds=desk,
+        binds=permit_service,
         victims=victims,
         readiness=holder,
         decode_pod=PodDecoder(KindInterner()).decode,
@@ -130,13 +130,13 @@ async def a_service(
         metrics=ExtenderMetrics(registry),
         max_body_bytes=max_body_bytes,
         wait_seconds=wait_seconds,
-        choice=None if choice is None else choice(world),
+        choice=None if choice is None else choice(state_machine),
         stopwatch=stopwatch,
     )
     with listen("extender", "127.0.0.1", 0) as sock:
         address = f"http://127.0.0.1:{sock.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=address) as http, anyio.create_task_group() as group:
-            service = holder.service = Service(world, writer, dispatcher, desk, victims, http, registry)
+            service = holder.service = Service(state_machine, writer, dispatcher, permit_service, victims, http, registry)
             await group.start(dispatcher.run)
             await group.start(serve_direct, extender, sock, None)
             yield service

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field, replace
 
 from slackwater.controllers.scaledown.drains.drain import DrainEnd
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
-from slackwater.controllers.scaledown.loop import ShrinkDelays, Shrinking
+from slackwater.controllers.scaledown.loop import ScaleDownDelays, ScaleDownLoop
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import Announce, Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeUnmarked, PodGone, PodSeen, Ticked
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.runtime.autoscaler.machines import MachineRemover
 from tests.support.builders import a_budget, a_pod
-from tests.support.scaling import Scene
+from tests.support.scaling import PlanningInput
 
 
 @dataclass
@@ -42,18 +42,18 @@ class Watched:
     ended: list[DrainEnd] = field(default_factory=list)
 
 
-class ShrinkScene(Scene):
+class ShrinkScene(PlanningInput):
     """See the module."""
 
     def __init__(
         self,
         *,
-        shrink: ScaleDownPolicy | None = None,
-        delays: ShrinkDelays | None = None,
+        scale_down: ScaleDownPolicy | None = None,
+        delays: ScaleDownDelays | None = None,
         limits: DrainLimits | None = None,
     ) -> None:
-        self.shrink_policy = shrink or ScaleDownPolicy(unneeded_seconds=60.0)
-        self.delays = delays or ShrinkDelays(after_add=0.0, after_delete=0.0, after_failure=0.0)
+        self.shrink_policy = scale_down or ScaleDownPolicy(unneeded_seconds=60.0)
+        self.delays = delays or ScaleDownDelays(after_add=0.0, after_delete=0.0, after_failure=0.0)
         self.limits = limits or DrainLimits()
         self.workloads: dict[str, Workload] = {}
         self.taints: dict[NodeName, tuple[Taint, ...]] = {}
@@ -65,14 +65,17 @@ class ShrinkScene(Scene):
         self.refused: set[str] = set()
         super().__init__()
 
-    def shrinking(self) -> Shrinking:
-        self.world.removals.drains.limits = self.limits
+    def scale_down_loop(self) -> ScaleDownLoop:
+        self.state_machine.removals.drains.limits = self.limits
         self.remover = MachineRemover(
-            self.world, self.fleet, self.providers(), tell=lambda event: self.carry_out(self.world.apply(event, self.now))
+            self.state_machine,
+            self.group_registry,
+            self.providers(),
+            tell=lambda event: self.carry_out(self.state_machine.apply(event, self.now)),
         )
-        return Shrinking(
-            world=self.world,
-            fleet=self.fleet,
+        return ScaleDownLoop(
+            state_machine=self.state_machine,
+            group_registry=self.group_registry,
             policy=lambda: self.shrink_policy,
             delays=self.delays,
             timeout_seconds=0.0,
@@ -85,7 +88,7 @@ class ShrinkScene(Scene):
         """Pods below the priority are expendable."""
         self.policy = replace(self.policy, pending=replace(self.policy.pending, priority_cutoff=priority))
         self.shrink_policy = replace(self.shrink_policy, rules=replace(self.shrink_policy.rules, priority_cutoff=priority))
-        self.world.removals.adopt(self.shrink_policy.rules, self.limits)
+        self.state_machine.removals.adopt(self.shrink_policy.rules, self.limits)
 
     @property
     def now(self) -> Instant:
@@ -110,9 +113,9 @@ class ShrinkScene(Scene):
     def _make(self, name: str, cpu: str, node: str | None) -> None:
         workload = self.workloads[name]
         workload.made += 1
-        ties = Ties(owner=Owner("apps", "ReplicaSet", name))
+        eviction_facts = EvictionFacts(owner=Owner("apps", "ReplicaSet", name))
         pod = a_pod(f"{name}-{workload.made}", on=node, cpu=cpu, memory="1Gi", labels={"app": name})
-        self.wants(replace(pod, ties=ties, created_at="2026-01-01T01:00:00Z"))
+        self.wants(replace(pod, eviction_facts=eviction_facts, created_at="2026-01-01T01:00:00Z"))
 
     def _ready(self, name: str) -> int:
         return sum(
@@ -124,7 +127,7 @@ class ShrinkScene(Scene):
             if workload.least is not None:
                 allowed = max(self._ready(workload.name) - workload.least, 0)
                 for name in [workload.name, *(f"{workload.name}-{more}" for more in range(2, workload.budgets + 1))]:
-                    self.world.apply(BudgetSeen(a_budget(name, allowed=allowed, app=workload.name)), self.now)
+                    self.state_machine.apply(BudgetSeen(a_budget(name, allowed=allowed, app=workload.name)), self.now)
 
     # --- time -------------------------------------------------------------------------------------------------------------
 
@@ -136,7 +139,7 @@ class ShrinkScene(Scene):
             self._end_pods()
             self.settle()
             self._budgets()
-            self.carry_out(self.world.apply(Ticked(), self.now))
+            self.carry_out(self.state_machine.apply(Ticked(), self.now))
             await self.remover.once()
             if self.time.seconds % every == 0:
                 await self.loop()
@@ -149,17 +152,17 @@ class ShrinkScene(Scene):
         for uid in [uid for uid, at in self.dying.items() if at <= self.time.seconds]:
             del self.dying[uid]
             pod = self.pods.pop(uid)
-            self.world.apply(PodGone(pod.uid, pod.key), self.now)
+            self.state_machine.apply(PodGone(pod.uid, pod.key), self.now)
             name = dict(pod.labels).get("app")
             if name is not None:
                 self._make(name, f"{pod.kind.requests.cpu}m", None)
 
     def _watch(self) -> None:
-        removals, drains = self.world.removals.drains.under_way()
+        removals, drains = self.state_machine.removals.drains.under_way()
         self.watched.most_removals = max(self.watched.most_removals, removals)
         self.watched.most_drains = max(self.watched.most_drains, drains)
-        if self.records and self.records[-1].shrink is not None and self.time.seconds % 10 == 0:
-            self.watched.ended.extend(self.records[-1].shrink.ended)
+        if self.records and self.records[-1].scale_down is not None and self.time.seconds % 10 == 0:
+            self.watched.ended.extend(self.records[-1].scale_down.ended)
 
     # --- what is asked ----------------------------------------------------------------------------------------------------
 
@@ -172,13 +175,13 @@ class ShrinkScene(Scene):
                     if effect.cordon:
                         self.cordoned.add(effect.name)
                     self.settle()
-                    self.carry_out(self.world.apply(NodeMarked(effect.name, effect.taint.key, True, ""), self.now))
+                    self.carry_out(self.state_machine.apply(NodeMarked(effect.name, effect.taint.key, True, ""), self.now))
                 case UnmarkNode():
                     self.taints[effect.name] = tuple(t for t in self.taints.get(effect.name, ()) if t.key != effect.taint_key)
                     if effect.uncordon:
                         self.cordoned.discard(effect.name)
                     self.settle()
-                    self.carry_out(self.world.apply(NodeUnmarked(effect.name, effect.taint_key, True, ""), self.now))
+                    self.carry_out(self.state_machine.apply(NodeUnmarked(effect.name, effect.taint_key, True, ""), self.now))
                 case Evict():
                     self._evict(effect)
                 case Announce():
@@ -189,21 +192,21 @@ class ShrinkScene(Scene):
     def _evict(self, effect: Evict) -> None:
         pod = self.pods.get(effect.uid)
         if pod is None:
-            self.carry_out(self.world.apply(EvictionEnded(effect.uid, effect.node, "gone", ""), self.now))
+            self.carry_out(self.state_machine.apply(EvictionEnded(effect.uid, effect.node, "gone", ""), self.now))
             return
         workload = self.workloads.get(dict(pod.labels).get("app", ""))
         if workload is not None and (workload.name in self.refused or workload.budgets > 1):
-            self.carry_out(self.world.apply(EvictionEnded(pod.uid, effect.node, "unreachable", "500"), self.now))
+            self.carry_out(self.state_machine.apply(EvictionEnded(pod.uid, effect.node, "unreachable", "500"), self.now))
             return
         if workload is not None and workload.least is not None and self._ready(workload.name) - 1 < workload.least:
-            self.carry_out(self.world.apply(EvictionEnded(pod.uid, effect.node, "blocked", "budget"), self.now))
+            self.carry_out(self.state_machine.apply(EvictionEnded(pod.uid, effect.node, "blocked", "budget"), self.now))
             return
         self.watched.evicted += 1
         ending = replace(pod, deleting=True, resource_version=pod.resource_version + 1)
         self.pods[pod.uid] = ending
         self.dying[pod.uid] = self.time.seconds + 2.0
-        self.world.apply(PodSeen(ending), self.now)
-        self.carry_out(self.world.apply(EvictionEnded(pod.uid, effect.node, "accepted", ""), self.now))
+        self.state_machine.apply(PodSeen(ending), self.now)
+        self.carry_out(self.state_machine.apply(EvictionEnded(pod.uid, effect.node, "accepted", ""), self.now))
         self._budgets()
 
     def unhappy(self) -> list[PodKey]:

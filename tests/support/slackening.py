@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.slack.mirrored import Mirrored
+from slackwater.controllers.slack.pod_headroom import PodHeadroom
 from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
 from slackwater.controllers.slack.state import Placeholder, SlackState
 from slackwater.model.ids import NodeName, UnixTime
@@ -14,9 +14,9 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.runtime.autoscaler.headroom import Asking
 from slackwater.runtime.autoscaler.slack_planning import Planned, SlackInquiry, plan_with_slack
-from slackwater.runtime.autoscaler.tenancy import PodsTenancy
-from slackwater.snapshot.cluster_snapshot import Picture
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.runtime.autoscaler.tenancy import RunningPodRequests
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.running_pods import RunningPods
 from tests.support.scalingup import a_template, demand_of
 
 
@@ -52,7 +52,7 @@ class Cluster:
     pods: list[Pod] = field(default_factory=list)
     groups: list[GrowableGroup] = field(default_factory=list)
     rules: Sequence[SlackRule] = ()
-    mirrored: tuple[Mirrored, ...] = ()
+    pod_headroom: tuple[PodHeadroom, ...] = ()
     max_nodes: int = 0
     shrink_seconds: float = 60.0
     policy: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
@@ -62,16 +62,18 @@ class Cluster:
     def loop(self, *, seconds: float = 10.0) -> Planned:
         """One plan; what it remembers is for the next."""
         self.now += seconds
-        picture = Picture.build(self.nodes, self.pods, also=[each.kind for each in self.mirrored])
+        snapshot = ClusterSnapshot.build(self.nodes, self.pods, also=[each.kind for each in self.pod_headroom])
         policy = SlackPolicy(rules=tuple(self.rules), max_nodes=self.max_nodes, shrink_seconds=self.shrink_seconds)
         found = plan_with_slack(
-            picture,
+            snapshot,
             demand_of([pod for pod in self.pods if pod.node is None]),
             self.groups,
             policy=self.policy,
             clock=lambda: 0.0,
-            slack=SlackInquiry(policy=policy, now=UnixTime(self.now), asking=Asking(mirrored=self.mirrored), state=self.state),
-            tenancy=PodsTenancy(Tenants(picture, self.pods)),
+            slack=SlackInquiry(
+                policy=policy, now=UnixTime(self.now), asking=Asking(pod_headroom=self.pod_headroom), state=self.state
+            ),
+            pod_requests=RunningPodRequests(RunningPods(snapshot, self.pods)),
         )
         assert found.slack is not None
         self.state = found.slack.state

@@ -22,7 +22,7 @@ from slackwater.model.events import (
     PodSeen,
 )
 from slackwater.model.ids import NodeName, PodKey
-from slackwater.model.machines import Machine, Migration
+from slackwater.model.machines import Machine, VirtualMachineMigration
 from slackwater.model.objects import Pod
 
 
@@ -32,7 +32,7 @@ class ApiServer:
 
     pods: dict[PodKey, Pod] = field(default_factory=dict)
     machines: dict[PodKey, Machine] = field(default_factory=dict)
-    migrations: dict[PodKey, Migration] = field(default_factory=dict)
+    migrations: dict[PodKey, VirtualMachineMigration] = field(default_factory=dict)
     news: dict[str, deque[Event]] = field(default_factory=lambda: {"pods": deque(), "machines": deque(), "moves": deque()})
     version: int = 1000
 
@@ -49,7 +49,7 @@ class ApiServer:
         self.machines[machine.key] = machine = replace(machine, resource_version=self._next())
         self.news["machines"].append(MachineSeen(machine))
 
-    def put_migration(self, migration: Migration) -> None:
+    def put_migration(self, migration: VirtualMachineMigration) -> None:
         self.migrations[migration.key] = migration = replace(migration, resource_version=self._next())
         self.news["moves"].append(MigrationSeen(migration))
 
@@ -79,7 +79,7 @@ class ApiServer:
             case CreateMigration():
                 key = PodKey(effect.key.namespace, effect.name)
                 if key not in self.migrations:
-                    self.put_migration(a_migration(key, effect.machine, effect.key.name, effect.landing))
+                    self.put_migration(a_migration(key, effect.machine, effect.key.name, effect.target_node))
                 return MigrationStarted(effect.uid)
             case DeleteMigration(_, key):
                 self.delete_migration(key)
@@ -106,17 +106,17 @@ class ApiServer:
         ]
 
 
-def a_migration(key: PodKey, machine: str, pod: str, landing: NodeName | None = None) -> Migration:
+def a_migration(key: PodKey, machine: str, pod: str, target_node: NodeName | None = None) -> VirtualMachineMigration:
     """Of the pod of a machine, new; of our making where it says where to land."""
-    return Migration(
+    return VirtualMachineMigration(
         key=key,
         uid=f"uid-{key.name}",
         resource_version=0,
         machine=machine,
         phase="",
-        ours=landing is not None,
+        ours=target_node is not None,
         deleting=False,
         source_pod=pod,
         target_pod="",
-        landing=landing,
+        target_node=target_node,
     )

@@ -27,7 +27,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.permits import Load, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import Amounts
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.slowapi import ApiServer
 
@@ -97,7 +97,7 @@ class SlowCluster(RuleBasedStateMachine):
     # --- the service ------------------------------------------------------------------------------------------------------
 
     def begin(self, order: list[int]) -> None:
-        self.world = World(self.policy)
+        self.state_machine = StateMachine(self.policy)
         for name in NODES:
             self.take(NodeSeen(a_node(name, cpu="10", memory="40Gi")))
         lists = self.api.listed()
@@ -105,8 +105,8 @@ class SlowCluster(RuleBasedStateMachine):
 
     def take(self, *events: Event) -> None:
         for event in events:
-            self.send(self.world.apply(event, Instant(self.now)))
-        assert violations(self.world) == []
+            self.send(self.state_machine.apply(event, Instant(self.now)))
+        assert violations(self.state_machine) == []
 
     def send(self, effects: list[Effect] | tuple[Effect, ...]) -> None:
         """As the dispatcher: what is for one object goes one after the other, binds beside the rest."""
@@ -189,17 +189,17 @@ class SlowCluster(RuleBasedStateMachine):
     # --- kube-scheduler ---------------------------------------------------------------------------------------------------
 
     def place(self, pod: Pod, node: str) -> bool:
-        rows = self.world.nodes.rows_of([node])
-        if self.world.filter(pod, rows, Instant(self.now)).any():
+        rows = self.state_machine.nodes.rows_of([node])
+        if self.state_machine.filter(pod, rows, Instant(self.now)).any():
             return False
-        if self.world.bind(pod.uid, pod.key, NodeName(node), Instant(self.now)).effect is None:
+        if self.state_machine.bind(pod.uid, pod.key, NodeName(node), Instant(self.now)).effect is None:
             return False
         self.binding[pod.key] = NodeName(node)
         return True
 
     def bind_is_sent(self, key: PodKey) -> None:
         node = self.binding[key]
-        if not self.world.ceilings.still_on_record(node):
+        if not self.state_machine.permit_limits.still_on_record(node):
             del self.binding[key]
             if key in self.api.pods:
                 self.send([Bind(self.api.pods[key].uid, key, node)])
@@ -282,7 +282,7 @@ class SlowCluster(RuleBasedStateMachine):
             load=Load(load1_micro=load),
             slots=False,
         )
-        decided = self.world.ask_permit(ask, None, Instant(self.now))
+        decided = self.state_machine.ask_permit(ask, None, Instant(self.now))
         if isinstance(decided, PermitRefusal):
             return
         self.send(decided.effects)
@@ -307,8 +307,8 @@ class SlowCluster(RuleBasedStateMachine):
                 vm.agent = Agent(pod.key)
         for vm in self.vms.values():
             if vm.agent is not None and vm.agent.waiting is not None:
-                answer = self.world.permit_answer(vm.agent.waiting)
-                if isinstance(answer, PermitAnswer) and not answer.ceiling_pending:
+                answer = self.state_machine.permit_answer(vm.agent.waiting)
+                if isinstance(answer, PermitAnswer) and not answer.permit_limit_pending:
                     self.accept(vm, answer.permit)
 
     def accept(self, vm: Vm, permit: Amounts) -> None:
@@ -325,6 +325,6 @@ class SlowCluster(RuleBasedStateMachine):
     def an_answer_can_wait_no_longer(self, data: st.DataObject) -> None:
         vm = self.vms[data.draw(st.sampled_from(self.running()))]
         if vm.agent is not None and vm.agent.waiting is not None:
-            answer = self.world.permit_answer(vm.agent.waiting)
+            answer = self.state_machine.permit_answer(vm.agent.waiting)
             if isinstance(answer, PermitAnswer):
                 self.accept(vm, answer.permit)

@@ -16,7 +16,7 @@ from slackwater.model.pod_constraints import (
     DiskMount,
     HostPort,
     InlineDisk,
-    Particulars,
+    PodConstraints,
     PodTerm,
     SpreadConstraint,
 )
@@ -71,13 +71,13 @@ def _some(values: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[tuple[
 
 
 @st.composite
-def _particulars(draw: st.DrawFn) -> Particulars:
+def _pod_constraints(draw: st.DrawFn) -> PodConstraints:
     ports = st.builds(HostPort, st.sampled_from(("0.0.0.0", "10.0.0.1")), st.just("TCP"), st.integers(80, 81))
     disks = st.builds(DiskMount, source=st.just("gce"), disk=st.just(("d",)), read_only=st.booleans())
     inline = st.builds(
         InlineDisk, plugin=st.just("kubernetes.io/cinder"), driver=st.just("csi"), handle=st.sampled_from(("1", "2"))
     )
-    return Particulars(
+    return PodConstraints(
         scalars=draw(st.sampled_from(((), (), (("example.com/gpu", 1),), (("example.com/gpu", 2),)))),
         host_ports=draw(_some(ports, 1)),
         spread=draw(_some(_spreads(), 3)),
@@ -96,7 +96,7 @@ def kinds(draw: st.DrawFn) -> Kind:
         requests=amounts(draw(st.sampled_from(("0", "1", "1", "2"))), draw(st.sampled_from(("0", "1Gi", "3Gi")))),
         node_selector=draw(st.sampled_from(((), (), (), (("zone", "z0"),)))),
         tolerations=draw(st.sampled_from(((), (_TOLERATED,)))),
-        particulars=draw(st.one_of(st.none(), _particulars())),
+        pod_constraints=draw(st.one_of(st.none(), _pod_constraints())),
     )
 
 

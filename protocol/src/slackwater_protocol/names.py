@@ -14,7 +14,7 @@ SLACKWATER_GROUP: Final = "slackwater.dev"
 CONFIG_API_VERSION: Final = "config.slackwater.dev/v1alpha1"
 #: `kind` of the configuration file.
 CONFIG_KIND: Final = "SlackwaterConfiguration"
-#: Annotation on a VirtualMachine, or on a Pod without one: JSON `{permit, ceiling}`, what its agent may use.
+#: Annotation on a VirtualMachine, or on a Pod without one: JSON `{permit, permit limit}`, what its agent may use.
 PERMIT: Final = "slackwater.dev/permit"
 #: Annotation on a pending preemptor: its node and its victims' UIDs, so that a restart can go on.
 PREEMPTING: Final = "slackwater.dev/preempting"

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.fit.disruptions import Disruptions
@@ -16,8 +16,8 @@ from slackwater.fit.drainability import Facts
 from slackwater.fit.evacuation import Evacuated, Evacuations
 from slackwater.model.ids import Row, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.snapshot.cluster_snapshot import Picture
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import a_node, half_used
 
@@ -57,13 +57,15 @@ def _alone(nodes: int) -> Callable[[], Outcome]:
     machines, running = [a_node(number) for number in range(nodes)], list(half_used(nodes))
 
     def run() -> Outcome:
-        picture, rows = Picture.build(machines, running), np.arange(nodes)
+        snapshot, rows = ClusterSnapshot.build(machines, running), np.arange(nodes)
         began = time.perf_counter()
-        tenants = Tenants(picture, running)
+        running_pods = RunningPods(snapshot, running)
         can_go = 0
         for row in range(nodes):
-            with picture.fork():
-                can_go += isinstance(Evacuations(picture, tenants, facts=_facts()).evacuate(Row(row), rows=rows), Evacuated)
+            with snapshot.fork():
+                can_go += isinstance(
+                    Evacuations(snapshot, running_pods, facts=_facts()).evacuate(Row(row), rows=rows), Evacuated
+                )
         return Outcome(seconds=time.perf_counter() - began, count=can_go)
 
     return run
@@ -73,10 +75,10 @@ def _together(nodes: int, candidates: range) -> Callable[[], Outcome]:
     machines, running = [a_node(number) for number in range(nodes)], list(half_used(nodes))
 
     def run() -> Outcome:
-        picture, rows = Picture.build(machines, running), np.arange(nodes)
+        snapshot, rows = ClusterSnapshot.build(machines, running), np.arange(nodes)
         began = time.perf_counter()
-        with picture.fork():
-            evacuations = Evacuations(picture, Tenants(picture, running), facts=_facts())
+        with snapshot.fork():
+            evacuations = Evacuations(snapshot, RunningPods(snapshot, running), facts=_facts())
             can_go = sum(isinstance(evacuations.evacuate(Row(row), rows=rows), Evacuated) for row in candidates)
         return Outcome(seconds=time.perf_counter() - began, count=can_go)
 
@@ -84,23 +86,23 @@ def _together(nodes: int, candidates: range) -> Callable[[], Outcome]:
 
 
 def _planned(nodes: int, *, again: bool) -> Callable[[], Outcome]:
-    """On a picture and with tenants that are kept up to date; `again`: with what the loop before remembered."""
+    """On a picture and with running pods that are kept up to date; `again`: with what the loop before remembered."""
     machines, running = [a_node(number) for number in range(nodes)], list(half_used(nodes))
     group = NodeGroup(name=GroupName("a"), provider="bench", min_size=0, max_size=nodes, target=nodes, instances=())
     policy = ScaleDownPolicy()
 
     def run() -> Outcome:
-        picture = Picture.build(machines, running)
-        scene = Scene(
-            picture=picture,
-            standing=Tenants(picture, running),
+        snapshot = ClusterSnapshot.build(machines, running)
+        planning_input = PlanningInput(
+            snapshot=snapshot,
+            standing=RunningPods(snapshot, running),
             groups={group.name: group},
             group_of={node.name: group.name for node in machines},
             budgets=(),
         )
-        state = plan_scale_down(ScaleDownState(), scene, policy, now=_NOW).state if again else ScaleDownState()
+        state = plan_scale_down(ScaleDownState(), planning_input, policy, now=_NOW).state if again else ScaleDownState()
         began = time.perf_counter()
-        plan = plan_scale_down(state, scene, policy, now=UnixTime(_NOW + 10.0))
+        plan = plan_scale_down(state, planning_input, policy, now=UnixTime(_NOW + 10.0))
         return Outcome(seconds=time.perf_counter() - began, count=len(plan.removable))
 
     return run

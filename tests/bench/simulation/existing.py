@@ -10,7 +10,7 @@ from slackwater.fit.feasible import feasible
 from slackwater.fit.packing import NO_HINTS, Hints, Placements, place_pods
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node, Pod
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, Pending, a_node, full
@@ -65,16 +65,16 @@ class _Row(NamedTuple):
 def _placing(nodes: list[Node], running: list[Pod], pods: list[Pod], *, again: bool) -> Callable[[], Outcome]:
     """Numbers, orders and places the pods in a trial that is dropped; `again`: each hinted at where it went before."""
 
-    def placed(picture: Picture, hints: Hints) -> Placements:
-        with picture.fork():
-            kinds = np.sort(picture.number(pods))  # kinds together, in the order of their first pods
-            return place_pods(picture, kinds, rows=np.arange(picture.n_rows), hints=hints)
+    def placed(snapshot: ClusterSnapshot, hints: Hints) -> Placements:
+        with snapshot.fork():
+            kinds = np.sort(snapshot.number(pods))  # kinds together, in the order of their first pods
+            return place_pods(snapshot, kinds, rows=np.arange(snapshot.n_rows), hints=hints)
 
     def run() -> Outcome:
-        picture = Picture.build(nodes, [*running, *pods])
-        hints = Hints(pods=placed(picture, NO_HINTS).rows) if again else NO_HINTS
+        snapshot = ClusterSnapshot.build(nodes, [*running, *pods])
+        hints = Hints(pods=placed(snapshot, NO_HINTS).rows) if again else NO_HINTS
         began = time.perf_counter()
-        left = placed(picture, hints).n_left
+        left = placed(snapshot, hints).n_left
         return Outcome(seconds=time.perf_counter() - began, count=left)
 
     return run
@@ -82,9 +82,9 @@ def _placing(nodes: list[Node], running: list[Pod], pods: list[Pod], *, again: b
 
 def snapshots(nodes: list[Node], running: list[Pod], *, compared: bool) -> Iterator[Case]:
     """What one loop needs before it can try anything, and what a try costs."""
-    picture = Picture.build(nodes, running)
+    snapshot = ClusterSnapshot.build(nodes, running)
     kind = KindId(0)
-    feasible(picture, kind)
+    feasible(snapshot, kind)
     new = [NodeName("new-0")]
 
     def case(name: str, goal: float | None, theirs: float, work: Callable[[], object], times: int = 1) -> Case:
@@ -99,16 +99,16 @@ def snapshots(nodes: list[Node], running: list[Pod], *, compared: bool) -> Itera
 
     def tried(work: Callable[[], object]) -> Callable[[], None]:
         def run() -> None:
-            with picture.fork():
+            with snapshot.fork():
                 work()
 
         return run
 
     def first_fit() -> None:
-        picture.place(kind, int(feasible(picture, kind).codes.argmin()))
+        snapshot.place(kind, int(feasible(snapshot, kind).codes.argmin()))
 
-    yield case("picture from objects", None, 0.9, lambda: Picture.build(nodes, running))
-    yield case("snapshot", 0.05, 0.9, picture.copy)
+    yield case("picture from objects", None, 0.9, lambda: ClusterSnapshot.build(nodes, running))
+    yield case("snapshot", 0.05, 0.9, snapshot.copy)
     yield case("trial", None, 0.67e-6, tried(lambda: None), 1000)
-    yield case("trial with a node more", None, 0.28e-3, tried(lambda: picture.add_copies(nodes[0], new)), 100)
+    yield case("trial with a node more", None, 0.28e-3, tried(lambda: snapshot.add_copies(nodes[0], new)), 100)
     yield case("trial with a pod placed", None, 0.23e-3, tried(first_fit), 100)

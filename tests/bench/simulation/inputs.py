@@ -10,10 +10,10 @@ from functools import cache
 from typing import Final, Literal
 
 from slackwater.model.equivalence import Kind
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Labels, Node, Pod
-from slackwater.model.pod_constraints import NodeSelectorTerm, Particulars, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import NodeSelectorTerm, PodConstraints, PodTerm, SpreadConstraint
 from slackwater.model.resources import Amounts, amounts_of
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.node_facts import HOSTNAME
@@ -65,7 +65,9 @@ class Pending:
             kind = kinds.get(group)
             if kind is None:
                 kind = kinds[group] = self._kind(group)
-            made.append(_pod(f"p-{number}", kind, _labels(f"app-{group}"), _ties(f"rs-{group}" if self.groups else None)))
+            made.append(
+                _pod(f"p-{number}", kind, _labels(f"app-{group}"), _eviction_facts(f"rs-{group}" if self.groups else None))
+            )
         return made
 
     def _kind(self, group: int) -> Kind:
@@ -74,16 +76,16 @@ class Pending:
         own = (Requirement("app", "In", (f"app-{group}",)),)
         asks = None
         if self.rule == "anti-affinity":
-            asks = Particulars(anti_affinity=(PodTerm(topology_key=HOSTNAME, selector=own, namespaces=("default",)),))
+            asks = PodConstraints(anti_affinity=(PodTerm(topology_key=HOSTNAME, selector=own, namespaces=("default",)),))
         elif self.rule == "zone spread":
-            asks = Particulars(spread=(SpreadConstraint(hard=True, max_skew=1, topology_key=ZONE, selector=own),))
+            asks = PodConstraints(spread=(SpreadConstraint(hard=True, max_skew=1, topology_key=ZONE, selector=own),))
         in_pool = (NodeSelectorTerm((Requirement("pool", "In", ("a",)),), ()),)
         return Kind(
             namespace="default",
             requests=amounts_of(self.size or own_size),
             node_affinity=in_pool if self.rule == "node affinity" else None,
             images=(f"app-{group}:1" if self.groups else "app:1",),
-            particulars=asks,
+            pod_constraints=asks,
         )
 
 
@@ -104,7 +106,7 @@ def _running(nodes: int, each: int, sizes: Sequence[Amounts]) -> Iterator[Pod]:
         name = NodeName(f"n-{row}")
         for number in range(each):
             owner = f"run-{(row * each + number) % 500}"
-            yield _pod(f"r-{row}-{number}", kinds[row % len(kinds)], _labels(owner), _ties(owner), node=name)
+            yield _pod(f"r-{row}-{number}", kinds[row % len(kinds)], _labels(owner), _eviction_facts(owner), node=name)
 
 
 # Pods of one controller share what is equal, as they do where the API's JSON was decoded.
@@ -116,11 +118,11 @@ def _labels(app: str) -> Labels:
 
 
 @cache
-def _ties(owner: str | None) -> Ties:
-    return Ties(owner=None if owner is None else Owner("apps", "ReplicaSet", owner))
+def _eviction_facts(owner: str | None) -> EvictionFacts:
+    return EvictionFacts(owner=None if owner is None else Owner("apps", "ReplicaSet", owner))
 
 
-def _pod(name: str, kind: Kind, labels: Labels, ties: Ties, *, node: NodeName | None = None) -> Pod:
+def _pod(name: str, kind: Kind, labels: Labels, eviction_facts: EvictionFacts, *, node: NodeName | None = None) -> Pod:
     return Pod(
         uid=PodUid(name),
         key=PodKey("default", name),
@@ -135,10 +137,10 @@ def _pod(name: str, kind: Kind, labels: Labels, ties: Ties, *, node: NodeName | 
         started_at="",
         nominated_node=None,
         unschedulable_message=None,
-        ties=ties,
+        eviction_facts=eviction_facts,
     )
 
 
 def a_pod(name: str, kind: Kind, app: str, *, node: NodeName | None = None) -> Pod:
     """A pod of the kind and of the controller `app`, which is its label as well."""
-    return _pod(name, kind, _labels(app), _ties(app), node=node)
+    return _pod(name, kind, _labels(app), _eviction_facts(app), node=node)

@@ -17,7 +17,7 @@ from slackwater.fit.packing import NOWHERE, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import CPU, MEMORY
 from tests.bench.options import BenchFailed
@@ -83,52 +83,52 @@ def _case(name: str, pending: Pending, seconds: float | None, nodes: int | None,
 
 def nodes_for(pods: list[Pod]) -> int:
     """How many new nodes the pods need. Raises BenchFailed where any is left over."""
-    picture = Picture.build([], pods)
-    kinds = picture.number(pods)
+    snapshot = ClusterSnapshot.build([], pods)
+    kinds = snapshot.number(pods)
     template = a_node(0)
-    with picture.fork():
-        first = picture.add_copies(template, [NodeName("new-0")])
-        largest, most = _largest_first(picture, kinds, Row(first.start))
-        picture.add_copies(template, [NodeName(f"new-{number}") for number in range(1, most)])
-        placed = place_pods(picture, kinds[largest], rows=np.arange(picture.n_rows)).rows
+    with snapshot.fork():
+        first = snapshot.add_copies(template, [NodeName("new-0")])
+        largest, most = _largest_first(snapshot, kinds, Row(first.start))
+        snapshot.add_copies(template, [NodeName(f"new-{number}") for number in range(1, most)])
+        placed = place_pods(snapshot, kinds[largest], rows=np.arange(snapshot.n_rows)).rows
     if (placed == NOWHERE).any():
         raise BenchFailed(f"simulate: {int((placed == NOWHERE).sum())} of {len(pods)} pods found no place on new nodes")
     return len(np.unique(placed))
 
 
-def _largest_first(picture: Picture, kinds: Rows, empty: Row) -> tuple[Rows, int]:
+def _largest_first(snapshot: ClusterSnapshot, kinds: Rows, empty: Row) -> tuple[Rows, int]:
     """The pods, kinds together and the largest first; and as many nodes as they need at most."""
     present, counts = np.unique(kinds, return_counts=True)
-    asked = picture.kinds.requests[[CPU, MEMORY]][:, present]
-    share = (asked / picture.facts.allocatable[[CPU, MEMORY], empty][:, None]).sum(axis=0)
-    rank = np.empty(len(picture.kinds), np.intp)
+    asked = snapshot.kinds.requests[[CPU, MEMORY]][:, present]
+    share = (asked / snapshot.facts.allocatable[[CPU, MEMORY], empty][:, None]).sum(axis=0)
+    rank = np.empty(len(snapshot.kinds), np.intp)
     rank[present[np.argsort(-share, kind="stable")]] = np.arange(len(present))
-    each = [_copies(picture, KindId(kind), empty) for kind in present.tolist()]
+    each = [_copies(snapshot, KindId(kind), empty) for kind in present.tolist()]
     most = sum(-(-count // copies) for count, copies in zip(counts.tolist(), each, strict=True))
     return np.argsort(rank[kinds], kind="stable"), most
 
 
-def _copies(picture: Picture, kind: KindId, empty: Row) -> int:
-    numbered = picture.of(kind)
-    return 1 if numbered.asks.anti_affinity else int(copies_on(picture, numbered, np.array([empty]))[0])
+def _copies(snapshot: ClusterSnapshot, kind: KindId, empty: Row) -> int:
+    numbered = snapshot.of(kind)
+    return 1 if numbered.asks.anti_affinity else int(copies_on(snapshot, numbered, np.array([empty]))[0])
 
 
 def pod_by_pod(pods: list[Pod], nodes: int) -> float:
     """Seconds of the obvious loop over the same verdicts, onto so many nodes."""
-    picture = Picture.build([a_node(number) for number in range(nodes)], pods)
-    kinds = picture.number(pods).tolist()
+    snapshot = ClusterSnapshot.build([a_node(number) for number in range(nodes)], pods)
+    kinds = snapshot.number(pods).tolist()
     began = time.perf_counter()
     for kind in map(KindId, kinds):
-        rows = feasible(picture, kind).rows
+        rows = feasible(snapshot, kind).rows
         if len(rows):
-            picture.place(kind, int(rows[0]))
+            snapshot.place(kind, int(rows[0]))
     return time.perf_counter() - began
 
 
 def kind_by_kind(pods: list[Pod], nodes: int) -> float:
     """Seconds of packing the same pods onto as many nodes, kinds together."""
-    picture = Picture.build([a_node(number) for number in range(nodes)], pods)
-    kinds = picture.number(pods)
+    snapshot = ClusterSnapshot.build([a_node(number) for number in range(nodes)], pods)
+    kinds = snapshot.number(pods)
     began = time.perf_counter()
-    place_pods(picture, np.sort(kinds), rows=np.arange(nodes))
+    place_pods(snapshot, np.sort(kinds), rows=np.arange(nodes))
     return time.perf_counter() - began

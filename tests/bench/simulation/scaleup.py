@@ -17,7 +17,7 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.bench.options import BenchFailed
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, Pending, a_node, full
@@ -63,16 +63,16 @@ def cases(pods: int | None, nodes: int) -> Iterator[Case]:
 def _planning(pods: list[Pod], nodes: int) -> Callable[[], Outcome]:
     groups = [_group(number) for number in range(_GROUPS)]
     machines, running = [a_node(number) for number in range(nodes)], list(full(nodes, 30, free_cpu=500))
-    known = Picture.build(machines, running)  # kept up to date between loops
+    known = ClusterSnapshot.build(machines, running)  # kept up to date between loops
 
     def run() -> Outcome:
         began = time.perf_counter()
-        picture = known if nodes else Picture.build([], pods)
+        snapshot = known if nodes else ClusterSnapshot.build([], pods)
         demand = which_count(pods, rules=_RULES, now=_NOW)
-        with picture.fork():
-            plan = plan_scale_up(picture, demand, groups, policy=_POLICY, clock=time.perf_counter)
+        with snapshot.fork():
+            plan = plan_scale_up(snapshot, demand, groups, policy=_POLICY, clock=time.perf_counter)
         seconds = time.perf_counter() - began
-        placed = sum(len(growth.pods) for growth in plan.growths)
+        placed = sum(len(scale_up.pods) for scale_up in plan.scale_ups)
         if placed != len(pods):
             raise BenchFailed(f"simulate: planned for {placed} of {len(pods)} pods, want all")
         return Outcome(seconds=seconds, count=plan.n_nodes)

@@ -19,9 +19,9 @@ from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.runtime.autoscaler.slack_planning import SlackInquiry, plan_with_slack
-from slackwater.runtime.autoscaler.tenancy import PodsTenancy
-from slackwater.snapshot.cluster_snapshot import Picture
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.runtime.autoscaler.tenancy import RunningPodRequests
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import a_node, half_used, mixed
 
@@ -48,30 +48,32 @@ def cases(nodes: int) -> Iterator[Case]:
 
 def _planned(nodes: int, pods: list[Pod], before: list[Pod] | None) -> Callable[[], Outcome]:
     machines = [a_node(number) for number in range(nodes)]
-    picture = Picture.build(machines, pods)
-    tenancy, group = PodsTenancy(Tenants(picture, pods)), _group(nodes)
+    snapshot = ClusterSnapshot.build(machines, pods)
+    pod_requests, group = RunningPodRequests(RunningPods(snapshot, pods)), _group(nodes)
     state = SlackState()
     if before is not None:
-        known = Picture.build(machines, before)
-        state = _once(known, PodsTenancy(Tenants(known, before)), group, SlackState())[1]
+        known = ClusterSnapshot.build(machines, before)
+        state = _once(known, RunningPodRequests(RunningPods(known, before)), group, SlackState())[1]
 
     def run() -> Outcome:
         began = time.perf_counter()
-        count, _ = _once(picture, tenancy, group, state)
+        count, _ = _once(snapshot, pod_requests, group, state)
         return Outcome(seconds=time.perf_counter() - began, count=count)
 
     return run
 
 
-def _once(picture: Picture, tenancy: PodsTenancy, group: GrowableGroup, state: SlackState) -> tuple[int, SlackState]:
+def _once(
+    snapshot: ClusterSnapshot, pod_requests: RunningPodRequests, group: GrowableGroup, state: SlackState
+) -> tuple[int, SlackState]:
     found = plan_with_slack(
-        picture,
+        snapshot,
         Demand(),
         [group],
         policy=ScaleUpPolicy(),
         clock=time.perf_counter,
         slack=SlackInquiry(policy=_POLICY, now=UnixTime(1.8e9), state=state),
-        tenancy=tenancy,
+        pod_requests=pod_requests,
     )
     assert found.slack is not None
     return sum(each.place is None for each in found.slack.state.placeholders), found.slack.state

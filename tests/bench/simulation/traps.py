@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
@@ -19,12 +19,12 @@ from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.model.pod_constraints import Particulars, PodTerm
+from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.resources import amounts_of
 from slackwater.model.selectors import Requirement
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, a_node, a_pod
 
@@ -52,16 +52,16 @@ def cases(quick: bool) -> Iterator[Case]:
 
 
 def _plan(name: str, pods: list[Pod], groups: Sequence[GrowableGroup], *, want: int | None) -> Case:
-    return Case(name=f"plan: {name}", run=_growth(pods, groups), counted="nodes", want=want, goal_seconds=2.0)
+    return Case(name=f"plan: {name}", run=_scale_up(pods, groups), counted="nodes", want=want, goal_seconds=2.0)
 
 
-def _growth(pods: list[Pod], groups: Sequence[GrowableGroup]) -> Callable[[], Outcome]:
+def _scale_up(pods: list[Pod], groups: Sequence[GrowableGroup]) -> Callable[[], Outcome]:
     def run() -> Outcome:
         began = time.perf_counter()
-        picture = Picture.build([], pods)
-        with picture.fork():
+        snapshot = ClusterSnapshot.build([], pods)
+        with snapshot.fork():
             plan = plan_scale_up(
-                picture, which_count(pods, rules=_RULES, now=_NOW), groups, policy=_POLICY, clock=time.perf_counter
+                snapshot, which_count(pods, rules=_RULES, now=_NOW), groups, policy=_POLICY, clock=time.perf_counter
             )
         return Outcome(seconds=time.perf_counter() - began, count=plan.n_nodes)
 
@@ -95,9 +95,9 @@ def _plain(count: int) -> list[Pod]:
 def _apart(count: int) -> list[Pod]:
     """One label, and every pod keeps away from all that have it."""
     term = PodTerm(topology_key=HOSTNAME, selector=(Requirement("app", "In", ("x",)),), namespaces=("default",))
-    asks = Particulars(anti_affinity=(term,))
+    asks = PodConstraints(anti_affinity=(term,))
     return [
-        a_pod(f"p-{n}", Kind(namespace="default", requests=amounts_of((1000 + n, GIB)), particulars=asks), "x")
+        a_pod(f"p-{n}", Kind(namespace="default", requests=amounts_of((1000 + n, GIB)), pod_constraints=asks), "x")
         for n in range(count)
     ]
 
@@ -114,16 +114,16 @@ def _removal(n_budgets: int, nodes: int, each: int = 30) -> Callable[[], Outcome
     group = NodeGroup(name=GroupName("a"), provider="bench", min_size=0, max_size=nodes, target=nodes, instances=())
 
     def run() -> Outcome:
-        picture = Picture.build(machines, running)
-        scene = Scene(
-            picture=picture,
-            standing=Tenants(picture, running),
+        snapshot = ClusterSnapshot.build(machines, running)
+        planning_input = PlanningInput(
+            snapshot=snapshot,
+            standing=RunningPods(snapshot, running),
             groups={group.name: group},
             group_of={node.name: group.name for node in machines},
             budgets=budgets,
         )
         began = time.perf_counter()
-        plan = plan_scale_down(ScaleDownState(), scene, ScaleDownPolicy(), now=_NOW)
+        plan = plan_scale_down(ScaleDownState(), planning_input, ScaleDownPolicy(), now=_NOW)
         return Outcome(seconds=time.perf_counter() - began, count=len(plan.removable))
 
     return run

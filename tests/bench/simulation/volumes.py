@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
@@ -17,13 +17,13 @@ from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
-from slackwater.model.pod_constraints import ClaimMount, NodeSelectorTerm, Particulars
+from slackwater.model.pod_constraints import ClaimMount, NodeSelectorTerm, PodConstraints
 from slackwater.model.resources import amounts_of
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, ClaimRef, CsiNode, Storage, StorageClass, Volume
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, ZONE, a_node, a_pod
 
@@ -41,7 +41,7 @@ def cases(quick: bool) -> Iterator[Case]:
     for full in (False, True):
         yield Case(
             name=f"plan: {pending:,} pending with a claim each, {bound:,} bound claims, {nodes:,} {'full ' * full}nodes",
-            run=_growth(nodes, bound, pending, full=full),
+            run=_scale_up(nodes, bound, pending, full=full),
             counted="nodes",
             want=-(-pending // _LIMIT) if full else 0,
             goal_seconds=1.0,
@@ -61,7 +61,7 @@ def cases(quick: bool) -> Iterator[Case]:
     )
 
 
-def _growth(nodes: int, bound: int, pending: int, *, full: bool) -> Callable[[], Outcome]:
+def _scale_up(nodes: int, bound: int, pending: int, *, full: bool) -> Callable[[], Outcome]:
     machines = [a_node(number) for number in range(nodes)]
     cpu = _CPU * nodes // bound if full else 400
     running = [_user(f"b-{number}", cpu, on=machines[number % nodes].name) for number in range(bound)]
@@ -69,11 +69,11 @@ def _growth(nodes: int, bound: int, pending: int, *, full: bool) -> Callable[[],
     storage = _storage(machines, running, waiting)
 
     def run() -> Outcome:
-        picture = Picture.build(machines, [*running, *waiting], storage=storage)
+        snapshot = ClusterSnapshot.build(machines, [*running, *waiting], storage=storage)
         began = time.perf_counter()
-        with picture.fork():
+        with snapshot.fork():
             demand = which_count(waiting, rules=_RULES, now=_NOW)
-            plan = plan_scale_up(picture, demand, [_group(machines[0])], policy=_POLICY, clock=time.perf_counter)
+            plan = plan_scale_up(snapshot, demand, [_group(machines[0])], policy=_POLICY, clock=time.perf_counter)
         return Outcome(seconds=time.perf_counter() - began, count=plan.n_nodes)
 
     return run
@@ -93,11 +93,11 @@ def _local(nodes: int, pending: int) -> Callable[[], Outcome]:
     )
 
     def run() -> Outcome:
-        picture = Picture.build(machines, waiting, storage=storage)
+        snapshot = ClusterSnapshot.build(machines, waiting, storage=storage)
         began = time.perf_counter()
-        with picture.fork():
+        with snapshot.fork():
             demand = which_count(waiting, rules=_RULES, now=_NOW)
-            plan = plan_scale_up(picture, demand, [_group(machines[0])], policy=_POLICY, clock=time.perf_counter)
+            plan = plan_scale_up(snapshot, demand, [_group(machines[0])], policy=_POLICY, clock=time.perf_counter)
         return Outcome(seconds=time.perf_counter() - began, count=plan.n_nodes + len(plan.unhelpable))
 
     return run
@@ -110,16 +110,16 @@ def _removal(nodes: int, each: int) -> Callable[[], Outcome]:
     group = NodeGroup(name=GroupName("a"), provider="bench", min_size=0, max_size=nodes, target=nodes, instances=())
 
     def run() -> Outcome:
-        picture = Picture.build(machines, running, storage=storage)
-        scene = Scene(
-            picture=picture,
-            standing=Tenants(picture, running),
+        snapshot = ClusterSnapshot.build(machines, running, storage=storage)
+        planning_input = PlanningInput(
+            snapshot=snapshot,
+            standing=RunningPods(snapshot, running),
             groups={group.name: group},
             group_of={node.name: group.name for node in machines},
             budgets=(),
         )
         began = time.perf_counter()
-        plan = plan_scale_down(ScaleDownState(), scene, ScaleDownPolicy(), now=_NOW)
+        plan = plan_scale_down(ScaleDownState(), planning_input, ScaleDownPolicy(), now=_NOW)
         return Outcome(seconds=time.perf_counter() - began, count=len(plan.removable))
 
     return run
@@ -134,8 +134,8 @@ def _group(like: Node) -> GrowableGroup:
 
 def _user(claim: str, cpu: int, *, on: NodeName | None = None) -> Pod:
     """A pod with a claim of its own."""
-    asks = Particulars(claims=(ClaimMount(claim),))
-    return a_pod(f"of-{claim}", Kind(namespace="default", requests=amounts_of((cpu, GIB)), particulars=asks), "db", node=on)
+    asks = PodConstraints(claims=(ClaimMount(claim),))
+    return a_pod(f"of-{claim}", Kind(namespace="default", requests=amounts_of((cpu, GIB)), pod_constraints=asks), "db", node=on)
 
 
 def _storage(machines: list[Node], running: list[Pod], waiting: list[Pod]) -> Storage:
@@ -155,8 +155,8 @@ def _storage(machines: list[Node], running: list[Pod], waiting: list[Pod]) -> St
 
 
 def _claim_of(pod: Pod) -> str:
-    assert pod.kind.particulars is not None
-    return pod.kind.particulars.claims[0].claim
+    assert pod.kind.pod_constraints is not None
+    return pod.kind.pod_constraints.claims[0].claim
 
 
 def _claim(pod: Pod, volume: str) -> Claim:

@@ -19,8 +19,8 @@ from slackwater_protocol.durations import parse_duration, seconds
 from slackwater_protocol.names import GATE, TO_BE_DELETED_TAINT
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
-from tests.cluster.support.picture import over_total, same_picture
 from tests.cluster.support.requests_formula import counts, quantity
+from tests.cluster.support.same_state import over_total, same_state
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.strikes import COMPONENTS, SERVICE, Strikes, targets_of
@@ -229,7 +229,7 @@ async def until_calm(ground: Ground, service: SlackwaterProcess) -> None:
         return [*(f"{what}: {some[:5]}" for what, some in found.items() if some), *short]
 
     await eventually(unrest, lambda found: not found, within_seconds=CALM_WITHIN_SECONDS, wanted="calm", every_seconds=1)
-    await same_picture(service, ground, within_seconds=30)
+    await same_state(service, ground, within_seconds=30)
 
 
 def _is_going(node: Json) -> bool:

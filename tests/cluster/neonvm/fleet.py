@@ -63,7 +63,7 @@ class Running:
 
 
 @dataclass
-class Fleet:
+class NodeGroupRegistry:
     """`load` says how many compute units a machine wants, by its number and the time since the start."""
 
     api: aiohttp.ClientSession

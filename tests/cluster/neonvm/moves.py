@@ -112,6 +112,6 @@ def _weights(
     between = [wish[resource] for wish in asked.get(pods[0]["name"], ())]
     if before.process != after.process and uid in before.written:  # a new process begins with what is on record
         between.append(before.written[uid]["permit"][resource])
-        reserved.append(before.written[uid]["ceiling"][resource])
+        reserved.append(before.written[uid]["limit"][resource])
     stays = not all(numbers["accountedFor"] for numbers in shown)
     return _Weights(max(reserved + between), max(whole + between), max(unrelieved + (between if stays else [])))

@@ -10,7 +10,7 @@ from typing import Any, Final
 import aiohttp
 import anyio
 
-from tests.cluster.neonvm.fleet import GIB, UNIT_CPU, Fleet, Running
+from tests.cluster.neonvm.fleet import GIB, UNIT_CPU, NodeGroupRegistry, Running
 from tests.cluster.neonvm.moves import RESOURCES, Look, began, short, without_need
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 
@@ -27,7 +27,7 @@ class Watcher:
     """`faults`: what should not have been, each a sentence."""
 
     service: SlackwaterProcess
-    fleet: Fleet
+    group_registry: NodeGroupRegistry
     nodes: frozenset[str]
     faults: list[str] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Watcher:
     def _in_use_over_total(self) -> Iterator[str]:
         if not self.looks:
             return
-        for name, (cpu, memory) in self.fleet.in_use_by_node().items():
+        for name, (cpu, memory) in self.group_registry.in_use_by_node().items():
             total = {resource: self.looks[-1].nodes[name][resource]["total"] for resource in RESOURCES}
             if cpu > total["cpu"] or memory > total["memory"]:
                 yield f"machines on {name} use {cpu}m and {memory} bytes of {total}"
@@ -91,7 +91,7 @@ class Watcher:
             if room is None:
                 self.full_seen += _is_pressed(running, look)
                 return
-            await self.fleet.step(running)
+            await self.group_registry.step(running)
             agent = running.agent
             seen.append((room, f"asked {agent.asked}", f"permit {agent.client.permit}", agent.failed[-1:]))
             if agent.asked == agent.client.permit:
@@ -116,7 +116,7 @@ class Watcher:
 
     def judge_migrations(self) -> int:
         """How many began under our eyes; adds what was wrong with them."""
-        self.faults += without_need(self.looks, self.fleet.wishes)
+        self.faults += without_need(self.looks, self.group_registry.wishes)
         return sum(len(moves) for _, _, moves in began(self.looks))
 
 

@@ -13,8 +13,8 @@ from tests.cluster.replicas.pair import Pair
 from tests.cluster.support.audit_tail import AuditTail, Request, binds
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.picture import same_picture
 from tests.cluster.support.requests_formula import total_by_node
+from tests.cluster.support.same_state import same_state
 from tests.cluster.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -74,7 +74,7 @@ async def test_a_hand_over_takes_less_than_a_lease(pair: Pair, ground: Ground, c
         old, new = new, old
     await bound_once(tail, ground)
     leader = await pair.leader()
-    await same_picture(leader.service, ground)
+    await same_state(leader.service, ground)
     assert (await leader.service.statusz())["leader"]["mode"] == "scheduler"
 
 
@@ -116,7 +116,7 @@ async def test_a_leader_that_was_stopped_does_nothing_wrong_when_it_wakes(
     await nobody_is_over_total(ground)
     await bound_once(tail, ground)
     old.service.check_running()
-    await same_picture(new.service, ground)
+    await same_state(new.service, ground)
 
 
 async def test_a_standby_refuses_the_scheduler_and_forwards_agents(pair: Pair, ground: Ground) -> None:

@@ -33,7 +33,7 @@ class Moment:
 
 
 @dataclass(slots=True)
-class Growth:
+class ScaleUp:
     """All that was seen."""
 
     moments: list[Moment] = field(default_factory=list)
@@ -62,14 +62,14 @@ Count = Callable[[], Awaitable[tuple[int, int]]]
 
 
 @asynccontextmanager
-async def watched(ground: Ground, count: Count) -> AsyncIterator[Growth]:
+async def watched(ground: Ground, count: Count) -> AsyncIterator[ScaleUp]:
     """Looks twice a second until the block ends, and once more then; at pods less often. `ground` and `count` are best given
     connections of their own, else looks queue behind thousands of pods that are being created."""
-    growth, began, bound = Growth(), anyio.current_time(), 0
+    scale_up, began, bound = ScaleUp(), anyio.current_time(), 0
 
     async def look() -> None:
         ready, in_creation = await count()
-        growth.moments.append(Moment(at=anyio.current_time() - began, ready=ready, in_creation=in_creation, bound=bound))
+        scale_up.moments.append(Moment(at=anyio.current_time() - began, ready=ready, in_creation=in_creation, bound=bound))
 
     async def look_at_pods() -> None:
         nonlocal bound
@@ -85,7 +85,7 @@ async def watched(ground: Ground, count: Count) -> AsyncIterator[Growth]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(keep, look)
         tasks.start_soon(keep, look_at_pods)
-        yield growth
+        yield scale_up
         tasks.cancel_scope.cancel()
     await look_at_pods()
     await look()

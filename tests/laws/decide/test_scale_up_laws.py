@@ -14,14 +14,14 @@ from slackwater.controllers.scaleup.outcome import ScaleUpPlan
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.scaleup.template_nodes import Sites
+from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.assume import assume_volumes
 from slackwater.fit.feasible import feasible
 from slackwater.fit.packing import NOWHERE
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import amounts_of
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import CPU, MEMORY
 from tests.support.scalingup import a_group, a_template, demand_of
@@ -31,8 +31,8 @@ LAW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChec
 NO_LIMITS = ScaleUpPolicy(max_nodes=0, estimate_seconds=0, plan_seconds=0)
 
 
-def a_picture(cluster: SmallCluster) -> Picture:
-    return Picture.build(
+def a_snapshot(cluster: SmallCluster) -> ClusterSnapshot:
+    return ClusterSnapshot.build(
         cluster.nodes,
         [*cluster.standing, *cluster.pending],
         namespaces={"default": {"team": "x"}, "other": {}},
@@ -60,18 +60,18 @@ def some_groups(draw: st.DrawFn, cpus: Sequence[str] = ("2", "4", "6")) -> list[
 
 
 def plan_of(cluster: SmallCluster, demand: Demand, groups: Sequence[GrowableGroup], policy: ScaleUpPolicy) -> ScaleUpPlan:
-    picture = a_picture(cluster)
-    with picture.fork():
-        return plan_scale_up(picture, demand, groups, policy=policy, clock=lambda: 0.0)
+    snapshot = a_snapshot(cluster)
+    with snapshot.fork():
+        return plan_scale_up(snapshot, demand, groups, policy=policy, clock=lambda: 0.0)
 
 
 class PodByPod:
     """The obvious way: the largest pods first, each to the first node that takes it, else a new node is opened for it."""
 
-    def __init__(self, picture: Picture, group: GrowableGroup, pods: Sequence[Pod]) -> None:
-        self.picture, self.group, self.opened = picture, group, 0
-        self.kinds = representatives(picture, picture.number(pods))
-        rows = place_existing(picture, pods, self.kinds, hints={})
+    def __init__(self, snapshot: ClusterSnapshot, group: GrowableGroup, pods: Sequence[Pod]) -> None:
+        self.snapshot, self.group, self.opened = snapshot, group, 0
+        self.kinds = representatives(snapshot, snapshot.number(pods))
+        rows = place_existing(snapshot, pods, self.kinds, hints={})
         self.left = np.flatnonzero(rows == NOWHERE).tolist()
         while self.one_pass():
             pass
@@ -90,7 +90,7 @@ class PodByPod:
 
         def key(pod: int) -> tuple[float, int, int]:
             kind = int(self.kinds[pod])
-            asks = self.picture.kinds.requests[:, kind]
+            asks = self.snapshot.kinds.requests[:, kind]
             share = int(asks[CPU]) / (has.cpu or 1) + int(asks[MEMORY]) / (has.memory or 1)
             return (-share, first[kind], pod)
 
@@ -100,17 +100,17 @@ class PodByPod:
         return self.put(kind) or self.put_on_new(kind)
 
     def put(self, kind: KindId) -> bool:
-        rows = feasible(self.picture, kind).rows
+        rows = feasible(self.snapshot, kind).rows
         if not len(rows):
             return False
-        assume_volumes(self.picture, kind, Row(int(rows[0])))
-        self.picture.place(kind, int(rows[0]))
+        assume_volumes(self.snapshot, kind, Row(int(rows[0])))
+        self.snapshot.place(kind, int(rows[0]))
         return True
 
     def put_on_new(self, kind: KindId) -> bool:
         assert self.group.template is not None
-        with self.picture.fork() as trial:
-            add_nodes(self.picture, self.group.template, [NodeName(f"new-{self.opened}")])
+        with self.snapshot.fork() as trial:
+            add_nodes(self.snapshot, self.group.template, [NodeName(f"new-{self.opened}")])
             if self.put(kind):
                 self.opened += 1
                 trial.commit()
@@ -124,7 +124,7 @@ def test_one_group_needs_as_many_nodes_as_pod_by_pod(cluster: SmallCluster, temp
     group = a_group("g", template)
     demand = demand_of(cluster.pending)
     plan = plan_of(cluster, demand, [group], NO_LIMITS)
-    want = PodByPod(a_picture(cluster), group, demand.counted)
+    want = PodByPod(a_snapshot(cluster), group, demand.counted)
     assert (plan.n_nodes, sum(len(each.pods) for each in plan.unhelpable)) == (want.opened, len(want.left))
 
 
@@ -133,7 +133,7 @@ def test_one_group_needs_as_many_nodes_as_pod_by_pod(cluster: SmallCluster, temp
 def test_every_pod_is_in_exactly_one_list(cluster: SmallCluster, groups: list[GrowableGroup], most: int, balance: bool) -> None:
     policy = replace(NO_LIMITS, max_nodes=most, balance=balance)
     plan = plan_of(cluster, demand_of(cluster.pending), groups, policy)
-    found = [pod.uid for growth in plan.growths for pod in growth.pods]
+    found = [pod.uid for scale_up in plan.scale_ups for pod in scale_up.pods]
     found += [pod.uid for pod, _ in plan.schedulable]
     found += [pod.uid for each in plan.unhelpable for pod in each.pods]
     assert sorted(found) == sorted(pod.uid for pod in cluster.pending)
@@ -146,9 +146,9 @@ def test_no_limit_is_passed(cluster: SmallCluster, groups: list[GrowableGroup], 
     plan = plan_of(cluster, demand_of(cluster.pending), groups, replace(NO_LIMITS, max_nodes=most))
     assert not most or plan.n_nodes <= most
     by_name = {group.name: group.group for group in groups}
-    for growth in plan.growths:
-        assert by_name[growth.group].target + growth.count <= by_name[growth.group].max_size
-        assert all(growth.nodes), "no node is added for nobody"
+    for scale_up in plan.scale_ups:
+        assert by_name[scale_up.group].target + scale_up.count <= by_name[scale_up.group].max_size
+        assert all(scale_up.nodes), "no node is added for nobody"
 
 
 @LAW
@@ -156,52 +156,52 @@ def test_no_limit_is_passed(cluster: SmallCluster, groups: list[GrowableGroup], 
 def test_a_plan_can_be_carried_out(cluster: SmallCluster, groups: list[GrowableGroup], balance: bool) -> None:
     """With the plan's nodes there, its pods can be placed where it says, one after another, in some order."""
     plan = plan_of(cluster, demand_of(cluster.pending), groups, replace(NO_LIMITS, balance=balance))
-    picture = a_picture(cluster)
-    wanted = [(pod, picture.facts.row_of[name]) for pod, name in plan.schedulable]
+    snapshot = a_snapshot(cluster)
+    wanted = [(pod, snapshot.facts.row_of[name]) for pod, name in plan.schedulable]
     by_name = {group.name: group for group in groups}
-    for growth in plan.growths:
-        template = by_name[growth.group].template
+    for scale_up in plan.scale_ups:
+        template = by_name[scale_up.group].template
         assert template is not None
-        rows = add_nodes(picture, template, [NodeName(f"{growth.group}-{number}") for number in range(growth.count)])
-        wanted += [(pod, Row(row)) for row, pods in zip(rows, growth.nodes, strict=True) for pod in pods]
+        rows = add_nodes(snapshot, template, [NodeName(f"{scale_up.group}-{number}") for number in range(scale_up.count)])
+        wanted += [(pod, Row(row)) for row, pods in zip(rows, scale_up.nodes, strict=True) for pod in pods]
     # A spread holds when its pod comes, and others may come later; affinity waits for others. No one order suits all.
     orders = (spreading_last, lambda pod: -spreading_last(pod), lambda pod: -sum(pod.kind.requests))
-    assert any(not left_over(picture, sorted(wanted, key=lambda each: order(each[0]))) for order in orders)
+    assert any(not left_over(snapshot, sorted(wanted, key=lambda each: order(each[0]))) for order in orders)
 
 
 def spreading_last(pod: Pod) -> int:
-    asks = pod.kind.particulars
+    asks = pod.kind.pod_constraints
     return 0 if asks is None else len(asks.spread)
 
 
-def left_over(picture: Picture, wanted: list[tuple[Pod, Row]]) -> list[tuple[Pod, Row]]:
+def left_over(snapshot: ClusterSnapshot, wanted: list[tuple[Pod, Row]]) -> list[tuple[Pod, Row]]:
     """Those that cannot be placed where they should be, though all that can be tried again are tried again."""
-    with picture.fork():
+    with snapshot.fork():
         while wanted:
-            later = [each for each in wanted if not took_place(picture, *each)]
+            later = [each for each in wanted if not took_place(snapshot, *each)]
             if len(later) == len(wanted):
                 break
             wanted = later
     return wanted
 
 
-def took_place(picture: Picture, pod: Pod, row: Row) -> bool:
-    kind = picture.kind_id(pod.kind, pod.labels)
-    if not feasible(picture, kind).feasible[row]:
+def took_place(snapshot: ClusterSnapshot, pod: Pod, row: Row) -> bool:
+    kind = snapshot.kind_id(pod.kind, pod.labels)
+    if not feasible(snapshot, kind).feasible[row]:
         return False
-    assume_volumes(picture, kind, row)
-    picture.place(kind, row)
+    assume_volumes(snapshot, kind, row)
+    snapshot.place(kind, row)
     return True
 
 
 @LAW
 @given(small_clusters(), some_groups())
 def test_planning_leaves_no_new_node_behind(cluster: SmallCluster, groups: list[GrowableGroup]) -> None:
-    picture = a_picture(cluster)
-    before = picture.n_rows
-    with picture.fork():
-        plan = plan_scale_up(picture, demand_of(cluster.pending), groups, policy=NO_LIMITS, clock=lambda: 0.0)
-        assert picture.n_rows == before + sum(group.upcoming for group in groups)
+    snapshot = a_snapshot(cluster)
+    before = snapshot.n_rows
+    with snapshot.fork():
+        plan = plan_scale_up(snapshot, demand_of(cluster.pending), groups, policy=NO_LIMITS, clock=lambda: 0.0)
+        assert snapshot.n_rows == before + sum(group.upcoming for group in groups)
     again = plan_of(cluster, demand_of(cluster.pending), groups, NO_LIMITS)
     assert plan == again
 
@@ -220,14 +220,14 @@ def test_a_cap_on_nodes_takes_nodes_away_and_adds_none(cluster: SmallCluster, te
 def test_a_group_takes_the_kinds_that_every_rule_lets_onto_its_empty_node(
     cluster: SmallCluster, groups: list[GrowableGroup]
 ) -> None:
-    picture = a_picture(cluster)
-    kinds = sorted(set(map(KindId, picture.number(cluster.pending).tolist())))
-    with picture.fork():
-        sites = Sites(picture, groups, kinds, system=amounts_of((0, 0)))
+    snapshot = a_snapshot(cluster)
+    kinds = sorted(set(map(KindId, snapshot.number(cluster.pending).tolist())))
+    with snapshot.fork():
+        template_nodes = TemplateNodes(snapshot, groups, kinds, system=amounts_of((0, 0)))
         for at, group in enumerate(groups):
             assert group.template is not None
-            with picture.fork():
-                row = add_nodes(picture, group.template, [NodeName("empty")]).start
+            with snapshot.fork():
+                row = add_nodes(snapshot, group.template, [NodeName("empty")]).start
                 for kind in kinds:
-                    if kind not in sites.company.moving:
-                        assert sites.takes(kind, at) == (not feasible(picture, kind).codes[row])
+                    if kind not in template_nodes.inter_pod_constraints.moving:
+                        assert template_nodes.takes(kind, at) == (not feasible(snapshot, kind).codes[row])

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from slackwater.controllers.scaledown.policy import ClusterMinimum, ScaleDownPolicy
-from slackwater.controllers.scaleup.groups import Bar, GrowableGroup
+from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
 from slackwater.controllers.scaleup.limits import Quota
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.explain.nodes import explain_node
 from slackwater.explain.pods import explain_pod
-from slackwater.model.eviction_facts import Ties
+from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from tests.laws.simulate.test_evacuate_laws import OWNED, clusters
@@ -25,7 +25,7 @@ from tests.support.smallclusters import small_clusters
 
 LAW = settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 POOL = GroupName("pool")
-TIES = (OWNED, OWNED, OWNED, Ties(), replace(OWNED, safe_to_evict="false"), replace(OWNED, local_volumes=("cache",)))
+TIES = (OWNED, OWNED, OWNED, EvictionFacts(), replace(OWNED, safe_to_evict="false"), replace(OWNED, local_volumes=("cache",)))
 
 
 @st.composite
@@ -34,8 +34,12 @@ def groups(draw: st.DrawFn) -> tuple[GrowableGroup, ...]:
     for number in range(draw(st.integers(0, 2))):
         template = a_template(f"t{number}", cpu=draw(st.sampled_from(("1", "8"))), labels={"zone": "z0", "rack": "r0"})
         size, largest = draw(st.sampled_from(((0, 3), (3, 3), (2, 2))))
-        bar = draw(st.sampled_from((None, None, Bar(kind="switched-off", text="off"), Bar(kind="backoff", text="failed"))))
-        made.append(a_group(f"g{number}", template, size=size, largest=largest, bar=bar))
+        skip_reason = draw(
+            st.sampled_from(
+                (None, None, SkipReason(kind="switched-off", text="off"), SkipReason(kind="backoff", text="failed"))
+            )
+        )
+        made.append(a_group(f"g{number}", template, size=size, largest=largest, skip_reason=skip_reason))
     return tuple(made)
 
 
@@ -49,7 +53,7 @@ def pending_clusters(draw: st.DrawFn) -> Told:
         pending=tuple(cluster.pending),
         storage=cluster.storage,
         groups=draw(groups()),
-        growth=ScaleUpPolicy(quotas=quotas, estimate_seconds=0.0, plan_seconds=0.0),
+        scale_up=ScaleUpPolicy(quotas=quotas, estimate_seconds=0.0, plan_seconds=0.0),
     )
 
 
@@ -73,12 +77,12 @@ def standing_clusters(draw: st.DrawFn) -> Told:
         budgets=tuple(budgets),
         groups=(a_group(POOL, size=len(nodes), smallest=smallest),),
         pool=POOL,
-        shrink=policy,
+        scale_down=policy,
     )
 
 
 def _settled(draw: st.DrawFn, pod: Pod) -> Pod:
-    return replace(pod, ties=draw(st.sampled_from(TIES)))
+    return replace(pod, eviction_facts=draw(st.sampled_from(TIES)))
 
 
 @LAW
@@ -86,7 +90,7 @@ def _settled(draw: st.DrawFn, pod: Pod) -> Pod:
 def test_every_remedy_of_a_pending_pod_finds_it_a_place(told: Told, number: int) -> None:
     pod = told.pending[number % len(told.pending)]
     before = told.fits_a_node(pod.uid)
-    explanation = explain_pod(told.situation(), pod)
+    explanation = explain_pod(told.explain_input(), pod)
     event(f"{explanation.state}, {min(len(explanation.remedies), 3)} remedies, {len(explanation.minimal)} sets")
     assert (explanation.state == "schedulable") == before
     assert before or explanation.reasons
@@ -99,7 +103,7 @@ def test_every_remedy_of_a_pending_pod_finds_it_a_place(told: Told, number: int)
 def test_all_of_a_minimal_set_has_to_go_before_a_pod_fits(told: Told, number: int) -> None:
     told = replace(told, groups=())
     pod = told.pending[number % len(told.pending)]
-    for found in explain_pod(told.situation(), pod).minimal:
+    for found in explain_pod(told.explain_input(), pod).minimal:
         event(f"{len(found.blockers)} blockers")
         words = [change.words for change in found.changes]
         assert len(found.blockers) == len(set(words))
@@ -115,7 +119,7 @@ def test_all_of_a_minimal_set_has_to_go_before_a_pod_fits(told: Told, number: in
 def test_every_remedy_of_a_node_lets_it_go(told: Told, number: int) -> None:
     node = told.nodes[number % len(told.nodes)].name
     before = told.goes(node)
-    explanation = explain_node(told.situation(), node)
+    explanation = explain_node(told.explain_input(), node)
     event(f"{explanation.state}, {min(len(explanation.remedies), 3)} remedies, {len(explanation.minimal)} sets")
     assert (explanation.state == "removable") == before
     assert explanation.reasons
@@ -127,7 +131,7 @@ def test_every_remedy_of_a_node_lets_it_go(told: Told, number: int) -> None:
 @given(told=standing_clusters(), number=st.integers(0, 30))
 def test_all_of_a_minimal_set_has_to_go_before_a_node_goes(told: Told, number: int) -> None:
     node = told.nodes[number % len(told.nodes)].name
-    for found in explain_node(told.situation(), node).minimal:
+    for found in explain_node(told.explain_input(), node).minimal:
         event(f"{len(found.blockers)} blockers")
         words = [change.words for change in found.changes]
         assert told.after(found.changes).goes(node), words

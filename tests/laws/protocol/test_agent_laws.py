@@ -121,7 +121,7 @@ def test_a_request_that_is_written_is_read_back(request: AgentRequest) -> None:
 
 @given(version=st.sampled_from(ProtocolVersion), cpu=CPUS, slots=st.integers(0, 65_535), migrate=st.booleans())
 def test_the_services_answers_are_those_of_the_model(version: ProtocolVersion, cpu: int, slots: int, migrate: bool) -> None:
-    answer = PermitAnswer(permit=amounts(cpu, slots << 30), slot_bytes=1 << 30, migrate=migrate, ceiling_pending=False)
+    answer = PermitAnswer(permit=amounts(cpu, slots << 30), slot_bytes=1 << 30, migrate=migrate, permit_limit_pending=False)
     if counts_slots(version):
         permit: Resources = SlotResources(milli_cpu=cpu, memory=slots)
     else:

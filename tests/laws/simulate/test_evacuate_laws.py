@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from slackwater.fit.assume import assume_volumes
 from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import Facts, Fate, judge
+from slackwater.fit.drainability import DrainabilityOutcome, Facts, judge
 from slackwater.fit.evacuation import Evacuated, Evacuations, Kept
 from slackwater.fit.feasible import feasible
 from slackwater.model.equivalence import Kind
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.objects import Labels, Pod, Taint
 from slackwater.model.storage import Storage
-from slackwater.model.unremovable_reasons import Hindrance
-from slackwater.snapshot.cluster_snapshot import Picture
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.running_pods import RunningPods
 from tests.support.builders import a_budget
 from tests.support.smallclusters import SmallCluster, small_clusters
 
@@ -29,8 +29,8 @@ from tests.support.smallclusters import SmallCluster, small_clusters
 LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NOW = UnixTime(1e9)
 NAMESPACES = {"default": {"team": "x"}, "other": {}}
-OWNED = Ties(owner=Owner("apps", "ReplicaSet", "web"))
-TIES = (OWNED, OWNED, OWNED, OWNED, Ties(), Ties(mirror=True), replace(OWNED, safe_to_evict="false"))
+OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
+TIES = (OWNED, OWNED, OWNED, OWNED, EvictionFacts(), EvictionFacts(mirror_pod=True), replace(OWNED, safe_to_evict="false"))
 BUDGETS = ("a", "b")
 
 
@@ -42,7 +42,7 @@ def clusters(draw: st.DrawFn) -> SmallCluster:
         replace(
             pod,
             priority=draw(st.sampled_from((0, 0, 0, 10))),
-            ties=draw(st.sampled_from(TIES)),
+            eviction_facts=draw(st.sampled_from(TIES)),
             deleting=draw(st.sampled_from((False, False, False, True))),
             ready=draw(st.sampled_from((True, True, False))),
         )
@@ -51,16 +51,16 @@ def clusters(draw: st.DrawFn) -> SmallCluster:
     return replace(cluster, standing=varied)
 
 
-def a_picture(cluster: SmallCluster, standing: Sequence[Pod], storage: Storage) -> Picture:
+def a_snapshot(cluster: SmallCluster, standing: Sequence[Pod], storage: Storage) -> ClusterSnapshot:
     known = [pod.kind for pod in (*cluster.standing, *cluster.pending)]
-    return Picture.build(cluster.nodes, standing, also=known, namespaces=NAMESPACES, storage=storage)
+    return ClusterSnapshot.build(cluster.nodes, standing, also=known, namespaces=NAMESPACES, storage=storage)
 
 
 class Outcome(NamedTuple):
     """What the obvious way finds: moves in order, or who is in the way and why."""
 
     moves: list[tuple[PodUid, int]] | None
-    blocked_by: tuple[PodUid, Hindrance] | None = None
+    blocked_by: tuple[PodUid, UnremovableReason] | None = None
 
 
 #: Pods that nothing could tell apart.
@@ -87,23 +87,23 @@ class Obvious:
         own = [pod for pod in self.cluster.standing if self.home[pod.uid] == row]
         verdicts = [judge(pod, self.facts) for pod in own]
         for pod, verdict in zip(own, verdicts, strict=True):
-            if verdict.hindrance is not None:
-                return Outcome(None, (pod.uid, verdict.hindrance))
-        moving = [pod for pod, verdict in zip(own, verdicts, strict=True) if verdict.fate is Fate.MOVE]
-        guests = [pod for pod in self.cluster.standing if self.at.get(pod.uid) == row]
-        picture = self._without(row)
-        found = self._placed(picture, row, [*moving, *guests], [r for r in rows if r != row and r not in self.gone])
+            if verdict.unremovable_reason is not None:
+                return Outcome(None, (pod.uid, verdict.unremovable_reason))
+        moving = [pod for pod, verdict in zip(own, verdicts, strict=True) if verdict.outcome is DrainabilityOutcome.MOVE]
+        rescheduled_pods = [pod for pod in self.cluster.standing if self.at.get(pod.uid) == row]
+        snapshot = self._without(row)
+        found = self._placed(snapshot, row, [*moving, *rescheduled_pods], [r for r in rows if r != row and r not in self.gone])
         if isinstance(found, Pod):
-            return Outcome(None, (found.uid, Hindrance.NO_PLACE))
+            return Outcome(None, (found.uid, UnremovableReason.NO_PLACE))
         self.gone.add(row)
-        self.storage = picture.volumes.assumed()
+        self.storage = snapshot.volumes.assumed()
         self.at |= {pod.uid: to for pod, to in found}
-        self.last |= {self._like(picture, pod): to for pod, to in found}
+        self.last |= {self._like(snapshot, pod): to for pod, to in found}
         assert self.facts.disruptions is not None
         self.facts.disruptions.spend(moving)
         return Outcome([(pod.uid, to) for pod, to in found])
 
-    def _without(self, row: int) -> Picture:
+    def _without(self, row: int) -> ClusterSnapshot:
         """The cluster as it is now, the node tainted and empty."""
         nodes = list(self.cluster.nodes)
         nodes[row] = replace(nodes[row], taints=(*nodes[row].taints, Taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule")))
@@ -113,15 +113,15 @@ class Obvious:
             moved = pod.uid in self.at
             if at != row and at not in self.gone:
                 standing.append(replace(pod, node=nodes[at].name, deleting=pod.deleting and not moved))
-        picture = a_picture(replace(self.cluster, nodes=nodes), standing, self.storage)
+        snapshot = a_snapshot(replace(self.cluster, nodes=nodes), standing, self.storage)
         for gone in self.gone:
-            picture.close(Row(gone))
-        return picture
+            snapshot.close(Row(gone))
+        return snapshot
 
-    def _placed(self, picture: Picture, row: int, movers: list[Pod], rows: list[int]) -> list[tuple[Pod, int]] | Pod:
+    def _placed(self, snapshot: ClusterSnapshot, row: int, movers: list[Pod], rows: list[int]) -> list[tuple[Pod, int]] | Pod:
         """Where each goes, in order; or the first that finds no place."""
         room = self.cluster.nodes[row].allocatable
-        kinds = {pod.uid: picture.kind_id(pod.kind, pod.labels) for pod in movers}
+        kinds = {pod.uid: snapshot.kind_id(pod.kind, pod.labels) for pod in movers}
 
         def importance(pod: Pod) -> tuple[object, ...]:
             size = pod.kind.requests.cpu * room.memory + pod.kind.requests.memory * room.cpu
@@ -131,45 +131,45 @@ class Obvious:
         placed: dict[PodUid, tuple[Pod, int]] = {}
         in_order = sorted(movers, key=importance)
         for pod in in_order:
-            hint = picture.facts.row_of.get(self.hints.get(pod.uid, NodeName("")))
+            hint = snapshot.facts.row_of.get(self.hints.get(pod.uid, NodeName("")))
             if hint is not None:
-                self._put(picture, pod, [to for to in rows if to == hint], placed)
+                self._put(snapshot, pod, [to for to in rows if to == hint], placed)
         for pod in in_order:
-            last = self.last.get(self._like(picture, pod))
+            last = self.last.get(self._like(snapshot, pod))
             if pod.uid not in placed:
                 last_first = [*(to for to in rows if to == last), *(to for to in rows if to != last)]
-                self._put(picture, pod, last_first, placed)
+                self._put(snapshot, pod, last_first, placed)
         return next((pod for pod in in_order if pod.uid not in placed), list(placed.values()))
 
     @staticmethod
-    def _put(picture: Picture, pod: Pod, rows: list[int], placed: dict[PodUid, tuple[Pod, int]]) -> None:
-        kind = picture.kind_id(pod.kind, pod.labels)
-        verdicts = feasible(picture, kind)
+    def _put(snapshot: ClusterSnapshot, pod: Pod, rows: list[int], placed: dict[PodUid, tuple[Pod, int]]) -> None:
+        kind = snapshot.kind_id(pod.kind, pod.labels)
+        verdicts = feasible(snapshot, kind)
         for row in rows:
             if verdicts.feasible[row]:
-                assume_volumes(picture, kind, Row(row))
-                picture.place(kind, row)
+                assume_volumes(snapshot, kind, Row(row))
+                snapshot.place(kind, row)
                 placed[pod.uid] = (pod, row)
                 return
 
     @staticmethod
-    def _like(picture: Picture, pod: Pod) -> Like:
-        return pod.kind, picture.kinds.read_part(pod.labels), False
+    def _like(snapshot: ClusterSnapshot, pod: Pod) -> Like:
+        return pod.kind, snapshot.kinds.read_part(pod.labels), False
 
 
 def told(found: Evacuated | Kept | None) -> Outcome:
     assert found is not None
     if isinstance(found, Kept):
-        return Outcome(None, (found.pod.uid, found.hindrance))
+        return Outcome(None, (found.pod.uid, found.unremovable_reason))
     return Outcome([(move.pod.uid, move.to) for move in found.moves])
 
 
 def comparable(outcome: Outcome) -> Outcome:
     """Of several pods without a place, either may be named: a picture built anew may tell their kinds apart otherwise, and the
     order among pods of one size follows the kinds."""
-    if outcome.blocked_by is None or outcome.blocked_by[1] is not Hindrance.NO_PLACE:
+    if outcome.blocked_by is None or outcome.blocked_by[1] is not UnremovableReason.NO_PLACE:
         return outcome
-    return Outcome(None, (PodUid("one of them"), Hindrance.NO_PLACE))
+    return Outcome(None, (PodUid("one of them"), UnremovableReason.NO_PLACE))
 
 
 def facts_with(disruptions: Disruptions) -> Facts:
@@ -185,8 +185,10 @@ def test_evacuations_equal_the_obvious_way(data: st.DataObject, cluster: SmallCl
     names = st.sampled_from([node.name for node in cluster.nodes])
     uids = st.sampled_from([pod.uid for pod in cluster.standing] or [PodUid("none")])
     hints = data.draw(st.dictionaries(uids, names, max_size=5))
-    picture = a_picture(cluster, cluster.standing, cluster.storage)
-    evacuations = Evacuations(picture, Tenants(picture, cluster.standing), facts=facts_with(Disruptions(of_apps)), hints=hints)
+    snapshot = a_snapshot(cluster, cluster.standing, cluster.storage)
+    evacuations = Evacuations(
+        snapshot, RunningPods(snapshot, cluster.standing), facts=facts_with(Disruptions(of_apps)), hints=hints
+    )
     obvious = Obvious(cluster=cluster, facts=facts_with(Disruptions(of_apps)), hints=hints, storage=cluster.storage)
     for row in data.draw(st.permutations(range(n_nodes))):
         rows = data.draw(st.permutations(range(n_nodes)))
@@ -200,10 +202,10 @@ def test_evacuations_equal_the_obvious_way(data: st.DataObject, cluster: SmallCl
 @given(st.data(), clusters())
 def test_what_is_evacuated_is_as_if_it_had_always_been_so(data: st.DataObject, cluster: SmallCluster) -> None:
     """The picture afterwards equals one built with the pods where they went; dropped, it is as it was before."""
-    picture = a_picture(cluster, cluster.standing, cluster.storage)
-    before = state(picture)
-    with picture.fork():
-        evacuations = Evacuations(picture, Tenants(picture, cluster.standing), facts=facts_with(Disruptions(())))
+    snapshot = a_snapshot(cluster, cluster.standing, cluster.storage)
+    before = state(snapshot)
+    with snapshot.fork():
+        evacuations = Evacuations(snapshot, RunningPods(snapshot, cluster.standing), facts=facts_with(Disruptions(())))
         found = [
             evacuations.evacuate(Row(row), rows=np.arange(len(cluster.nodes)))
             for row in data.draw(st.permutations(range(len(cluster.nodes))))
@@ -218,42 +220,42 @@ def test_what_is_evacuated_is_as_if_it_had_always_been_so(data: st.DataObject, c
         stayed = [
             pod
             for pod in cluster.standing
-            if pod.uid not in evacuations.destinations and picture.facts.row_of[pod.node or NodeName("")] not in gone
+            if pod.uid not in evacuations.destinations and snapshot.facts.row_of[pod.node or NodeName("")] not in gone
         ]
-        want = a_picture(cluster, [*moved, *stayed], picture.volumes.assumed())
-        assert state(picture) == state(want)
-        assert [bool(live) for live in picture.facts.live[: len(nodes)]] == [row not in gone for row in range(len(nodes))]
-    assert state(picture) == before
+        want = a_snapshot(cluster, [*moved, *stayed], snapshot.volumes.assumed())
+        assert state(snapshot) == state(want)
+        assert [bool(live) for live in snapshot.facts.live[: len(nodes)]] == [row not in gone for row in range(len(nodes))]
+    assert state(snapshot) == before
 
 
 @LAW
 @given(clusters(), st.integers(0, 6))
 def test_an_evacuation_that_is_cut_off_changes_nothing(cluster: SmallCluster, calls: int) -> None:
-    picture = a_picture(cluster, cluster.standing, cluster.storage)
-    evacuations = Evacuations(picture, Tenants(picture, cluster.standing), facts=facts_with(Disruptions(())))
-    before = state(picture)
+    snapshot = a_snapshot(cluster, cluster.standing, cluster.storage)
+    evacuations = Evacuations(snapshot, RunningPods(snapshot, cluster.standing), facts=facts_with(Disruptions(())))
+    before = state(snapshot)
     asked = count()
-    found = evacuations.evacuate(Row(0), rows=np.arange(picture.n_rows), stop=lambda: next(asked) >= calls)
+    found = evacuations.evacuate(Row(0), rows=np.arange(snapshot.n_rows), stop=lambda: next(asked) >= calls)
     if not isinstance(found, Evacuated):
-        assert state(picture) == before
+        assert state(snapshot) == before
         assert not evacuations.destinations
     if found is None:
-        with picture.fork():
-            others = Evacuations(picture, Tenants(picture, cluster.standing), facts=facts_with(Disruptions(())))
-            want = others.evacuate(Row(0), rows=np.arange(picture.n_rows))
-        assert evacuations.evacuate(Row(0), rows=np.arange(picture.n_rows)) == want
+        with snapshot.fork():
+            others = Evacuations(snapshot, RunningPods(snapshot, cluster.standing), facts=facts_with(Disruptions(())))
+            want = others.evacuate(Row(0), rows=np.arange(snapshot.n_rows))
+        assert evacuations.evacuate(Row(0), rows=np.arange(snapshot.n_rows)) == want
 
 
-def state(picture: Picture) -> dict[str, object]:
+def state(snapshot: ClusterSnapshot) -> dict[str, object]:
     """What stands where; kinds by what they are, since pictures number them on their own."""
 
     def named(row: int) -> set[tuple[object, ...]]:
-        found = ((picture.of(kind), copies) for kind, copies in picture.counters.on_row(row).items())
+        found = ((snapshot.of(kind), copies) for kind, copies in snapshot.counters.on_row(row).items())
         return {(kind.kind, tuple(kind.labels.items()), kind.deleting, copies) for kind, copies in found}
 
-    lines = sorted(picture.facts.resource.items())
+    lines = sorted(snapshot.facts.resource.items())
     return {
-        "used": [picture.used[line, : picture.n_rows].tolist() for name, line in lines],
-        "pods": [named(row) for row in range(picture.n_rows)],
-        "mounts": [sorted(map(str, picture.attached.mounts(row))) for row in range(picture.n_rows)],
+        "used": [snapshot.used[line, : snapshot.n_rows].tolist() for name, line in lines],
+        "pods": [named(row) for row in range(snapshot.n_rows)],
+        "mounts": [sorted(map(str, snapshot.attached.mounts(row))) for row in range(snapshot.n_rows)],
     }

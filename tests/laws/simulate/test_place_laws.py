@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.app.offline import read_cluster
-from slackwater.app.offline.placement import pending_pods, picture_of
+from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.fit.assume import assume_volumes
 from slackwater.fit.feasible import feasible
 from slackwater.fit.packing import NO_HINTS, NOWHERE, Hints, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Row
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from tests.oracle.generator.cluster import generate
 from tests.support.smallclusters import SmallCluster, small_clusters
@@ -24,8 +24,8 @@ from tests.support.smallclusters import SmallCluster, small_clusters
 LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def a_picture(cluster: SmallCluster) -> Picture:
-    return Picture.build(
+def a_snapshot(cluster: SmallCluster) -> ClusterSnapshot:
+    return ClusterSnapshot.build(
         cluster.nodes,
         [*cluster.standing, *cluster.pending],
         namespaces={"default": {"team": "x"}, "other": {}},
@@ -33,17 +33,17 @@ def a_picture(cluster: SmallCluster) -> Picture:
     )
 
 
-def pod_by_pod(picture: Picture, kinds: Rows, rows: Rows, hints: Hints) -> list[int]:
+def pod_by_pod(snapshot: ClusterSnapshot, kinds: Rows, rows: Rows, hints: Hints) -> list[int]:
     """The obvious loop."""
     placed = [NOWHERE] * len(kinds)
 
     def put(pod: int, order: list[int]) -> None:
         kind = KindId(int(kinds[pod]))
-        verdicts = feasible(picture, kind).feasible
+        verdicts = feasible(snapshot, kind).feasible
         for row in order:
             if verdicts[row]:
-                assume_volumes(picture, kind, Row(row))
-                picture.place(kind, row)
+                assume_volumes(snapshot, kind, Row(row))
+                snapshot.place(kind, row)
                 placed[pod] = row
                 return
 
@@ -57,16 +57,16 @@ def pod_by_pod(picture: Picture, kinds: Rows, rows: Rows, hints: Hints) -> list[
     return placed
 
 
-def state(picture: Picture) -> dict[str, object]:
+def state(snapshot: ClusterSnapshot) -> dict[str, object]:
     """What a judge could read."""
-    n_rows = picture.n_rows
+    n_rows = snapshot.n_rows
     return {
-        "used": picture.used[:, :n_rows].tolist(),
-        "scored": picture.scored[:, :n_rows].tolist(),
-        "pods": [picture.counters.on_row(row) for row in range(n_rows)],
-        "storage": picture.volumes.assumed(),
-        "mounts": [sorted(map(str, picture.attached.mounts(row))) for row in range(n_rows)],
-        "verdicts": [feasible(picture, kind.id).codes.tolist() for kind in picture.kinds.all],
+        "used": snapshot.used[:, :n_rows].tolist(),
+        "scored": snapshot.scored[:, :n_rows].tolist(),
+        "pods": [snapshot.counters.on_row(row) for row in range(n_rows)],
+        "storage": snapshot.volumes.assumed(),
+        "mounts": [sorted(map(str, snapshot.attached.mounts(row))) for row in range(n_rows)],
+        "verdicts": [feasible(snapshot, kind.id).codes.tolist() for kind in snapshot.kinds.all],
     }
 
 
@@ -94,15 +94,15 @@ def hints_for(draw: st.DrawFn, cluster: SmallCluster, kinds: Rows) -> Hints:
 @LAW
 @given(st.data(), small_clusters())
 def test_packing_equals_placing_pod_by_pod(data: st.DataObject, cluster: SmallCluster) -> None:
-    picture = a_picture(cluster)
-    kinds, rows = picture.number(cluster.pending), data.draw(orders(cluster))
+    snapshot = a_snapshot(cluster)
+    kinds, rows = snapshot.number(cluster.pending), data.draw(orders(cluster))
     hints = data.draw(st.one_of(st.just(NO_HINTS), hints_for(cluster, kinds)))
-    with picture.fork():
-        want = pod_by_pod(picture, kinds, rows, hints)
-        want_state = state(picture)
-    found = place_pods(picture, kinds, rows=rows, hints=hints)
+    with snapshot.fork():
+        want = pod_by_pod(snapshot, kinds, rows, hints)
+        want_state = state(snapshot)
+    found = place_pods(snapshot, kinds, rows=rows, hints=hints)
     assert found.rows.tolist() == want
-    assert state(picture) == want_state
+    assert state(snapshot) == want_state
     assert not found.cut
     assert sorted(pod for left in found.left for pod in left.pods) == [pod for pod, row in enumerate(want) if row == NOWHERE]
 
@@ -110,12 +110,12 @@ def test_packing_equals_placing_pod_by_pod(data: st.DataObject, cluster: SmallCl
 @LAW
 @given(st.data(), small_clusters(), st.integers(0, 12))
 def test_a_packing_that_is_cut_off_is_a_part_of_the_whole(data: st.DataObject, cluster: SmallCluster, calls: int) -> None:
-    picture = a_picture(cluster)
-    kinds, rows = picture.number(cluster.pending), data.draw(orders(cluster))
+    snapshot = a_snapshot(cluster)
+    kinds, rows = snapshot.number(cluster.pending), data.draw(orders(cluster))
     hints = data.draw(st.one_of(st.just(NO_HINTS), hints_for(cluster, kinds)))
-    with picture.fork():
-        whole = place_pods(picture, kinds, rows=rows, hints=hints)
-    part = place_pods(picture, kinds, rows=rows, hints=hints, stop=stopping_after(calls))
+    with snapshot.fork():
+        whole = place_pods(snapshot, kinds, rows=rows, hints=hints)
+    part = place_pods(snapshot, kinds, rows=rows, hints=hints, stop=stopping_after(calls))
     assert all(row in (NOWHERE, want) for row, want in zip(part.rows.tolist(), whole.rows.tolist(), strict=True))
     left = [pod for each in part.left for pod in each.pods]
     assert sorted([*left, *part.unreached]) == np.flatnonzero(part.rows == NOWHERE).tolist()
@@ -130,25 +130,25 @@ def test_a_packing_that_is_cut_off_is_a_part_of_the_whole(data: st.DataObject, c
 @LAW
 @given(small_clusters())
 def test_a_dropped_packing_leaves_no_trace(cluster: SmallCluster) -> None:
-    picture = a_picture(cluster)
-    kinds = picture.number(cluster.pending)
-    want = state(picture)
-    with picture.fork() as outer:
-        with picture.fork() as inner:
-            place_pods(picture, kinds, rows=np.arange(picture.n_rows))
+    snapshot = a_snapshot(cluster)
+    kinds = snapshot.number(cluster.pending)
+    want = state(snapshot)
+    with snapshot.fork() as outer:
+        with snapshot.fork() as inner:
+            place_pods(snapshot, kinds, rows=np.arange(snapshot.n_rows))
             inner.commit()
-        place_pods(picture, kinds, rows=np.arange(picture.n_rows))
+        place_pods(snapshot, kinds, rows=np.arange(snapshot.n_rows))
         outer.drop()
-    assert state(picture) == want
+    assert state(snapshot) == want
 
 
 @pytest.mark.parametrize("index", range(15))
 def test_packing_equals_placing_pod_by_pod_on_the_oracles_clusters(index: int) -> None:
     """Pods as the oracle draws them, three of each."""
-    picture = picture_of(read_cluster(generate(5, index)))
+    snapshot = snapshot_of(read_cluster(generate(5, index)))
     pending = pending_pods(read_cluster(generate(5, index)))
-    kinds = np.repeat(picture.number(pending), 3)
-    rows = np.arange(picture.n_rows)
-    with picture.fork():
-        want = pod_by_pod(picture, kinds, rows, NO_HINTS)
-    assert place_pods(picture, kinds, rows=rows).rows.tolist() == want
+    kinds = np.repeat(snapshot.number(pending), 3)
+    rows = np.arange(snapshot.n_rows)
+    with snapshot.fork():
+        want = pod_by_pod(snapshot, kinds, rows, NO_HINTS)
+    assert place_pods(snapshot, kinds, rows=rows).rows.tolist() == want

@@ -17,7 +17,7 @@ from slackwater.app.offline import Cluster, read_cluster
 from slackwater.fit.feasible import PREDICATES, refused
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.laws.simulate.rowbyrow import refusals
 from tests.laws.simulate.rowbyrow.binding import volume_binding
 from tests.laws.simulate.rowbyrow.disks import node_volume_limits, volume_restrictions, volume_zone
@@ -31,13 +31,13 @@ from tests.laws.simulate.rowbyrow.nodes import (
     taint_toleration,
 )
 from tests.laws.simulate.rowbyrow.room import node_ports, node_resources_fit
-from tests.laws.simulate.rowbyrow.scene import Scene, asks
+from tests.laws.simulate.rowbyrow.scene import PlanningInput, asks
 from tests.oracle.generator import generate
 from tests.oracle.generator.draw import Draw
 
-Rule = Callable[[Scene, Pod, Node], Reason]
+Rule = Callable[[PlanningInput, Pod, Node], Reason]
 ROW_BY_ROW: Final[dict[str, Rule]] = {
-    "Live": lambda _scene, _pod, _node: Reason.OK,
+    "Live": lambda _planning_input, _pod, _node: Reason.OK,
     "LeftOut": left_out,
     "NodeUnschedulable": node_unschedulable,
     "NodeName": node_name,
@@ -84,11 +84,11 @@ def a_cluster(number: int) -> Cluster:
 def _naming(pod: Pod, name: str) -> Pod:
     if pod.node is not None:
         return pod
-    return replace(pod, kind=replace(pod.kind, particulars=replace(asks(pod), node_name=name)))
+    return replace(pod, kind=replace(pod.kind, pod_constraints=replace(asks(pod), node_name=name)))
 
 
-def a_picture(cluster: Cluster) -> Picture:
-    return Picture.build(cluster.nodes, cluster.pods, namespaces=cluster.namespaces, storage=cluster.storage)
+def a_snapshot(cluster: Cluster) -> ClusterSnapshot:
+    return ClusterSnapshot.build(cluster.nodes, cluster.pods, namespaces=cluster.namespaces, storage=cluster.storage)
 
 
 def waiting(cluster: Cluster) -> list[Pod]:
@@ -106,16 +106,16 @@ def test_every_predicate_has_a_row_by_row_version() -> None:
 def test_a_predicate_judges_all_rows_and_some_rows_as_each_by_itself(predicate, number, some) -> None:  # type: ignore[no-untyped-def]
     number = next(n for n in count(number) if _THEMES.get(predicate.name) in (None, *Draw(_SEED, n).themes))
     cluster = a_cluster(number)
-    picture, scene = a_picture(cluster), Scene.of(cluster)
+    snapshot, planning_input = a_snapshot(cluster), PlanningInput.of(cluster)
     for pod in waiting(cluster):
-        kind = picture.of(picture.kind_id(pod.kind, pod.labels, deleting=pod.deleting))
-        want = [ROW_BY_ROW[predicate.name](scene, pod, node) for node in cluster.nodes]
-        if predicate.part(picture, kind) is None:
+        kind = snapshot.of(snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting))
+        want = [ROW_BY_ROW[predicate.name](planning_input, pod, node) for node in cluster.nodes]
+        if predicate.part(snapshot, kind) is None:
             assert set(want) <= {Reason.OK}, pod.key
             continue
-        assert predicate.judge(picture, kind, slice(0, picture.n_rows)).tolist() == want, pod.key
-        rows = sorted(some.sample(range(picture.n_rows), some.randint(0, picture.n_rows)))
-        judged = predicate.judge(picture, kind, np.array(rows, np.intp))
+        assert predicate.judge(snapshot, kind, slice(0, snapshot.n_rows)).tolist() == want, pod.key
+        rows = sorted(some.sample(range(snapshot.n_rows), some.randint(0, snapshot.n_rows)))
+        judged = predicate.judge(snapshot, kind, np.array(rows, np.intp))
         assert judged.tolist() == [want[row] for row in rows], pod.key
 
 
@@ -123,7 +123,7 @@ def test_a_predicate_judges_all_rows_and_some_rows_as_each_by_itself(predicate, 
 @given(number=clusters)
 def test_a_pod_is_refused_as_a_whole_for_the_first_thing_that_is_wrong_with_it(number: int) -> None:
     cluster = a_cluster(number)
-    picture, scene = a_picture(cluster), Scene.of(cluster)
+    snapshot, planning_input = a_snapshot(cluster), PlanningInput.of(cluster)
     for pod in waiting(cluster):
-        refusal = refused(picture, picture.of(picture.kind_id(pod.kind, pod.labels, deleting=pod.deleting)))
-        assert (None if refusal is None else refusal.reason) == refusals.refused(scene, pod), pod.key
+        refusal = refused(snapshot, snapshot.of(snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting)))
+        assert (None if refusal is None else refusal.reason) == refusals.refused(planning_input, pod), pod.key

@@ -68,11 +68,11 @@ def _pod_level(draw: Draw, spec: Obj) -> None:
         if draw.chance(0.7):
             wants[resource] = draw.pick(amounts)
     for made in (*spec["containers"], *spec.get("initContainers", ())):
-        shrink(made, wants)
+        scale_down(made, wants)
     spec["resources"] = {draw.pick(("requests", "requests", "limits")): wants} if wants else {}
 
 
-def shrink(made: Obj, wants: Obj) -> None:
+def scale_down(made: Obj, wants: Obj) -> None:
     """Makes a container ask for so little that six like it fit into what the pod asks for as a whole."""
     for amounts in made.get("resources", {}).values():
         for resource in wants:

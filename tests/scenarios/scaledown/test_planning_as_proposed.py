@@ -8,7 +8,7 @@ from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.reasons import Reason
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from tests.support.builders import a_budget
 from tests.support.removing import (
     NOW,
@@ -118,12 +118,12 @@ def test_no_pod_goes_to_a_candidate_or_to_a_node_that_is_being_removed() -> None
 
 def test_the_simulation_leaves_no_trace_in_the_picture() -> None:
     nodes, pods = four_at_a_quarter()
-    scene = a_scene(nodes, pods)
-    before = scene.picture.used[:, :4].copy()
-    planned(scene)
-    assert (scene.picture.used[:, :4] == before).all()
-    kind = scene.picture.kind_id(pods[0].kind, pods[0].labels)
-    assert (feasible(scene.picture, kind).codes == Reason.OK).all()
+    planning_input = a_scene(nodes, pods)
+    before = planning_input.snapshot.used[:, :4].copy()
+    planned(planning_input)
+    assert (planning_input.snapshot.used[:, :4] == before).all()
+    kind = planning_input.snapshot.kind_id(pods[0].kind, pods[0].labels)
+    assert (feasible(planning_input.snapshot, kind).codes == Reason.OK).all()
 
 
 def test_the_same_cluster_gives_the_same_plan() -> None:
@@ -176,7 +176,11 @@ def test_a_node_whose_pods_fit_nowhere_is_remembered_with_the_time() -> None:
     pods = [replica("a", "n1", "2"), replica("b", "n2", "3")]
     plan = planned(a_scene(N[:2], pods))
     failure = plan.state.non_candidate_set[NodeName("n1")]
-    assert (failure.at, failure.kept.hindrance, failure.kept.blocked_by) == (NOW, Hindrance.NO_PLACE, pods[0].key)
+    assert (failure.at, failure.kept.unremovable_reason, failure.kept.blocked_by) == (
+        NOW,
+        UnremovableReason.NO_PLACE,
+        pods[0].key,
+    )
     assert failure.kept.detail == "1 Insufficient resources"
 
 
@@ -261,7 +265,10 @@ def test_if_they_fit_nowhere_any_more_there_are_no_candidates_and_the_plan_says_
     state = ScaleDownState(deleted_set={NodeName("n1"): NOW}, candidate_set={NodeName("n4"): NOW})
     plan = planned(a_scene([N[0], N[1], N[2]], pods[:3]), state)
     assert plan.homeless is not None
-    assert (plan.homeless.hindrance, plan.homeless.blocked_by) == (Hindrance.LEAVING_PODS_HOMELESS, pods[0].key)
+    assert (plan.homeless.unremovable_reason, plan.homeless.blocked_by) == (
+        UnremovableReason.LEAVING_PODS_HOMELESS,
+        pods[0].key,
+    )
     assert (plan.removable, dict(plan.state.candidate_set)) == ((), {})
     assert kept(plan)["n2"] == "LeavingPodsNoLongerFit"
 

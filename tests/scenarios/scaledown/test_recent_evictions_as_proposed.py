@@ -8,7 +8,7 @@ import pytest
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.model.ids import NodeName
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from tests.support.removing import (
     NOW,
     WEB_KEY,
@@ -43,7 +43,7 @@ def test_if_it_fits_nowhere_there_are_no_candidates() -> None:
     pods = [replica("b", "n1", "2"), replica("c", "n2", "2")]
     plan = planned(a_scene(N[:2], pods), an_eviction())
     assert plan.homeless is not None
-    assert (plan.homeless.hindrance, plan.removable) == (Hindrance.EVICTED_PODS_HOMELESS, ())
+    assert (plan.homeless.unremovable_reason, plan.removable) == (UnremovableReason.EVICTED_PODS_HOMELESS, ())
 
 
 def test_a_pod_whose_controller_has_all_its_replicas_is_not_missed() -> None:
@@ -84,13 +84,13 @@ def test_where_nobody_knows_the_number_pods_made_since_stand_for_the_evicted(whe
     old = replace(new, created_at="2027-01-15T07:59:00Z")
     arriving = frozenset({NodeName("n2")})
     for made, want in ((new, ["n1", "n3"]), (old, ["n1"])):
-        scene = a_scene(
+        planning_input = a_scene(
             N[:3],
             [made] if made.node else [],
             pending=[] if made.node else [made],
             arriving=frozenset() if made.node else arriving,
         )
-        assert removable(planned(scene, an_eviction())) == want, made.created_at
+        assert removable(planned(planning_input, an_eviction())) == want, made.created_at
 
 
 def test_an_evicted_pod_keeps_its_place_from_loop_to_loop_so_that_candidates_keep_their_time() -> None:

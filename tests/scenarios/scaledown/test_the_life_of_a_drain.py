@@ -13,7 +13,7 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.machines import Machine
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from tests.support.builders import a_budget, a_vertical, amounts
 from tests.support.draining import EPOCH, Cluster, a_cluster
 from tests.support.removing import machine, replica
@@ -267,7 +267,7 @@ def test_a_person_cancels_a_drain_and_the_node_is_as_before() -> None:
     cluster = a_cluster(TWO, [replica("a", "n1"), replica("b", "n1")], ends_after=100.0)
     cluster.begin("n1")
     cluster.tick(8)
-    answer, effects = cluster.drains.cancel(NodeName("n1"), Hindrance.CANCELLED, "asked for", Instant(cluster.now))
+    answer, effects = cluster.drains.cancel(NodeName("n1"), UnremovableReason.CANCELLED, "asked for", Instant(cluster.now))
     cluster.carry_out(effects)
     cluster.tick(1)
     assert (answer, cluster.how_it_ended(), cluster.tainted()) == ("cancelled", {"n1": "Cancelled"}, [])
@@ -280,8 +280,8 @@ def test_what_was_asked_of_the_provider_cannot_be_cancelled() -> None:
     cluster.provider_answers = False
     cluster.tick(10)
     now = Instant(cluster.now)
-    assert cluster.drains.cancel(NodeName("n1"), Hindrance.CANCELLED, "", now) == ("too-late", [])
-    assert cluster.drains.cancel(NodeName("n2"), Hindrance.CANCELLED, "", now) == ("none", [])
+    assert cluster.drains.cancel(NodeName("n1"), UnremovableReason.CANCELLED, "", now) == ("too-late", [])
+    assert cluster.drains.cancel(NodeName("n2"), UnremovableReason.CANCELLED, "", now) == ("none", [])
 
 
 def test_a_node_that_somebody_else_deletes_needs_nothing_more() -> None:
@@ -337,7 +337,7 @@ def test_a_virtual_machine_is_migrated_and_not_evicted() -> None:
     cluster.tell(MachineSeen(Machine(key=PodKey("default", "vm-m"), uid="vm", resource_version=1, permit=None)))
     cluster.begin("n1")
     cluster.tick(7)
-    asked = [(effect.key.name, effect.landing) for effect in cluster.effects if isinstance(effect, CreateMigration)]
+    asked = [(effect.key.name, effect.target_node) for effect in cluster.effects if isinstance(effect, CreateMigration)]
     assert (asked, evictions(cluster)) == ([("m", "n2")], ["a"])
     cluster.delete(next(pod.uid for pod in cluster.pods.values() if pod.key.name == "m"))
     cluster.tick(3)
@@ -349,7 +349,7 @@ def test_a_machine_that_may_not_migrate_blocks_or_is_evicted_as_the_policy_says(
     from slackwater.fit.drainability import DrainPolicy
 
     cluster = a_cluster(TWO, [a_machine_pod("m", "n1", auto_migrate=False)])
-    cluster.world.removals.adopt(DrainPolicy(machines_evicted=evicted), DrainLimits())
+    cluster.state_machine.removals.adopt(DrainPolicy(machines_evicted=evicted), DrainLimits())
     cluster.begin("n1")
     cluster.tick(20)
     assert cluster.how_it_ended() == {"n1": "removed" if evicted else "MachineCannotMigrate"}
@@ -362,10 +362,10 @@ def test_a_machine_that_waits_for_its_turn_stays_where_it_is_once_the_removal_is
     cluster.tell(MachineSeen(Machine(key=PodKey("default", "vm-m"), uid="vm", resource_version=1, permit=None)))
     cluster.begin("n1")
     cluster.tick(7)
-    migrations = cluster.world.removals.migrations
+    migrations = cluster.state_machine.removals.migrations
     assert list(migrations.waiting) == [PodUid("uid-m")]
     if how == "a person cancels":
-        _, effects = cluster.drains.cancel(NodeName("n1"), Hindrance.CANCELLED, "asked for", Instant(cluster.now))
+        _, effects = cluster.drains.cancel(NodeName("n1"), UnremovableReason.CANCELLED, "asked for", Instant(cluster.now))
         cluster.carry_out(effects)
     else:
         cluster.add(replica("bare", "n1", "100m", owner=None))  # must not be moved

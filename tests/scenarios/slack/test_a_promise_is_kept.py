@@ -30,7 +30,7 @@ class PromiseScene(ShrinkScene):
     promising: Promising
 
     def observing(self) -> Callable[[], tuple[Observed, ...]]:
-        self.promising = Promising(self.world, [WEB], steady=self.time.wall)
+        self.promising = Promising(self.state_machine, [WEB], steady=self.time.wall)
         end = int(self.time.wall() // 60)
         past = {"arrivals": {"end": end, "counts": [2] * 120}}
         self.promising.begin({"at": self.time.wall(), "classes": {"web": past}})
@@ -46,47 +46,47 @@ class PromiseScene(ShrinkScene):
 
 
 def a_scene() -> PromiseScene:
-    scene = PromiseScene(shrink=ScaleDownPolicy(unneeded_seconds=60.0))
-    scene.slack = SlackPolicy(node_start_seconds=300.0)
+    planning_input = PromiseScene(scale_down=ScaleDownPolicy(unneeded_seconds=60.0))
+    planning_input.slack = SlackPolicy(node_start_seconds=300.0)
     template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
-    scene.cloud.has("a", size=0, max_size=100, template=template)
-    scene.settle()
-    return scene
+    planning_input.cloud.has("a", size=0, max_size=100, template=template)
+    planning_input.settle()
+    return planning_input
 
 
-def room(scene: PromiseScene) -> tuple[int, int, int]:
+def room(planning_input: PromiseScene) -> tuple[int, int, int]:
     """Pods that room is wanted for, the lead, and placeholders that stand somewhere."""
-    plan = scene.records[-1].slack
+    plan = planning_input.records[-1].slack
     assert plan is not None
     found = plan.asking.promises.rooms["web"]
     placed = [each for each in plan.state.placeholders if each.place is not None and each.source == "promise web"]
-    return found.foresight.room, found.lead_seconds, len(placed)
+    return found.forecast.room, found.lead_seconds, len(placed)
 
 
 async def test_room_follows_the_arrivals_and_what_nodes_take_to_start() -> None:
-    scene = a_scene()
-    await scene.loop()
-    assert room(scene) == (12, 310, 0)  # six minutes of two pods; nobody knows yet what the pods ask for
-    assert any("no pod of it was seen" in note for note in scene.records[-1].notes)
-    scene.comes("first")
-    await scene.pass_time(120.0)
-    wanted, lead, placed = room(scene)
+    planning_input = a_scene()
+    await planning_input.loop()
+    assert room(planning_input) == (12, 310, 0)  # six minutes of two pods; nobody knows yet what the pods ask for
+    assert any("no pod of it was seen" in note for note in planning_input.records[-1].notes)
+    planning_input.comes("first")
+    await planning_input.pass_time(120.0)
+    wanted, lead, placed = room(planning_input)
     assert (lead, placed) == (60, wanted)  # the first nodes took fifty seconds, and a loop ten
     assert 2 <= wanted <= 6
-    before = scene.sizes()
-    assert all(scene.pods[scene.comes(f"p{number}")].node is not None for number in range(wanted))
-    await scene.pass_time(120.0)
-    assert room(scene)[2] >= wanted
-    assert scene.sizes() != before
-    kept = scene.promising.observed()[0].kept
+    before = planning_input.sizes()
+    assert all(planning_input.pods[planning_input.comes(f"p{number}")].node is not None for number in range(wanted))
+    await planning_input.pass_time(120.0)
+    assert room(planning_input)[2] >= wanted
+    assert planning_input.sizes() != before
+    kept = planning_input.promising.observed()[0].kept
     assert (kept.in_time, kept.late, kept.waiting) == (wanted, 1, 0)
 
 
 async def test_it_is_reported() -> None:
-    scene = a_scene()
-    scene.comes("first")
-    await scene.pass_time(120.0)
-    document = record_document(scene.records[-1])
+    planning_input = a_scene()
+    planning_input.comes("first")
+    await planning_input.pass_time(120.0)
+    document = record_document(planning_input.records[-1])
     (told,) = document["slack"]["promises"]
     assert (told["name"], told["share"], told["withinSeconds"], told["leadSeconds"]) == ("web", 0.95, 5.0, 60)
     assert (told["keptShare"], told["late"], told["observedMinutes"]) == (0.0, 1, 122)

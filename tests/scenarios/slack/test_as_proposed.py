@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.controllers.slack.mirrored import Mirrored
+from slackwater.controllers.slack.pod_headroom import PodHeadroom
 from slackwater.controllers.slack.rule import PPM
 from slackwater.model.equivalence import Kind
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.placeholders import is_placeholder
-from slackwater.model.pod_constraints import Particulars, PodTerm
+from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.selectors import Requirement
-from slackwater.model.unremovable_reasons import Hindrance
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.snapshot.running_pods import RunningPods
 from tests.support.builders import a_pod, amounts
 from tests.support.scalingup import a_group, a_template, grown
 from tests.support.slackening import Cluster, a_machine, a_rule, held
@@ -39,7 +39,10 @@ def machines(count: int, **more: Any) -> list[Node]:
 
 
 def a_replica(name: str, *, on: str | None = None, cpu: str = "1", memory: str = "1Gi", **more: Any) -> Pod:
-    return replace(a_pod(name, on=on, cpu=cpu, memory=memory, **more), ties=Ties(owner=Owner("apps", "ReplicaSet", "web")))
+    return replace(
+        a_pod(name, on=on, cpu=cpu, memory=memory, **more),
+        eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", "web")),
+    )
 
 
 def kinds(cluster: Cluster) -> int:
@@ -62,18 +65,18 @@ def test_r1_a_loop_costs_passes_over_kinds_and_not_over_pods_and_nodes() -> None
 
 def _rows_judged(cluster: Cluster) -> int:
     counts: list[int] = []
-    build = Picture.build
+    build = ClusterSnapshot.build
 
-    def counted(*args: object, **more: object) -> Picture:
-        picture = build(*args, **more)  # type: ignore[arg-type]
-        pictures.append(picture)
-        return picture
+    def counted(*args: object, **more: object) -> ClusterSnapshot:
+        snapshot = build(*args, **more)  # type: ignore[arg-type]
+        snapshots.append(snapshot)
+        return snapshot
 
-    pictures: list[Picture] = []
+    snapshots: list[ClusterSnapshot] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Picture, "build", counted)
+        patch.setattr(ClusterSnapshot, "build", counted)
         cluster.loop()
-    counts.append(pictures[-1].rows_judged)
+    counts.append(snapshots[-1].rows_judged)
     return counts[-1]
 
 
@@ -114,7 +117,7 @@ def test_r2_at_least_the_amount_that_was_asked_for(nodes: int, rate: float) -> N
 def test_r2_marked_workloads_may_make_it_more() -> None:
     """R2: the rate is a minimum; what is mirrored comes on top of it."""
     cluster = Cluster(nodes=machines(10), rules=[a_rule(0.1)])
-    cluster.mirrored = (Mirrored(source="pod default/big", kind=a_pod("big", cpu="3").kind, labels=(), count=2),)
+    cluster.pod_headroom = (PodHeadroom(source="pod default/big", kind=a_pod("big", cpu="3").kind, labels=(), count=2),)
     cluster.loop()
     assert held(cluster).cpu == 4000 + 6000
 
@@ -127,7 +130,7 @@ def test_r3_scale_down_takes_nodes_as_if_placeholders_were_pods_that_move() -> N
     left = {"n0", "n1", "n2", "n3", "n4", "n5"} - {found.node for found in plan.removable}
     assert len(left) == 2  # 7 of CPU in nodes of 4
     kept = {one.node: one for one in plan.kept}
-    assert {kept[name].hindrance for name in left} <= {Hindrance.DESTINATION, Hindrance.SLACK_NEEDED}
+    assert {kept[name].unremovable_reason for name in left} <= {UnremovableReason.DESTINATION, UnremovableReason.SLACK_NEEDED}
 
 
 def test_r3_a_placeholder_is_never_in_the_way_as_a_pod_that_may_not_be_moved() -> None:
@@ -137,20 +140,20 @@ def test_r3_a_placeholder_is_never_in_the_way_as_a_pod_that_may_not_be_moved() -
     plan = removals(cluster)
     assert len(plan.removable) == 1
     assert plan.removable[0].empty  # nobody is evicted
-    assert plan.removable[0].worth.pods == 0
+    assert plan.removable[0].removal_score.pods == 0
 
 
 def removals(cluster: Cluster):  # type: ignore[no-untyped-def]  # a ScaleDownPlan
-    picture = Picture.build(cluster.nodes, cluster.pods)
+    snapshot = ClusterSnapshot.build(cluster.nodes, cluster.pods)
     group = a_group("g", size=len(cluster.nodes)).group
-    scene = Scene(
-        picture=picture,
-        standing=Tenants(picture, cluster.pods),
+    planning_input = PlanningInput(
+        snapshot=snapshot,
+        standing=RunningPods(snapshot, cluster.pods),
         groups={GroupName("g"): group},
         group_of={node.name: GroupName("g") for node in cluster.nodes},
         placeholders=tuple(each.pod for each in cluster.placeholders if each.place is not None),
     )
-    return plan_scale_down(ScaleDownState(), scene, ScaleDownPolicy(), now=UnixTime(1e9))
+    return plan_scale_down(ScaleDownState(), planning_input, ScaleDownPolicy(), now=UnixTime(1e9))
 
 
 def test_r4_one_knob_is_enough() -> None:
@@ -175,7 +178,9 @@ def test_r5_no_node_is_larger_than_what_has_to_fit_there() -> None:
 
 def test_r6_there_is_room_for_the_largest_pod() -> None:
     """R6: as large as the pod with the most CPU and the pod with the most memory; but a database keeps no node warm."""
-    database = replace(a_pod("db", on="n0", cpu="4", memory="15Gi"), ties=Ties(owner=Owner("apps", "StatefulSet", "db")))
+    database = replace(
+        a_pod("db", on="n0", cpu="4", memory="15Gi"), eviction_facts=EvictionFacts(owner=Owner("apps", "StatefulSet", "db"))
+    )
     pods = [a_replica("wide", on="n1", cpu="3", memory="1Gi"), a_replica("high", on="n2", cpu="500m", memory="12Gi"), database]
     cluster = Cluster(nodes=machines(6), pods=pods, rules=[a_rule(0.01, sizing="v2")])
     cluster.loop()
@@ -208,7 +213,7 @@ def test_r7_there_is_room_for_every_pod_that_is_not_the_largest() -> None:
 def apart(name: str, **labels: str) -> Kind:
     own = (Requirement("app", "In", ("a",)),)
     term = PodTerm(topology_key=HOSTNAME, selector=own, namespaces=("default",))
-    return replace(a_pod(name, cpu="1", memory="1Gi").kind, particulars=Particulars(anti_affinity=(term,)))
+    return replace(a_pod(name, cpu="1", memory="1Gi").kind, pod_constraints=PodConstraints(anti_affinity=(term,)))
 
 
 def test_r8_room_for_pods_that_keep_apart() -> None:
@@ -216,7 +221,7 @@ def test_r8_room_for_pods_that_keep_apart() -> None:
     kind, labels = apart("a"), (("app", "a"),)
     standing = replace(a_pod("a", on="n0"), kind=kind, labels=labels)
     cluster = Cluster(nodes=machines(3), pods=[standing], groups=[a_group("g")])
-    cluster.mirrored = (Mirrored(source="apart", kind=kind, labels=labels, count=4),)
+    cluster.pod_headroom = (PodHeadroom(source="apart", kind=kind, labels=labels, count=4),)
     found = cluster.loop()
     assert sorted(str(place) for place in cluster.places().values() if place) == ["n1", "n2"]
     assert grown(found.plan) == {"g": 2}
@@ -227,7 +232,9 @@ def test_r9_room_where_node_selectors_and_taints_let_the_pods() -> None:
     taint = Taint("dedicated", "batch", "NoSchedule")
     batch = [replace(a_machine(f"b{n}", pool="batch"), taints=(taint,)) for n in range(5)]
     cluster = Cluster(nodes=[*machines(5), *batch], rules=[a_rule(0.2, name="batch", labels={"pool": "batch"})])
-    cluster.mirrored = (Mirrored(source="pod", kind=a_pod("p", node_selector={HOSTNAME: "n3"}).kind, labels=(), count=1),)
+    cluster.pod_headroom = (
+        PodHeadroom(source="pod", kind=a_pod("p", node_selector={HOSTNAME: "n3"}).kind, labels=(), count=1),
+    )
     cluster.loop()
     by_source = {each.source: each.place for each in cluster.placeholders}
     assert {str(each.place)[0] for each in cluster.placeholders if each.source == "batch"} == {"b"}
@@ -315,10 +322,10 @@ def test_s3_every_placeholder_fits_a_node(sizing: str) -> None:
 def test_s4_one_replica_set_looks_as_if_it_made_all_placeholders() -> None:
     """S4: rates, groups of nodes and mirrored pods alike."""
     cluster = Cluster(nodes=machines(4), rules=[a_rule(0.2), a_rule(0.1, name="other", labels={HOSTNAME: "n0"})])
-    cluster.mirrored = (Mirrored(source="pod", kind=a_pod("p").kind, labels=(), count=1),)
+    cluster.pod_headroom = (PodHeadroom(source="pod", kind=a_pod("p").kind, labels=(), count=1),)
     cluster.loop()
     pods = [each.pod for each in cluster.placeholders]
-    assert {pod.ties.owner for pod in pods} == {Owner("apps", "ReplicaSet", "slack")}
+    assert {pod.eviction_facts.owner for pod in pods} == {Owner("apps", "ReplicaSet", "slack")}
     assert [str(pod.key) for pod in pods] == [f"slack/{number}" for number in range(len(pods))]
     assert all(map(is_placeholder, pods))
     assert len({each.source for each in cluster.placeholders}) == 3
@@ -346,7 +353,7 @@ def test_s7_marked_workloads_get_placeholders_like_their_pods() -> None:
     """S7: with the pod's amounts, labels, selectors and tolerations; more than the standard size, if the pod is larger."""
     pod = a_pod("p", cpu="3", memory="2Gi", labels={"app": "web"}, node_selector={HOSTNAME: "n2"})
     cluster = Cluster(nodes=machines(3), rules=[a_rule(0.1)])
-    cluster.mirrored = (Mirrored(source="deployment default/web", kind=pod.kind, labels=pod.labels, count=1),)
+    cluster.pod_headroom = (PodHeadroom(source="deployment default/web", kind=pod.kind, labels=pod.labels, count=1),)
     cluster.loop()
-    (mirrored,) = [each for each in cluster.placeholders if each.source == "deployment default/web"]
-    assert (mirrored.pod.kind, mirrored.pod.labels, mirrored.place) == (pod.kind, pod.labels, "n2")
+    (pod_headroom,) = [each for each in cluster.placeholders if each.source == "deployment default/web"]
+    assert (pod_headroom.pod.kind, pod_headroom.pod.labels, pod_headroom.place) == (pod.kind, pod.labels, "n2")

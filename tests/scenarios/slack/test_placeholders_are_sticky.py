@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
@@ -17,7 +17,7 @@ NODES, PODS, LOOPS = 50, 400, 100
 
 def a_replica(name: str, rng: random.Random) -> Pod:
     pod = a_pod(name, cpu=rng.choice(["100m", "250m", "500m"]), memory="512Mi")
-    return replace(pod, ties=Ties(owner=Owner("apps", "ReplicaSet", "web")))
+    return replace(pod, eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", "web")))
 
 
 def placed(cluster: Cluster, pod: Pod, rng: random.Random) -> Pod:

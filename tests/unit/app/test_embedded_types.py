@@ -2,8 +2,8 @@
 
 import pytest
 
-from slackwater.adapters.kube.auxiliary import surroundings
-from slackwater.adapters.kube.headroom_requests import askers
+from slackwater.adapters.kube.auxiliary import auxiliary
+from slackwater.adapters.kube.headroom_requests import headroom_requests
 from slackwater.model.equivalence import KindInterner
 from slackwater.sandbox.embedded.kinds import target_of
 
@@ -12,7 +12,7 @@ def broken(resource: str, name: str, error: Exception) -> None:
     raise AssertionError(f"{resource} {name}: {error}")
 
 
-TYPES = (*surroundings(KindInterner(), broken), *askers(KindInterner(), broken))
+TYPES = (*auxiliary(KindInterner(), broken), *headroom_requests(KindInterner(), broken))
 PATHS = {resource.name: resource.path for resource in TYPES if not resource.may_be_absent}
 
 

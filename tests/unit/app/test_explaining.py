@@ -11,24 +11,24 @@ from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.settings import Settings, as_file
-from slackwater.app.whatif.live import FleetView
-from slackwater.cluster.nodegroups.status import Census
+from slackwater.app.whatif.live import GroupRegistryView
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
-from slackwater.model.auxiliary import Surroundings
+from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodGone, PodSeen, Synced
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
 from slackwater.model.storage import Storage
-from slackwater.model.unremovable_reasons import Hindrance
-from slackwater.runtime.state_machine import World
+from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.scalingup import a_template
 
 pytestmark = pytest.mark.anyio
 NOW = Instant(100.0)
-OWNED = Ties(owner=Owner("apps", "ReplicaSet", "web"))
+OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
 
 
 class Ready:
@@ -37,22 +37,22 @@ class Ready:
 
 
 class Bench:
-    """A world, and its ops listener."""
+    """A state machine, and its ops listener."""
 
-    def __init__(self, *objects: Node | Pod, fleet: FleetView | None = None) -> None:
-        self.world = World(Policy())
-        self.world.apply(Synced(), NOW)
+    def __init__(self, *objects: Node | Pod, group_registry: GroupRegistryView | None = None) -> None:
+        self.state_machine = StateMachine(Policy())
+        self.state_machine.apply(Synced(), NOW)
         for item in objects:
             self.tell(NodeSeen(item) if isinstance(item, Node) else PodSeen(item))
         self.explaining = Explaining(
-            self.world,
-            fleet=lambda: fleet,
+            self.state_machine,
+            group_registry=lambda: group_registry,
             settings=Settings,
-            held_back=lambda _node, _group: (5.0, [(Hindrance.IN_COOLDOWN, "pool: it has grown 5 s ago")]),
+            held_back=lambda _node, _group: (5.0, [(UnremovableReason.IN_COOLDOWN, "pool: it has grown 5 s ago")]),
             clocks=Clocks(clock=lambda: NOW, steady=lambda: UnixTime(1e9)),
         )
         self.app: Any = ops_app(
-            world=self.world,
+            state_machine=self.state_machine,
             readiness=Ready(),
             registry=CollectorRegistry(),
             settings=SettingsView(as_file(Settings())),
@@ -61,7 +61,7 @@ class Bench:
         )
 
     def tell(self, event: Event) -> None:
-        self.world.apply(event, NOW)
+        self.state_machine.apply(event, NOW)
 
     async def get(self, path: str, *, status: int = 200) -> dict[str, Any]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app), base_url="http://ops") as http:
@@ -75,7 +75,7 @@ def roomy(name: str, **more: Any) -> Node:
     return replace(a_node(name, **more), scalars=(("pods", 110),))
 
 
-def a_fleet(*nodes: str, largest: int = 1, smallest: int = 0, size: int = 1) -> FleetView:
+def a_group_registry(*nodes: str, largest: int = 1, smallest: int = 0, size: int = 1) -> GroupRegistryView:
     group = NodeGroup(
         name=GroupName("pool"),
         provider="kwok",
@@ -86,9 +86,11 @@ def a_fleet(*nodes: str, largest: int = 1, smallest: int = 0, size: int = 1) -> 
         template=a_template(cpu="4"),
     )
     ready = tuple(map(NodeName, nodes))
-    census = Census(group=group, known=True, ready=ready, unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0)
-    around = Surroundings(namespaces={"default": {}}, storage=Storage(), daemons=())
-    return FleetView(around=around, census={group.name: census})
+    group_status = NodeGroupStatus(
+        group=group, known=True, ready=ready, unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
+    )
+    around = AuxiliaryObjects(namespaces={"default": {}}, storage=Storage(), daemons=())
+    return GroupRegistryView(around=around, group_status={group.name: group_status})
 
 
 async def test_a_pending_pod_by_both_accounts() -> None:
@@ -121,7 +123,7 @@ async def test_the_next_answer_knows_what_happened_since() -> None:
 async def test_a_given_up_mirror_is_made_anew() -> None:
     bench = Bench(roomy("n1"), a_pod("big", cpu="8"))
     before = await bench.get("pods/default/big")
-    bench.explaining._following.give_up()
+    bench.explaining._explain_replica.give_up()
     bench.tell(NodeSeen(roomy("n2")))
     after = await bench.get("pods/default/big")
     assert (before["reasons"][0]["nodes"], after["reasons"][0]["nodes"]) == (1, 2)
@@ -130,8 +132,8 @@ async def test_a_given_up_mirror_is_made_anew() -> None:
 async def test_room_held_for_others_is_told_as_that_and_its_own_hold_is_none() -> None:
     rival, pod = a_pod("rival", cpu="3"), a_pod("web", cpu="3")
     bench = Bench(roomy("n1"), rival, pod)
-    rows = bench.world.nodes.live_rows()
-    bench.world.filter(pod, rows, NOW)
+    rows = bench.state_machine.nodes.live_rows()
+    bench.state_machine.filter(pod, rows, NOW)
     assert (await bench.get("pods/default/web"))["state"] == "schedulable"
     answer = await bench.get("pods/default/rival")
     assert [reason["code"] for reason in answer["reasons"]] == ["held_for_others"]
@@ -149,7 +151,7 @@ async def test_a_missing_request_is_told_of_our_pods_alone() -> None:
 
 
 async def test_a_group_at_its_maximum_is_named_with_the_number_that_helps() -> None:
-    bench = Bench(roomy("n1", cpu="1"), a_pod("web", cpu="3"), fleet=a_fleet())
+    bench = Bench(roomy("n1", cpu="1"), a_pod("web", cpu="3"), group_registry=a_group_registry())
     answer = await bench.get("pods/default/web")
     assert "raise max of group pool from 1 to 2" in [remedy["change"] for remedy in answer["remedies"]]
     group = await bench.get("groups/pool")
@@ -159,8 +161,8 @@ async def test_a_group_at_its_maximum_is_named_with_the_number_that_helps() -> N
 
 async def test_a_node_names_the_budget_that_keeps_it() -> None:
     nodes = [roomy(name, labels={"slackwater.dev/node-group": "pool"}) for name in ("n1", "n2")]
-    web = replace(a_pod("web", on="n1", labels={"app": "web"}), ties=OWNED)
-    bench = Bench(*nodes, web, fleet=a_fleet("n1", "n2", largest=5, size=2))
+    web = replace(a_pod("web", on="n1", labels={"app": "web"}), eviction_facts=OWNED)
+    bench = Bench(*nodes, web, group_registry=a_group_registry("n1", "n2", largest=5, size=2))
     bench.tell(BudgetSeen(a_budget("web", allowed=0, app="web")))
     answer = await bench.get("nodes/n1")
     assert [reason["code"] for reason in answer["reasons"]] == ["NotEnoughPdb", "ScaleDownInCooldown"]

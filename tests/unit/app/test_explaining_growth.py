@@ -13,7 +13,7 @@ from slackwater.model.ids import Instant, PodKey, UnixTime
 from slackwater.model.objects import Node
 from slackwater.model.permits import PermitAnswer
 from slackwater.ports.protocols import Explained
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.dashboards import ten_nodes
 from tests.support.growing import Growing
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.anyio
 TWO, FOUR = amounts("2", "4Gi"), amounts("4", "8Gi")
 
 
-async def explained(world: World, now: Instant, what: Explained, name: str) -> dict[str, Any]:
+async def explained(state_machine: StateMachine, now: Instant, what: Explained, name: str) -> dict[str, Any]:
     explaining = Explaining(
-        world,
-        fleet=lambda: None,
+        state_machine,
+        group_registry=lambda: None,
         settings=Settings,
         held_back=lambda _node, _group: (None, ()),
         clocks=Clocks(clock=lambda: now, steady=lambda: UnixTime(1e9)),
@@ -63,7 +63,7 @@ class Crowded:
         return self._ask(1)
 
     async def why(self, what: Explained, number: int) -> dict[str, Any]:
-        return await explained(self.cluster.world, Instant(self.cluster.now), what, self.pods[number].key.name)
+        return await explained(self.cluster.state_machine, Instant(self.cluster.now), what, self.pods[number].key.name)
 
 
 def _roomy(name: str) -> Node:
@@ -102,7 +102,7 @@ async def test_a_migration_under_way_is_told_as_that() -> None:
     crowded.cluster.take(PodGone(crowded.full.uid, crowded.full.key))
     for number, pod in enumerate(crowded.pods):
         crowded.cluster.ask(pod, FOUR, last=TWO, load=number * 700_000)
-    [move] = crowded.cluster.world.migrating.moves.values()
+    [move] = crowded.cluster.state_machine.migrating.migrations.values()
     assert move.pod is not None
     number = [pod.uid for pod in crowded.pods].index(move.pod)
     answer = await crowded.why("migration", number)
@@ -111,14 +111,14 @@ async def test_a_migration_under_way_is_told_as_that() -> None:
 
 
 async def test_a_gate_names_the_victims_that_it_waits_for() -> None:
-    world, now = ten_nodes()
-    answer = await explained(world, now, "gate", "checkout")
+    state_machine, now = ten_nodes()
+    answer = await explained(state_machine, now, "gate", "checkout")
     [reason] = answer["reasons"]
     assert reason["code"] == "gated"
     assert reason["objects"] == ["pod default/cache-11", "pod default/worker-10", "node general-1"]
-    victim = world.pods.by_key(PodKey("default", "cache-11"))
+    victim = state_machine.pods.by_key(PodKey("default", "cache-11"))
     assert victim is not None
-    world.apply(PodGone(victim.uid, victim.key), now)
-    [reason] = (await explained(world, now, "gate", "checkout"))["reasons"]
+    state_machine.apply(PodGone(victim.uid, victim.key), now)
+    [reason] = (await explained(state_machine, now, "gate", "checkout"))["reasons"]
     assert reason["objects"] == ["pod default/worker-10", "node general-1"]
     assert answer["remedies"] == [], "nothing helps but their going"

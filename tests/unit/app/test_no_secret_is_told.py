@@ -90,8 +90,10 @@ async def a_service_full_of_secrets(record: Path) -> AsyncIterator[Whole]:
             whole.create("/api/v1/nodes", a_node_with_secrets(name))
         for name, cpu in (("small", "1"), ("large", "3"), ("huge", "64")):
             whole.create(PODS, a_pod_with_secrets(name, cpu))
-        world = whole.running.world
-        await whole.until(lambda: len(world.nodes) >= 2 and world.pods.by_key(PodKey("default", "huge")) is not None)
+        state_machine = whole.running.state_machine
+        await whole.until(
+            lambda: len(state_machine.nodes) >= 2 and state_machine.pods.by_key(PodKey("default", "huge")) is not None
+        )
         yield whole
 
 
@@ -193,8 +195,8 @@ async def test_no_output_of_the_running_service_holds_a_secret(tmp_path: Path, l
             raise RuntimeError("on purpose")
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(whole.running.world, "filter", crash)
-            patch.setattr(whole.running.world.removals.drains, "cancel", crash)
+            patch.setattr(whole.running.state_machine, "filter", crash)
+            patch.setattr(whole.running.state_machine.removals.drains, "cancel", crash)
             await ask_everything(whole, outputs)
     outputs.add("log", log.getvalue())
     outputs.add("record", gzip.decompress(record.read_bytes()).decode("latin-1"))

@@ -1,6 +1,6 @@
 """What the autoscaler is told by the configuration file."""
 
-from slackwater.app.scaling import fleet_policy_of, loop_config_of
+from slackwater.app.scaling import loop_config_of, node_group_policy_of
 from slackwater.app.settings import Settings, loads
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
@@ -16,7 +16,7 @@ autoscaler:
 
 
 def test_the_fleet_is_told_its_limits_and_its_patience() -> None:
-    policy = fleet_policy_of(loads(HEADER + FILE))
+    policy = node_group_policy_of(loads(HEADER + FILE))
     assert (policy.in_cluster, policy.in_group, policy.of_provider) == (40, {"a": 7, "b": 100}, {"kwok": 30})
     assert policy.off == {"b"}
     assert policy.provision_seconds == 300
@@ -26,7 +26,7 @@ def test_the_fleet_is_told_its_limits_and_its_patience() -> None:
 
 
 def test_the_defaults_are_cluster_autoscalers() -> None:
-    policy = fleet_policy_of(Settings())
+    policy = node_group_policy_of(Settings())
     assert (policy.in_cluster, policy.in_other_groups, policy.provision_seconds) == (100, 100, 900)
     backoff = policy.backoff
     assert (backoff.first_seconds, backoff.longest_seconds, backoff.forget_seconds) == (300, 1800, 10_800)

@@ -11,17 +11,17 @@ import yaml
 from slackwater.app.offline import read_cluster
 from slackwater.app.settings import Settings, loads
 from slackwater.app.whatif.answering import Answering
-from slackwater.app.whatif.live import FleetView, take
+from slackwater.app.whatif.live import GroupRegistryView, take
 from slackwater.cli.main import main
 from slackwater.cluster.nodegroups.backoff import Backoff
-from slackwater.cluster.nodegroups.status import Census
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
-from slackwater.model.auxiliary import Surroundings
+from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 pytestmark = pytest.mark.anyio
 
@@ -53,21 +53,21 @@ def settings_of(*groups: Obj, **autoscaler: Any) -> Settings:
 
 
 class Running:
-    """A service with these objects; `census` of its groups, where the autoscaler has looked at them."""
+    """A service with these objects; `node groups' status` of its groups, where the autoscaler has looked at them."""
 
-    def __init__(self, *objects: Obj, settings: Settings, census: list[Census] | None = None) -> None:
-        self.world, self.settings = World(Policy()), settings
+    def __init__(self, *objects: Obj, settings: Settings, group_status: list[NodeGroupStatus] | None = None) -> None:
+        self.state_machine, self.settings = StateMachine(Policy()), settings
         cluster = read_cluster({"kind": "List", "items": list(objects)})
         for node in cluster.nodes:
-            self.world.apply(NodeSeen(node), NOW)
+            self.state_machine.apply(NodeSeen(node), NOW)
         for pod in cluster.pods:
-            self.world.apply(PodSeen(pod), NOW)
-        around = Surroundings(namespaces=cluster.namespaces, storage=cluster.storage, daemons=cluster.daemons)
-        known = {each.name: each for each in census or ()}
-        self.fleet = FleetView(around=around, census=known)
+            self.state_machine.apply(PodSeen(pod), NOW)
+        around = AuxiliaryObjects(namespaces=cluster.namespaces, storage=cluster.storage, daemons=cluster.daemons)
+        known = {each.name: each for each in group_status or ()}
+        self.group_registry = GroupRegistryView(around=around, group_status=known)
 
     async def lines(self, question: Question, **supposed: Any) -> list[Obj]:
-        answering = Answering(lambda: take(self.world, self.fleet, NOW), lambda: self.settings)
+        answering = Answering(lambda: take(self.state_machine, self.group_registry, NOW), lambda: self.settings)
         found = [json.loads(line) for line in (await answering(question, Supposed(**supposed))).splitlines()]
         assert all(line.pop("seconds") > 0 for line in found if question != "placement")
         return found
@@ -80,7 +80,9 @@ class Running:
         return {group["name"]: group["newNodes"] for group in (await self.ask(**supposed))["groups"]}
 
 
-def a_census(name: str, *, nodes: int = 0, max_size: int = 10, backoff: Backoff | None = None, coming: int = 0) -> Census:
+def a_group_status(
+    name: str, *, nodes: int = 0, max_size: int = 10, backoff: Backoff | None = None, coming: int = 0
+) -> NodeGroupStatus:
     template = read_cluster(a_node("template", group=name)).nodes[0]
     group = NodeGroup(
         name=GroupName(name),
@@ -91,7 +93,7 @@ def a_census(name: str, *, nodes: int = 0, max_size: int = 10, backoff: Backoff 
         instances=(),
         template=template,
     )
-    return Census(
+    return NodeGroupStatus(
         group=group,
         known=True,
         ready=(),
@@ -152,10 +154,10 @@ async def test_pods_are_placed_one_after_another_where_that_is_asked() -> None:
 
 
 async def test_a_group_of_a_provider_keeps_its_minimum() -> None:
-    census = a_census("theirs", nodes=2)
-    census = replace(census, group=replace(census.group, min_size=1))
+    group_status = a_group_status("theirs", nodes=2)
+    group_status = replace(group_status, group=replace(group_status.group, min_size=1))
     nodes = [a_node(f"n{number}", group="theirs") for number in range(2)]
-    (found,) = await Running(*nodes, settings=settings_of(), census=[census]).lines("scale-down")
+    (found,) = await Running(*nodes, settings=settings_of(), group_status=[group_status]).lines("scale-down")
     assert (len(found["removable"]), len(found["kept"])) == (1, 1)
 
 
@@ -185,7 +187,7 @@ async def test_a_group_of_the_configuration_is_changed_by_its_name_alone() -> No
 
 async def test_groups_are_those_of_their_provider_with_what_is_on_its_way() -> None:
     pods = [a_pod(f"p{number}") for number in range(8)]
-    running = Running(*pods, settings=settings_of(), census=[a_census("theirs", coming=1)])
+    running = Running(*pods, settings=settings_of(), group_status=[a_group_status("theirs", coming=1)])
     assert await running.new_nodes() == {"theirs": 3}
     changed = {"autoscaler": {"nodeGroups": [{"name": "theirs", "maxSize": 2}]}}
     assert await running.new_nodes(configuration=changed) == {"theirs": 1}
@@ -193,7 +195,7 @@ async def test_groups_are_those_of_their_provider_with_what_is_on_its_way() -> N
 
 async def test_a_group_that_backs_off_says_so() -> None:
     backoff = Backoff(code="out-of-resources", message="none left", failed_at=NOW, until=Instant(NOW + 300.0), seconds=300.0)
-    running = Running(a_pod("p"), settings=settings_of(), census=[a_census("theirs", backoff=backoff)])
+    running = Running(a_pod("p"), settings=settings_of(), group_status=[a_group_status("theirs", backoff=backoff)])
     (unhelpable,) = (await running.ask())["unhelpable"]
     assert unhelpable["groups"]["theirs"]["reasons"] == ["backing off after: out-of-resources"]
 
@@ -201,7 +203,7 @@ async def test_a_group_that_backs_off_says_so() -> None:
 async def test_without_an_autoscaler_what_nobody_watches_is_said() -> None:
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     running = Running(a_pod("p", volumes=[claim]), settings=settings_of(a_group("pool-a")))
-    answering = Answering(lambda: take(running.world, None, NOW), lambda: running.settings)
+    answering = Answering(lambda: take(running.state_machine, None, NOW), lambda: running.settings)
     found = json.loads(await answering("scale-up", Supposed()))
     assert "VolumeBinding, VolumeZone: no PersistentVolume is watched" in found["skipped"]
 
@@ -226,6 +228,6 @@ async def test_what_cannot_be_supposed_is_refused_with_its_place(supposed: Obj, 
 
 async def test_asking_changes_nothing() -> None:
     running = Running(a_node("n"), a_pod("p"), settings=settings_of(a_group("pool-a")))
-    before, generation = await running.ask(), running.world.generation
+    before, generation = await running.ask(), running.state_machine.generation
     await running.ask(objects=[a_pod(f"new{number}") for number in range(9)], remove=[{"kind": "Node", "name": "n"}])
-    assert (await running.ask(), running.world.generation) == (before, generation)
+    assert (await running.ask(), running.state_machine.generation) == (before, generation)

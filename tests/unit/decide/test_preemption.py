@@ -3,7 +3,7 @@
 import pytest
 
 from slackwater.controllers.preemption.choose import choose
-from slackwater.controllers.preemption.victims import Occupant, Site
+from slackwater.controllers.preemption.victims import PotentialVictim, PreemptionNode
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.resources import Amounts
 from tests.support.builders import amounts
@@ -19,8 +19,8 @@ def a_victim(
     reserved: Amounts = ONE,
     leaving: bool = False,
     violates: bool = False,
-) -> Occupant:
-    return Occupant(
+) -> PotentialVictim:
+    return PotentialVictim(
         uid=PodUid(name),
         priority=priority,
         started_at=started,
@@ -30,8 +30,8 @@ def a_victim(
     )
 
 
-def a_site(name: str, *occupants: Occupant, free: Amounts = amounts()) -> Site:
-    return Site(node=NodeName(name), free=free, occupants=occupants)
+def a_site(name: str, *potential_victims: PotentialVictim, free: Amounts = amounts()) -> PreemptionNode:
+    return PreemptionNode(node=NodeName(name), free=free, potential_victims=potential_victims)
 
 
 SMALL = amounts("500m", "512Mi")
@@ -55,7 +55,9 @@ TWO_SMALL = (a_victim("s", reserved=SMALL), a_victim("t", reserved=SMALL))
     ],
 )
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")], ids=["first-by-name", "last-by-name"])
-def test_the_cheaper_node_is_chosen(better: tuple[Occupant, ...], worse: tuple[Occupant, ...], names: tuple[str, str]) -> None:
+def test_the_cheaper_node_is_chosen(
+    better: tuple[PotentialVictim, ...], worse: tuple[PotentialVictim, ...], names: tuple[str, str]
+) -> None:
     found = choose(ONE, [a_site(names[1], *worse), a_site(names[0], *better)])
     assert found is not None
     assert found.node == names[0]

@@ -11,11 +11,11 @@ from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.soft_taints import soft_taints
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Taint
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from tests.support.builders import a_budget, a_vertical
 from tests.support.removing import NOW, POOL, a_group, a_scene, machine, planned, removable, replica
 
@@ -42,36 +42,36 @@ def test_in_list_order_the_first_feasible_nodes_go() -> None:
 def test_prices_count_where_they_are_known() -> None:
     nodes = [machine("spot"), machine("dear")]
     spot, dear = GroupName("spot"), GroupName("dear")
-    scene = a_scene(
+    planning_input = a_scene(
         nodes,
         [replica("a", "spot"), replica("b", "dear")],
         groups=[a_group(nodes[:1], name=spot), a_group(nodes[1:], name=dear)],
         group_of={"spot": spot, "dear": dear},
         prices={spot: 0.3, dear: 1.0},
     )
-    assert removable(planned(scene)) == ["dear"]
+    assert removable(planned(planning_input)) == ["dear"]
 
 
 def weighed(*pods: Any, budgets: Any = ()) -> Any:
     plan = planned(a_scene([machine("n1"), machine("n2", "64", keep=True)], list(pods), budgets=budgets))
-    return next(found.worth for found in plan.removable if found.node == "n1")
+    return next(found.removal_score for found in plan.removable if found.node == "n1")
 
 
 def test_what_is_disturbed_is_weighed_pod_by_pod() -> None:
     new: dict[str, Any] = {"created_at": "2027-01-15T08:00:00Z"}
-    assert weighed().disturbed == 0
+    assert weighed().disruption_cost == 0
     one = weighed(replica("a", "n1", **new))
-    assert (one.disturbed, one.pods, one.restarts) == (2.0, 1, 1)
-    assert weighed(replica("a", "n1", **new), replica("b", "n1", **new)).disturbed == 4.0
-    assert weighed(replica("a", "n1", created_at="2027-01-14T20:00:00Z")).disturbed == 2.5
+    assert (one.disruption_cost, one.pods, one.restarts) == (2.0, 1, 1)
+    assert weighed(replica("a", "n1", **new), replica("b", "n1", **new)).disruption_cost == 4.0
+    assert weighed(replica("a", "n1", created_at="2027-01-14T20:00:00Z")).disruption_cost == 2.5
     machine_pod = replace(replica("m", "n1", **new), vertical=a_vertical(auto_migrate=True))
-    assert (weighed(machine_pod).disturbed, weighed(machine_pod).restarts) == (1.0, 0)
+    assert (weighed(machine_pod).disruption_cost, weighed(machine_pod).restarts) == (1.0, 0)
     tight = weighed(replica("a", "n1", **new), budgets=[a_budget("web", allowed=1, app="web")])
-    assert (tight.disturbed, tight.tight) == (2.5, 1)
+    assert (tight.disruption_cost, tight.tight) == (2.5, 1)
     owner = Owner("apps", "ReplicaSet", "web")
-    dear = replace(replica("a", "n1", **new), ties=Ties(owner=owner, deletion_cost=100))
-    cheap = replace(dear, ties=Ties(owner=owner, deletion_cost=-100))
-    assert (weighed(dear).disturbed, weighed(cheap).disturbed) == (2.5, 1.5)
+    dear = replace(replica("a", "n1", **new), eviction_facts=EvictionFacts(owner=owner, deletion_cost=100))
+    cheap = replace(dear, eviction_facts=EvictionFacts(owner=owner, deletion_cost=-100))
+    assert (weighed(dear).disruption_cost, weighed(cheap).disruption_cost) == (2.5, 1.5)
 
 
 def test_the_worth_of_a_node_is_told_in_words() -> None:
@@ -111,7 +111,7 @@ def begun(
 def reasons(batch: Batch) -> dict[str, int]:
     found: dict[str, int] = {}
     for held in batch.held:
-        found[str(held.hindrance)] = found.get(str(held.hindrance), 0) + 1
+        found[str(held.unremovable_reason)] = found.get(str(held.unremovable_reason), 0) + 1
     return found
 
 
@@ -173,7 +173,7 @@ def test_one_drain_at_a_time_is_the_old_algorithm() -> None:
 
 
 def test_a_node_with_a_pod_that_runs_to_its_end_is_held() -> None:
-    job = replace(replica("job", "n1"), ties=Ties(safe_to_evict="on-completion"))
+    job = replace(replica("job", "n1"), eviction_facts=EvictionFacts(safe_to_evict="on-completion"))
     batch = begun(planned(a_scene([machine("n1")], [job])))
     assert (reasons(batch), batch.held[0].detail) == ({"BlockedByOnCompletionPod": 1}, "default/job")
 
@@ -195,7 +195,7 @@ def test_a_group_that_is_all_or_nothing_goes_as_a_whole_or_not() -> None:
 
 def test_nothing_begins_where_it_is_switched_off_or_pods_are_homeless() -> None:
     assert begun(a_plan(empty=1), ScaleDownPolicy(enabled=False)).status == "disabled"
-    homeless = KeptNode(node=NodeName("n1"), hindrance=Hindrance.EVICTED_PODS_HOMELESS)
+    homeless = KeptNode(node=NodeName("n1"), unremovable_reason=UnremovableReason.EVICTED_PODS_HOMELESS)
     assert begun(replace(a_plan(empty=1), homeless=homeless)).status == "homeless"
     assert begun(ScaleDownPlan(state=ScaleDownState())).status == "no-candidates"
 
@@ -229,12 +229,12 @@ LEAVING = (
 def test_removals_are_given_up_for_pods_that_fit_nowhere_else_the_latest_first() -> None:
     nodes = [machine(name, taints=LEAVING, unschedulable=True, cordoned_by_us=True) for name in ("n1", "n2", "n3")]
     pending = [replica(f"p{number}", None, "2") for number in range(3)]
-    scene = a_scene(nodes, pending=pending)
+    planning_input = a_scene(nodes, pending=pending)
     leaving = {NodeName("n1"): NOW, NodeName("n2"): UnixTime(NOW + 5), NodeName("n3"): UnixTime(NOW + 9)}
-    assert room_in_leaving(scene, leaving, pending) == ("n3", "n2")
-    assert room_in_leaving(scene, leaving, pending[:2]) == ("n3",)
-    assert room_in_leaving(scene, leaving, [replica("large", None, "8")]) == ()
-    assert room_in_leaving(scene, leaving, []) == ()
+    assert room_in_leaving(planning_input, leaving, pending) == ("n3", "n2")
+    assert room_in_leaving(planning_input, leaving, pending[:2]) == ("n3",)
+    assert room_in_leaving(planning_input, leaving, [replica("large", None, "8")]) == ()
+    assert room_in_leaving(planning_input, leaving, []) == ()
 
 
 def test_a_node_that_a_person_cordoned_gives_no_room_by_being_kept() -> None:
@@ -245,6 +245,10 @@ def test_a_node_that_a_person_cordoned_gives_no_room_by_being_kept() -> None:
 
 @pytest.mark.parametrize("found", [Removable, KeptNode])
 def test_what_a_plan_tells_cannot_be_changed(found: type) -> None:
-    one = a_plan(empty=1).removable[0] if found is Removable else KeptNode(node=NodeName("n"), hindrance=Hindrance.NO_PLACE)
+    one = (
+        a_plan(empty=1).removable[0]
+        if found is Removable
+        else KeptNode(node=NodeName("n"), unremovable_reason=UnremovableReason.NO_PLACE)
+    )
     with pytest.raises(AttributeError):
         one.node = PodKey("a", "b")  # type: ignore[misc,assignment]

@@ -12,7 +12,7 @@ from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupOptions, Instance, InstanceId
 from slackwater.model.objects import Taint
-from slackwater.model.pod_constraints import Particulars
+from slackwater.model.pod_constraints import PodConstraints
 from tests.support.builders import amounts
 from tests.support.removing import NOW, POOL, a_group, a_scene, kept, machine, planned, removable, replica
 
@@ -85,16 +85,16 @@ def test_the_configuration_the_provider_and_all_groups_are_asked_in_this_order()
 
 def test_daemon_sets_pods_count_unless_they_are_to_be_ignored() -> None:
     daemon = replica("daemon", "n1", "2500m", owner=Owner("apps", "DaemonSet", "agent"))
-    scene = a_scene([machine("n1"), machine("n2")], [daemon])
-    assert kept(planned(scene))["n1"] == "NotUnderutilized"
-    assert "n1" in removable(planned(scene, policy=ScaleDownPolicy(ignore_daemon_sets=True)))
+    planning_input = a_scene([machine("n1"), machine("n2")], [daemon])
+    assert kept(planned(planning_input))["n1"] == "NotUnderutilized"
+    assert "n1" in removable(planned(planning_input, policy=ScaleDownPolicy(ignore_daemon_sets=True)))
 
 
 def test_a_node_with_graphics_cards_is_as_full_as_its_cards() -> None:
     with_cards = replace(machine("n1"), scalars=(("nvidia.com/gpu", 4), ("pods", 110)))
     busy = replica("a", "n1", "3500m")
-    card = Particulars(scalars=(("nvidia.com/gpu", 3),))
-    both = replace(busy, kind=Kind(namespace="default", requests=amounts("1"), particulars=card))
+    card = PodConstraints(scalars=(("nvidia.com/gpu", 3),))
+    both = replace(busy, kind=Kind(namespace="default", requests=amounts("1"), pod_constraints=card))
     roomy = replace(machine("n2", "64", keep=True), scalars=(("nvidia.com/gpu", 8), ("pods", 110)))
     assert "n1" in removable(planned(a_scene([with_cards, roomy], [busy])))
     plan = planned(a_scene([with_cards, roomy], [both]))
@@ -102,8 +102,8 @@ def test_a_node_with_graphics_cards_is_as_full_as_its_cards() -> None:
 
 
 def test_a_node_waits_for_pods_that_run_to_their_end_and_is_a_candidate_meanwhile() -> None:
-    from slackwater.model.eviction_facts import Ties
+    from slackwater.model.eviction_facts import EvictionFacts
 
-    job = replace(replica("job", "n1"), ties=Ties(safe_to_evict="on-completion"))
+    job = replace(replica("job", "n1"), eviction_facts=EvictionFacts(safe_to_evict="on-completion"))
     plan = planned(a_scene([machine("n1")], [job]))
     assert [(found.node, found.awaited, found.empty) for found in plan.removable] == [("n1", (job.key,), False)]

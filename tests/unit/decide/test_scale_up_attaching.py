@@ -12,9 +12,9 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.attachlimits import read_attach_limits
 from slackwater.model.equivalence import Kind
 from slackwater.model.objects import Node, Pod
-from slackwater.model.pod_constraints import ClaimMount, InlineDisk, Particulars
+from slackwater.model.pod_constraints import ClaimMount, InlineDisk, PodConstraints
 from slackwater.model.storage import Claim, CsiNode, Storage, StorageClass
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.scalingup import a_group, a_template, demand_of, grown
 
@@ -27,13 +27,13 @@ def csi(*limits: int | None, driver: str = DRIVER, migrated: Sequence[str] = ())
 
 
 def with_claim(number: int) -> Pod:
-    asks = Particulars(claims=(ClaimMount(f"c{number}"),))
-    return replace(a_pod(f"p{number}"), kind=Kind(namespace="default", requests=amounts("10m"), particulars=asks))
+    asks = PodConstraints(claims=(ClaimMount(f"c{number}"),))
+    return replace(a_pod(f"p{number}"), kind=Kind(namespace="default", requests=amounts("10m"), pod_constraints=asks))
 
 
 def with_disk(number: int) -> Pod:
-    asks = Particulars(inline_disks=(InlineDisk(plugin="kubernetes.io/cinder", driver=DRIVER, handle=f"h{number}"),))
-    return replace(a_pod(f"p{number}"), kind=Kind(namespace="default", requests=amounts("10m"), particulars=asks))
+    asks = PodConstraints(inline_disks=(InlineDisk(plugin="kubernetes.io/cinder", driver=DRIVER, handle=f"h{number}"),))
+    return replace(a_pod(f"p{number}"), kind=Kind(namespace="default", requests=amounts("10m"), pod_constraints=asks))
 
 
 def planned(pods: list[Pod], group: GrowableGroup, nodes: Sequence[Node] = ()) -> dict[str, int]:
@@ -43,9 +43,9 @@ def planned(pods: list[Pod], group: GrowableGroup, nodes: Sequence[Node] = ()) -
     storage = Storage(
         claims={("default", claim.name): claim for claim in claims}, volumes={}, classes={"late": LATE}, csi_nodes={}
     )
-    picture = Picture.build(nodes, pods, storage=storage)
-    with picture.fork():
-        return grown(plan_scale_up(picture, demand_of(pods), [group], policy=ScaleUpPolicy(), clock=lambda: 0.0))
+    snapshot = ClusterSnapshot.build(nodes, pods, storage=storage)
+    with snapshot.fork():
+        return grown(plan_scale_up(snapshot, demand_of(pods), [group], policy=ScaleUpPolicy(), clock=lambda: 0.0))
 
 
 def limited(limit: int | None, *, upcoming: int = 0) -> GrowableGroup:

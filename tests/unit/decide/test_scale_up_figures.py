@@ -4,7 +4,7 @@ import pytest
 
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.bench.simulation.inputs import GIB, Pending, a_node
 from tests.support.scalingup import a_group, demand_of
 
@@ -22,8 +22,8 @@ FIGURES = [
 @pytest.mark.parametrize(("pending", "most", "nodes", "helped"), FIGURES, ids=[f"{f[0].count}-{f[2]}-{f[3]}" for f in FIGURES])
 def test_a_plan_is_as_good_as_cluster_autoscalers(pending: Pending, most: int, nodes: int, helped: int) -> None:
     pods = pending.pods()
-    picture = Picture.build([], pods)
+    snapshot = ClusterSnapshot.build([], pods)
     group = a_group("g", a_node(0), largest=100_000)
-    with picture.fork():
-        plan = plan_scale_up(picture, demand_of(pods), [group], policy=ScaleUpPolicy(max_nodes=most), clock=lambda: 0.0)
-    assert (plan.n_nodes, sum(len(growth.pods) for growth in plan.growths)) == (nodes, helped)
+    with snapshot.fork():
+        plan = plan_scale_up(snapshot, demand_of(pods), [group], policy=ScaleUpPolicy(max_nodes=most), clock=lambda: 0.0)
+    assert (plan.n_nodes, sum(len(scale_up.pods) for scale_up in plan.scale_ups)) == (nodes, helped)

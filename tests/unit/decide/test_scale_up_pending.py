@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from slackwater.controllers.scaleup.pending import Demand, PendingRules, which_count
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import Particulars
+from slackwater.model.pod_constraints import PodConstraints
 from tests.support.builders import a_pod
 from tests.support.scalingup import demand_of, names
 
@@ -16,10 +16,10 @@ BEGAN = UnixTime(1_767_225_600.0)  # 2026-01-01T00:00:00Z
 
 
 def made_at(pod: Pod, second: int, *, owner: str | None = "rs", gpu: bool = False, delay: float | None = None) -> Pod:
-    kind = replace(pod.kind, particulars=Particulars(scalars=(("nvidia.com/gpu", 1),))) if gpu else pod.kind
-    ties = Ties(owner=None if owner is None else Owner("apps", "ReplicaSet", owner))
+    kind = replace(pod.kind, pod_constraints=PodConstraints(scalars=(("nvidia.com/gpu", 1),))) if gpu else pod.kind
+    eviction_facts = EvictionFacts(owner=None if owner is None else Owner("apps", "ReplicaSet", owner))
     created = f"2026-01-01T00:00:{second:02}Z"
-    return replace(pod, kind=kind, ties=ties, created_at=created, scale_up_delay_seconds=delay)
+    return replace(pod, kind=kind, eviction_facts=eviction_facts, created_at=created, scale_up_delay_seconds=delay)
 
 
 def counted_at(second: float, *pods: Pod, rules: PendingRules | None = None) -> Demand:
@@ -31,8 +31,8 @@ def counted_at(second: float, *pods: Pod, rules: PendingRules | None = None) -> 
     [
         (replace(a_pod("p"), gates=("example.com/wait",)), "gated: example.com/wait"),
         (a_pod("p", priority=-11), "expendable: its priority -11 is below -10"),
-        (replace(a_pod("p"), ties=Ties(owner=Owner("apps", "DaemonSet", "d"))), "it comes with its node"),
-        (replace(a_pod("p"), ties=Ties(daemon=True)), "it comes with its node"),
+        (replace(a_pod("p"), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d"))), "it comes with its node"),
+        (replace(a_pod("p"), eviction_facts=EvictionFacts(daemon=True)), "it comes with its node"),
         (replace(a_pod("p"), vertical_problem="no number"), "its annotations cannot be read: no number"),
         (a_pod("p", deleting=True), "it has a node, has ended or is being deleted"),
         (a_pod("p", on="n"), "it has a node, has ended or is being deleted"),

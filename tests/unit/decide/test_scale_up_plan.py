@@ -5,19 +5,19 @@ from dataclasses import replace
 import pytest
 
 from slackwater.controllers.scaleup.expanders.priority import read_priorities
-from slackwater.controllers.scaleup.groups import Bar
+from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.limits import Quota
 from slackwater.controllers.scaleup.outcome import Refused, ScaleUpPlan
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Pod, Taint
-from slackwater.model.pod_constraints import HostPort, Particulars, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm, SpreadConstraint
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
 from tests.support.builders import a_node, a_pod
 from tests.support.scalingup import a_group, a_template, demand_of, grown, names, planned
@@ -28,7 +28,7 @@ APP = (Requirement("app", "In", ("a",)),)
 
 def asking(pod: Pod, **asks: object) -> Pod:
     labelled = replace(pod, labels=(("app", "a"),))
-    return replace(labelled, kind=replace(pod.kind, particulars=Particulars(**asks)))  # type: ignore[arg-type]
+    return replace(labelled, kind=replace(pod.kind, pod_constraints=PodConstraints(**asks)))  # type: ignore[arg-type]
 
 
 def some(count: int, cpu: str = "1", *, name: str = "p", priority: int = 0) -> list[Pod]:
@@ -49,7 +49,7 @@ def test_pods_that_fit_are_placed_and_the_rest_gets_nodes() -> None:
     node = replace(a_node("n", cpu="2"), scalars=(("pods", 10),))
     plan = planned(some(7), [a_group("g")], nodes=[node])
     assert [(pod.key.name, name) for pod, name in plan.schedulable] == [("p0", "n"), ("p1", "n")]
-    assert [names(pods) for pods in plan.growths[0].nodes] == [["p2", "p3", "p4", "p5"], ["p6"]]
+    assert [names(pods) for pods in plan.scale_ups[0].nodes] == [["p2", "p3", "p4", "p5"], ["p6"]]
 
 
 def test_upcoming_nodes_count_so_that_nobody_scales_twice() -> None:
@@ -66,7 +66,7 @@ def test_a_nominated_pod_holds_its_node_and_buys_none() -> None:
 
 def test_a_nomination_to_a_node_that_is_gone_is_none() -> None:
     lost = replace(a_pod("lost"), nominated_node=NodeName("gone"))
-    assert names(planned([lost, a_pod("other")], [a_group("g")]).growths[0].pods) == ["lost", "other"]
+    assert names(planned([lost, a_pod("other")], [a_group("g")]).scale_ups[0].pods) == ["lost", "other"]
 
 
 def test_hints_are_tried_before_the_order_of_nodes() -> None:
@@ -86,19 +86,19 @@ def test_our_own_accounting_has_its_say_on_new_nodes() -> None:
     from slackwater.model.ledger.ledger import Ledger
     from slackwater.model.resources import amounts_of
 
-    picture = Picture.build([], some(4), ledger=Ledger().columns)
-    picture.missing_requests_refused = False
+    snapshot = ClusterSnapshot.build([], some(4), ledger=Ledger().columns)
+    snapshot.missing_requests_refused = False
     policy = ScaleUpPolicy(system=amounts_of((1000, 0)))
-    with picture.fork():
-        plan = plan_scale_up(picture, demand_of(some(4)), [a_group("g")], policy=policy, clock=lambda: 0.0)
-    assert [len(pods) for pods in plan.growths[0].nodes] == [3, 1]
+    with snapshot.fork():
+        plan = plan_scale_up(snapshot, demand_of(some(4)), [a_group("g")], policy=policy, clock=lambda: 0.0)
+    assert [len(pods) for pods in plan.scale_ups[0].nodes] == [3, 1]
 
 
 def test_what_the_chosen_group_does_not_take_goes_to_the_next_in_the_same_plan() -> None:
     gpu = [asking(pod, scalars=(("nvidia.com/gpu", 1),)) for pod in some(3, name="g")]
     groups = [a_group("plain"), a_group("gpus", a_template("t", scalars={"nvidia.com/gpu": 2}))]
     plan = planned([*some(4), *gpu], groups, policy=ScaleUpPolicy(expanders=("most-pods",)))
-    found = [pod.uid for growth in plan.growths for pod in growth.pods]
+    found = [pod.uid for scale_up in plan.scale_ups for pod in scale_up.pods]
     assert len(found) == len(set(found)) == 7
     assert grown(plan)["gpus"] == 2
 
@@ -131,22 +131,22 @@ def test_the_maximum_of_a_group_is_said() -> None:
 
 def test_a_group_below_its_minimum_is_brought_there_first() -> None:
     plan = planned(some(1), [a_group("g", smallest=3)])
-    assert [names(pods) for pods in plan.growths[0].nodes] == [["p0"], [], []]
+    assert [names(pods) for pods in plan.scale_ups[0].nodes] == [["p0"], [], []]
     assert grown(planned([], [a_group("g", smallest=3, size=3)])) == {}
 
 
 def test_a_cap_on_nodes_lets_the_more_important_in() -> None:
     pods = [*some(2, "3", name="large"), *some(4, "1", name="small", priority=1)]
     plan = planned(pods, [a_group("g")], policy=ScaleUpPolicy(max_nodes=1))
-    assert names(plan.growths[0].pods) == ["small0", "small1", "small2", "small3"]
+    assert names(plan.scale_ups[0].pods) == ["small0", "small1", "small2", "small3"]
     assert why_not(plan, "g") == ("limit", "one plan adds at most 1 nodes")
 
 
 def test_the_most_important_node_comes_first() -> None:
     pods = [*some(1, "4", name="large"), *some(1, "1", name="small", priority=7)]
-    growth = planned(pods, [a_group("g")]).growths[0]
-    assert [names(node) for node in growth.nodes] == [["small0"], ["large0"]]
-    assert [growth.priority(number) for number in range(growth.count)] == [7, 0]
+    scale_up = planned(pods, [a_group("g")]).scale_ups[0]
+    assert [names(node) for node in scale_up.nodes] == [["small0"], ["large0"]]
+    assert [scale_up.priority(number) for number in range(scale_up.count)] == [7, 0]
 
 
 QUOTAS = [
@@ -201,7 +201,7 @@ def test_without_balancing_one_group_takes_all() -> None:
 )
 def test_groups_that_differ_are_not_similar(other: object) -> None:
     plan = planned(some(16), [a_group("a"), a_group("b", other)])  # type: ignore[arg-type]
-    assert len(plan.growths) == 1
+    assert len(plan.scale_ups) == 1
 
 
 def test_similar_groups_of_different_priority_are_not_balanced() -> None:
@@ -241,7 +241,7 @@ def test_each_group_says_why_it_does_not_help() -> None:
     groups = [
         a_group("small"),
         a_group("tainted", replace(a_template("t", cpu="16"), taints=(Taint("a", "b", "NoSchedule"),))),
-        a_group("off", bar=Bar(kind="switched-off", text="the group is switched off")),
+        a_group("off", skip_reason=SkipReason(kind="switched-off", text="the group is switched off")),
         replace(a_group("unknown"), template=None),
     ]
     plan = planned(some(1, "8"), groups)
@@ -253,7 +253,7 @@ def test_each_group_says_why_it_does_not_help() -> None:
 
 def test_a_group_that_is_all_or_nothing_grows_to_its_maximum_or_not_at_all() -> None:
     whole = a_group("g", largest=4, options=GroupOptions(all_or_nothing=True))
-    assert [len(pods) for pods in planned(some(5), [whole]).growths[0].nodes] == [4, 1, 0, 0]
+    assert [len(pods) for pods in planned(some(5), [whole]).scale_ups[0].nodes] == [4, 1, 0, 0]
     plan = planned(some(5), [whole], policy=ScaleUpPolicy(max_nodes=3))
     assert (grown(plan), len(plan.unhelpable[0].pods)) == ({}, 5)
 
@@ -261,15 +261,17 @@ def test_a_group_that_is_all_or_nothing_grows_to_its_maximum_or_not_at_all() -> 
 def test_what_was_found_when_time_ran_out_is_used() -> None:
     ticks = iter(range(1000))
     pods = [a_pod(f"p{number}", cpu=f"{1000 + number}m") for number in range(50)]
-    picture = Picture.build([], pods)
+    snapshot = ClusterSnapshot.build([], pods)
     policy = ScaleUpPolicy(estimate_seconds=20, plan_seconds=0)
-    with picture.fork():
-        plan = plan_scale_up(picture, demand_of(pods), [a_group("g")], policy=policy, clock=lambda: float(next(ticks)))
-    assert 0 < len(plan.growths[0].pods) < 50
-    assert {reason.kind for each in plan.unhelpable for reason in each.groups.values() if isinstance(reason, Bar)} == {"time"}
+    with snapshot.fork():
+        plan = plan_scale_up(snapshot, demand_of(pods), [a_group("g")], policy=policy, clock=lambda: float(next(ticks)))
+    assert 0 < len(plan.scale_ups[0].pods) < 50
+    assert {reason.kind for each in plan.unhelpable for reason in each.groups.values() if isinstance(reason, SkipReason)} == {
+        "time"
+    }
 
 
 def test_pods_of_a_daemon_set_never_buy_nodes() -> None:
-    pod = replace(a_pod("d"), ties=Ties(owner=Owner("apps", "DaemonSet", "d")))
+    pod = replace(a_pod("d"), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d")))
     plan = planned([pod], [a_group("g")])
     assert (grown(plan), [each.pod.key.name for each in plan.passed_over]) == ({}, ["d"])

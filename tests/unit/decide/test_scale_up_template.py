@@ -9,7 +9,7 @@ from slackwater.controllers.scaleup.existing import awaits_devices
 from slackwater.controllers.scaleup.groups import Template
 from slackwater.controllers.scaleup.template import template_of
 from slackwater.model.equivalence import Toleration
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.nodetaints import TaintRules
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.resources import amounts_of
@@ -29,8 +29,8 @@ def found(*nodes: Node, said: bool = True, pods: Sequence[Pod] = (), daemons: Se
 
 
 def a_daemon(name: str, **of: object) -> Pod:
-    owned = Ties(owner=Owner("apps", "DaemonSet", name))
-    return replace(a_pod(f"{name}-1", cpu="100m", **of), ties=owned)  # type: ignore[arg-type]
+    owned = EvictionFacts(owner=Owner("apps", "DaemonSet", name))
+    return replace(a_pod(f"{name}-1", cpu="100m", **of), eviction_facts=owned)  # type: ignore[arg-type]
 
 
 def test_a_real_node_comes_before_the_providers_word() -> None:
@@ -84,9 +84,9 @@ def test_the_systems_share_is_taken_from_the_providers_word_alone() -> None:
 
 
 def test_pods_of_daemon_sets_are_copied_others_are_not() -> None:
-    mirror = replace(a_pod("mirror"), ties=Ties(mirror=True))
+    replica = replace(a_pod("mirror"), eviction_facts=EvictionFacts(mirror_pod=True))
     leaving = replace(a_daemon("old"), deleting=True)
-    pods = [a_daemon("logs"), mirror, leaving, a_pod("other")]
+    pods = [a_daemon("logs"), replica, leaving, a_pod("other")]
     assert [pod.key.name for pod in found(a_node("n"), pods=pods).standing] == ["logs-1", "mirror"]
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from slackwater.controllers.slack.buffers import PROVISIONING, READY, Resolved, resolved
 from slackwater.controllers.slack.marked import marked, wanted
-from slackwater.controllers.slack.mirrored import like
-from slackwater.model.buffers import Askers, CapacityBuffer, Workload
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.controllers.slack.pod_headroom import like
+from slackwater.model.buffers import CapacityBuffer, HeadroomRequests, Workload
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import PodKey
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import ClaimMount, Particulars
+from slackwater.model.pod_constraints import ClaimMount, PodConstraints
 from tests.support.builders import a_pod, amounts
 
 WEB = Owner("apps", "ReplicaSet", "web")
@@ -29,8 +29,10 @@ def a_buffer(**spec: Any) -> CapacityBuffer:
 
 def found(buffer: CapacityBuffer, *, newest: Pod | None = None, **workload: Any) -> Resolved:
     made = a_workload(**workload)
-    askers = Askers(buffers=(buffer,), workloads={("default", WEB): made}, templates={("default", "t"): made})
-    (one,) = resolved(askers, {} if newest is None else {("default", WEB): newest})
+    headroom_requests = HeadroomRequests(
+        buffers=(buffer,), workloads={("default", WEB): made}, templates={("default", "t"): made}
+    )
+    (one,) = resolved(headroom_requests, {} if newest is None else {("default", WEB): newest})
     return one
 
 
@@ -49,7 +51,7 @@ CHUNKS = {
 def test_chunks_are_what_the_spec_comes_to(buffer: CapacityBuffer, want: int) -> None:
     one = found(buffer)
     assert one.status.replicas == want
-    assert (0 if one.mirrored is None else one.mirrored.count) == want
+    assert (0 if one.pod_headroom is None else one.pod_headroom.count) == want
     told = {condition.type: (condition.status, condition.reason) for condition in one.status.conditions}
     assert told[READY] == ("True", "AttributesSetSuccessfully")
     assert told[PROVISIONING] == (("True", "FakePodsInjected") if want else ("False", "BufferIsEmpty"))
@@ -70,20 +72,20 @@ BAD = {
 def test_a_buffer_that_cannot_be_provided_for_says_why(buffer: CapacityBuffer, want: str) -> None:
     one = found(buffer)
     ready, provisioning = one.status.conditions
-    assert one.mirrored is None
+    assert one.pod_headroom is None
     assert (ready.type, ready.status, ready.reason) == (READY, "False", "error")  # Cluster Autoscaler's word for all of them
     assert ready.message.startswith(f"Buffer not ready for provisioning: {want}")
     assert (provisioning.type, provisioning.reason) == (PROVISIONING, "NotReadyForProvisioning")
 
 
 def test_other_strategies_are_left_alone() -> None:
-    assert resolved(Askers(buffers=(a_buffer(template="t", replicas=1, strategy="other/x"),)), {}) == []
+    assert resolved(HeadroomRequests(buffers=(a_buffer(template="t", replicas=1, strategy="other/x"),)), {}) == []
 
 
 def test_a_chunk_is_like_the_newest_pod_of_the_workload() -> None:
     one = found(a_buffer(scalable=WEB, replicas=1), newest=a_pod("live", cpu="2"))
-    assert one.mirrored is not None
-    assert one.mirrored.kind.requests == amounts("2", "1Gi")
+    assert one.pod_headroom is not None
+    assert one.pod_headroom.kind.requests == amounts("2", "1Gi")
 
 
 @pytest.mark.parametrize(("text", "want"), [("2", 2), ("10%", 3), ("0", 0), ("100%", 21), ("0%", 0)])
@@ -94,25 +96,28 @@ def test_an_annotation_is_a_number_or_a_share(text: str, want: int) -> None:
 @pytest.mark.parametrize("text", ["yes", "-1", "1.5", "%", "", "٣", "99999999"])
 def test_another_annotation_is_told_and_asks_for_nothing(text: str) -> None:
     answer = marked([a_workload(slack=text)], [], {})
-    assert answer.mirrored == ()
+    assert answer.pod_headroom == ()
     assert answer.problems[0].startswith("ReplicaSet default/web: annotation slackwater.dev/slack: ")
 
 
 def test_pods_of_one_controller_count_together_and_the_workload_speaks_for_its_pods() -> None:
-    ties = Ties(owner=WEB, slack="50%")
-    pods = [replace(a_pod(f"p{n}", cpu=f"{n + 1}"), ties=ties, created_at=f"2026-01-0{n + 1}T00:00:00Z") for n in range(3)]
-    (one,) = marked([], pods, {}).mirrored
+    eviction_facts = EvictionFacts(owner=WEB, slack="50%")
+    pods = [
+        replace(a_pod(f"p{n}", cpu=f"{n + 1}"), eviction_facts=eviction_facts, created_at=f"2026-01-0{n + 1}T00:00:00Z")
+        for n in range(3)
+    ]
+    (one,) = marked([], pods, {}).pod_headroom
     assert (one.source, one.count, one.kind.requests.cpu) == ("ReplicaSet default/web", 2, 3000)
-    (one,) = marked([a_workload(slack="1")], pods, {}).mirrored
+    (one,) = marked([a_workload(slack="1")], pods, {}).pod_headroom
     assert (one.count, one.kind.requests.cpu) == (1, 500)
 
 
 def test_a_marked_pod_without_a_controller_speaks_for_itself() -> None:
-    pod = replace(a_pod("alone"), ties=Ties(slack="1"))
-    assert [(one.source, one.count) for one in marked([], [pod], {}).mirrored] == [("Pod default/alone", 1)]
+    pod = replace(a_pod("alone"), eviction_facts=EvictionFacts(slack="1"))
+    assert [(one.source, one.count) for one in marked([], [pod], {}).pod_headroom] == [("Pod default/alone", 1)]
 
 
 def test_what_only_one_pod_can_have_is_not_asked_for_again() -> None:
-    asks = Particulars(claims=(ClaimMount("data"),), node_name="n1", scalars=(("x/gpu", 1),))
-    kind = replace(a_pod("p").kind, particulars=asks)
-    assert like(kind).particulars == Particulars(scalars=(("x/gpu", 1),))
+    asks = PodConstraints(claims=(ClaimMount("data"),), node_name="n1", scalars=(("x/gpu", 1),))
+    kind = replace(a_pod("p").kind, pod_constraints=asks)
+    assert like(kind).pod_constraints == PodConstraints(scalars=(("x/gpu", 1),))

@@ -27,13 +27,13 @@ def observed(minutes: int = 600, each: int = 4, *, minute: int = 10_000, late: i
 
 
 def counts(found: Promised) -> list[int]:
-    return [each.count for each in found.mirrored]
+    return [each.count for each in found.pod_headroom]
 
 
 def test_room_is_what_comes_within_a_lead_shared_among_the_kinds() -> None:
     found = promised([observed()], {"web": 130}, NO_PROMISES)
-    assert found.rooms["web"].foresight.room == 12  # three minutes of four pods each
-    assert [(each.source, each.kind, each.count) for each in found.mirrored] == [
+    assert found.rooms["web"].forecast.room == 12  # three minutes of four pods each
+    assert [(each.source, each.kind, each.count) for each in found.pod_headroom] == [
         ("promise web", SMALL, 9),
         ("promise web", LARGE, 3),
     ]
@@ -59,14 +59,14 @@ def test_room_is_drawn_anew_in_ten_minutes_and_for_another_lead() -> None:
 def test_a_way_is_chosen_anew_after_an_hour() -> None:
     first = promised([observed()], {"web": 130}, NO_PROMISES)
     chosen = [
-        promised([observed(minute=minute)], {"web": 130}, first).rooms["web"].foresight.chosen for minute in (10_059, 10_060)
+        promised([observed(minute=minute)], {"web": 130}, first).rooms["web"].forecast.chosen for minute in (10_059, 10_060)
     ]
     assert chosen == [10_000, 10_060]
 
 
 def test_who_was_never_seen_and_who_are_too_many_is_told() -> None:
     unknown = promised([replace(observed(), mix=())], {"web": 130}, NO_PROMISES)
-    assert (unknown.mirrored, unknown.problems[0].startswith("promise web: no pod")) == ([], True)
+    assert (unknown.pod_headroom, unknown.problems[0].startswith("promise web: no pod")) == ([], True)
     many = promised([observed(each=30_000)], {"web": 130}, NO_PROMISES)
     assert (sum(counts(many)), "want at most" in many.problems[0]) == (MOST_PLACEHOLDERS, True)
 
@@ -77,9 +77,9 @@ def test_where_more_run_than_usual_less_is_kept_in_the_same_loop() -> None:
     came[::10] = 20
     seen = replace(observed(), arrivals=came, departures=np.roll(came, 2))
     quiet = promised([seen], {"web": 130}, NO_PROMISES)
-    assert quiet.rooms["web"].foresight.gone_percent == 100
+    assert quiet.rooms["web"].forecast.gone_percent == 100
     busy = promised([replace(seen, moved=20)], {"web": 130}, quiet)
-    above = 20 + quiet.rooms["web"].foresight.above
+    above = 20 + quiet.rooms["web"].forecast.above
     assert sum(counts(busy)) == sum(counts(quiet)) - above
     assert sum(counts(promised([replace(seen, moved=900)], {"web": 130}, busy))) == 0
 

@@ -13,7 +13,7 @@ from slackwater.controllers.nomination.window import Pace, PacePolicy
 from slackwater.model.changes import PodChange
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import ClaimMount, Particulars, PodTerm
+from slackwater.model.pod_constraints import ClaimMount, PodConstraints, PodTerm
 from slackwater_protocol.names import GATE
 from tests.support.builders import a_pod
 from tests.support.containers import sizes
@@ -38,7 +38,7 @@ def names(pods: list[Pod]) -> list[str]:
 
 
 def asking(pod: Pod, **asks: Any) -> Pod:
-    return replace(pod, kind=replace(pod.kind, particulars=Particulars(**asks)))
+    return replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(**asks)))
 
 
 def test_the_more_important_pod_comes_first_and_of_equals_who_came_first() -> None:

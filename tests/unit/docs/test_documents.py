@@ -19,7 +19,7 @@ from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.cluster.sample_misses import MAX_NOMINATIONS
 from slackwater.controllers.policy import Policy
-from slackwater.model.effects import Announce, Bind, Nominate, ReadPod, Touch
+from slackwater.model.effects import Activate, Announce, Bind, Nominate, ReadPod
 from slackwater.model.nomination_misses import MISSES
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.runtime.dispatcher import DispatcherConfig
@@ -107,7 +107,7 @@ async def test_the_documented_labels_are_those_of_the_series() -> None:
 
 def test_the_words_of_the_metrics_labels_are_explained() -> None:
     text = Path("docs/operations.md").read_text()
-    for effect in (Bind, Touch, Nominate, ReadPod, Announce):
+    for effect in (Bind, Activate, Nominate, ReadPod, Announce):
         assert f"`{effect.__name__}`" in text
     for label in {label for _, _, cell, _ in rows(metrics()) for label in re.findall(r"`(\w+)`", cell)}:
         assert re.search(rf"^- .*`{label}` is|\. `{label}` (is|says)", text, re.MULTILINE), label

@@ -1,17 +1,17 @@
-"""docs/evacuation.md says of every rule and every hindrance what the code has."""
+"""docs/evacuation.md says of every rule and every unremovable reason what the code has."""
 
 from pathlib import Path
 
-from slackwater.app.documents import hindrances
+from slackwater.app.documents import unremovable_reasons
 from slackwater.fit.drainability import RULES
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 PAGE = Path("docs/evacuation.md").read_text()
 
 
-def test_the_page_has_every_hindrance() -> None:
-    assert f"<!-- generated: hindrances -->\n{hindrances()}<!-- end -->\n" in PAGE
-    assert [line.split("`")[1] for line in hindrances().splitlines()[2:]] == list(Hindrance)
+def test_the_page_has_every_unremovable_reason() -> None:
+    assert f"<!-- generated: unremovable reasons -->\n{unremovable_reasons()}<!-- end -->\n" in PAGE
+    assert [line.split("`")[1] for line in unremovable_reasons().splitlines()[2:]] == list(UnremovableReason)
 
 
 def test_the_page_has_the_rules_in_their_order() -> None:

@@ -259,7 +259,7 @@ async def answers() -> AsyncIterator[dict[int, httpx.Response]]:
             raise Fault
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(service.world, "filter", broken)
+            patch.setattr(service.state_machine, "filter", broken)
             found.append(await http.post(path, json=pod))
         service.ready, service.unlisted = False, ["pods"]
         found.append(await http.post(path, json=pod))

@@ -50,12 +50,12 @@ def test_every_recorded_exchange_is_an_example() -> None:
 
 
 def with_the_vm(service: AgentService, name: str) -> None:
-    service.desk.drop_pod(PodKey("default", "vm"))
-    service.desk.has_pod(VM.name, on="n", reserved=amounts(1000, 4 * GIB))
+    service.permit_service.drop_pod(PodKey("default", "vm"))
+    service.permit_service.has_pod(VM.name, on="n", reserved=amounts(1000, 4 * GIB))
     if name == "denied":
-        service.desk.has_pod("other", on="n", reserved=amounts(4250, 16 * GIB))
+        service.permit_service.has_pod("other", on="n", reserved=amounts(4250, 16 * GIB))
     if name == "migrating":
-        service.desk.to_migrate.add(VM)
+        service.permit_service.to_migrate.add(VM)
 
 
 @pytest.mark.anyio
@@ -100,7 +100,7 @@ ANSWERED: dict[str, tuple[str, bytes]] = {
 async def test_each_text_of_a_refusal_is_answered_word_for_word(text: str) -> None:
     method, body = ANSWERED[text]
     async with an_agent_service() as service:
-        service.desk.has_pod("plain", on="n", is_vm=False)
+        service.permit_service.has_pod("plain", on="n", is_vm=False)
         answer = await service.http.request(method, "/", content=body)
     assert (answer.status_code, answer.text) == (400, text)
     check_described(answer)

@@ -19,11 +19,11 @@ from slackwater.app import opsexamples
 from slackwater.app.openapi import ops_document
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy, PreemptionPolicy
-from slackwater.controllers.preemption.victims import Occupant, Sacrifice
+from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.model.events import NodeDoubted, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.vertical import MigrationRef
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 
@@ -41,24 +41,24 @@ class Readiness:
         return not self.unlisted
 
 
-def a_world_with_everything() -> World:
-    """A world in which each list of a dump that this version fills has an entry."""
+def a_state_machine_with_everything() -> StateMachine:
+    """A state machine in which each list of a dump that this version fills has an entry."""
     cluster = Growing()
     for name, cpu in (("full", "1"), ("free", "4"), ("crowded", "10")):
         cluster.has_node(a_node(name, cpu=cpu, memory="40Gi"))
-    held, starved, denied = a_pod("held"), a_pod("starved"), a_pod("denied", cpu="3")
-    cluster.take(*(PodSeen(pod) for pod in (a_pod("runs", on="full", cpu="1"), held, starved, denied)), Synced())
+    held, sample_miss, denied = a_pod("held"), a_pod("starved"), a_pod("denied", cpu="3")
+    cluster.take(*(PodSeen(pod) for pod in (a_pod("runs", on="full", cpu="1"), held, sample_miss, denied)), Synced())
     migrates(cluster)
-    world, now = cluster.world, cluster.now
-    world.filter(held, world.nodes.rows_of(["full", "free"]), Instant(now))
-    world.filter(starved, world.nodes.rows_of(["full"]), Instant(now))
-    world.apply(Ticked(), Instant(now + 1))
-    world.bind(denied.uid, denied.key, NodeName("full"), Instant(now + 1))
-    victim = Occupant(uid=PodUid("uid-runs"), priority=0, started_at="", reserved=amounts("1"))
-    sacrifice = Sacrifice(node=NodeName("full"), victims=(victim,), awaited=())
-    world.preemptions.begin(a_pod("preempts", priority=1), sacrifice, PreemptionPolicy(), Instant(now + 1))
-    world.apply(NodeDoubted(NodeName("free"), "a test says so"), Instant(now + 1))
-    return world
+    state_machine, now = cluster.state_machine, cluster.now
+    state_machine.filter(held, state_machine.nodes.rows_of(["full", "free"]), Instant(now))
+    state_machine.filter(sample_miss, state_machine.nodes.rows_of(["full"]), Instant(now))
+    state_machine.apply(Ticked(), Instant(now + 1))
+    state_machine.bind(denied.uid, denied.key, NodeName("full"), Instant(now + 1))
+    victim = PotentialVictim(uid=PodUid("uid-runs"), priority=0, started_at="", reserved=amounts("1"))
+    candidate = Candidate(node=NodeName("full"), victims=(victim,), awaited=())
+    state_machine.preemptions.begin(a_pod("preempts", priority=1), candidate, PreemptionPolicy(), Instant(now + 1))
+    state_machine.apply(NodeDoubted(NodeName("free"), "a test says so"), Instant(now + 1))
+    return state_machine
 
 
 def migrates(cluster: Growing) -> None:
@@ -83,10 +83,10 @@ def validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator({**schema, "components": OPS["components"]})
 
 
-def an_ops_app(world: World, *, unlisted: list[str]) -> FastAPI:
+def an_ops_app(state_machine: StateMachine, *, unlisted: list[str]) -> FastAPI:
     settings = SettingsView(as_file(Settings()))
     return ops_app(
-        world=world,
+        state_machine=state_machine,
         readiness=Readiness(unlisted=unlisted),
         registry=CollectorRegistry(),
         settings=settings,
@@ -96,7 +96,7 @@ def an_ops_app(world: World, *, unlisted: list[str]) -> FastAPI:
 
 
 def test_the_documented_paths_are_those_that_the_ops_listener_routes() -> None:
-    app = an_ops_app(World(Policy()), unlisted=[])
+    app = an_ops_app(StateMachine(Policy()), unlisted=[])
     # The files of the dashboard's page are no interface.
     routes = [route for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
     routed = {(route.path, method.lower()) for route in routes for method in route.methods or ()}
@@ -107,7 +107,7 @@ def test_the_documented_paths_are_those_that_the_ops_listener_routes() -> None:
 @pytest.mark.parametrize("unlisted", [[], ["pods"]], ids=["ready", "waiting"])
 @pytest.mark.parametrize("path", sorted(path for path, methods in OPS["paths"].items() if "get" in methods))
 async def test_what_the_ops_listener_answers_is_documented(path: str, unlisted: list[str]) -> None:
-    transport = httpx.ASGITransport(app=an_ops_app(a_world_with_everything(), unlisted=unlisted))
+    transport = httpx.ASGITransport(app=an_ops_app(a_state_machine_with_everything(), unlisted=unlisted))
     async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
         answer = await http.get(path)
     responses = OPS["paths"][path]["get"]["responses"]
@@ -159,7 +159,7 @@ def undescribed(value: Any, schema: dict[str, Any], at: str = "") -> list[str]:
 
 @pytest.mark.anyio
 async def test_the_lists_of_the_state_that_are_said_to_be_empty_are_the_only_ones() -> None:
-    transport = httpx.ASGITransport(app=an_ops_app(a_world_with_everything(), unlisted=[]))
+    transport = httpx.ASGITransport(app=an_ops_app(a_state_machine_with_everything(), unlisted=[]))
     async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
         state = (await http.get("/dumpstate")).json()
     described = OPS["components"]["schemas"]["State"]["properties"]

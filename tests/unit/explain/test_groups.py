@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from slackwater.controllers.scaleup.groups import Bar
+from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.limits import Quota
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.explain.growth import explain_group
@@ -19,9 +19,17 @@ def test_a_full_group_is_told_with_the_number_that_would_do() -> None:
     told = Told(
         nodes=(NODE,),
         pending=(a_pod("web", cpu="3"),),
-        groups=(a_group("pool", a_template(cpu="4"), size=10, largest=10, bar=Bar(kind="limit", text="at its maximum size")),),
+        groups=(
+            a_group(
+                "pool",
+                a_template(cpu="4"),
+                size=10,
+                largest=10,
+                skip_reason=SkipReason(kind="limit", text="at its maximum size"),
+            ),
+        ),
     )
-    answer = explain_group(told.situation(), POOL, {"target": 10})
+    answer = explain_group(told.explain_input(), POOL, {"target": 10})
     assert (answer.state, answer.reasons[0].code) == ("stuck", "limit")
     assert [remedy.words for remedy in answer.remedies] == ["raise max of group pool from 10 to 11"]
 
@@ -31,25 +39,25 @@ def test_a_quota_is_raised_by_what_one_node_needs() -> None:
         nodes=(NODE,),
         pending=(a_pod("web", cpu="3"),),
         groups=(a_group("pool", a_template(cpu="4")),),
-        growth=ScaleUpPolicy(quotas=(Quota(name="all", limits={"cpu": 4000}),)),
+        scale_up=ScaleUpPolicy(quotas=(Quota(name="all", limits={"cpu": 4000}),)),
     )
-    answer = explain_group(told.situation(), POOL, {})
+    answer = explain_group(told.explain_input(), POOL, {})
     assert [remedy.words for remedy in answer.remedies] == ["raise quota all of cpu from 4000 to 5000"]
 
 
 def test_a_group_that_pods_do_not_fit_says_what_is_short() -> None:
     told = Told(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="2")),))
-    answer = explain_group(told.situation(), POOL, {})
+    answer = explain_group(told.explain_input(), POOL, {})
     assert (answer.reasons[0].code, answer.reasons[0].short) == ("resources_above_node", {"milliCPU": 1000})
     assert answer.remedies == ()
 
 
 def test_nobody_needs_a_group_without_pending_pods() -> None:
     told = Told(nodes=(NODE,), groups=(a_group("pool"),))
-    answer = explain_group(told.situation(), POOL, {})
+    answer = explain_group(told.explain_input(), POOL, {})
     assert (answer.state, answer.reasons[0].code) == ("idle", "not_needed")
 
 
 def test_a_group_that_a_plan_would_grow_says_so() -> None:
     told = Told(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="4")),))
-    assert explain_group(told.situation(), POOL, {}).reasons[0].code == "grows"
+    assert explain_group(told.explain_input(), POOL, {}).reasons[0].code == "grows"

@@ -4,22 +4,22 @@ from dataclasses import replace
 
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.explain.nodes import NodeWord, explain_node
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from tests.support.builders import a_budget, a_node, a_pod
 from tests.support.explaining import Told
 from tests.support.scalingup import a_group
 
-OWNED = Ties(owner=Owner("apps", "ReplicaSet", "web"))
+OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
 N1 = NodeName("n1")
 POOL = GroupName("pool")
 
 
 def owned(name: str, on: str, **more: object) -> Pod:
-    return replace(a_pod(name, on=on, **more), ties=OWNED)  # type: ignore[arg-type]
+    return replace(a_pod(name, on=on, **more), eviction_facts=OWNED)  # type: ignore[arg-type]
 
 
 def a_pool(*standing: Pod, smallest: int = 0, **more: object) -> Told:
@@ -34,7 +34,7 @@ def test_a_budget_without_slack_is_named_and_one_more_replica_helps() -> None:
         owned("web-2", "n1", labels={"app": "web"}),
         budgets=(a_budget("web", allowed=0, app="web"),),
     )
-    answer = explain_node(told.situation(), N1)
+    answer = explain_node(told.explain_input(), N1)
     (reason,) = answer.reasons
     assert reason.code == "NotEnoughPdb"
     assert reason.objects == ("PodDisruptionBudget default/web", "pod default/web-1", "pod default/web-2")
@@ -45,7 +45,7 @@ def test_a_budget_without_slack_is_named_and_one_more_replica_helps() -> None:
 def test_of_several_budgets_all_but_one_have_to_go() -> None:
     budgets = tuple(a_budget(name, allowed=5, app="web") for name in ("own", "more", "most"))
     told = a_pool(owned("web-1", "n1", labels={"app": "web"}), budgets=budgets)
-    answer = explain_node(told.situation(), N1)
+    answer = explain_node(told.explain_input(), N1)
     (reason,) = answer.reasons
     assert (reason.code, reason.objects[0]) == ("MultiplePdbs", "PodDisruptionBudget default/own")
     assert [remedy.words for remedy in answer.remedies] == [
@@ -55,8 +55,8 @@ def test_of_several_budgets_all_but_one_have_to_go() -> None:
 
 
 def test_every_hindrance_is_in_the_minimal_set() -> None:
-    told = a_pool(a_pod("bare", on="n1", cpu="3"), smallest=3, shrink=ScaleDownPolicy(utilization_threshold=0.5))
-    answer = explain_node(told.situation(), N1)
+    told = a_pool(a_pod("bare", on="n1", cpu="3"), smallest=3, scale_down=ScaleDownPolicy(utilization_threshold=0.5))
+    answer = explain_node(told.explain_input(), N1)
     assert [reason.code for reason in answer.reasons] == ["NotUnderutilized", "NodeGroupMinSizeReached", "NotReplicated"]
     (found,) = answer.minimal
     assert len(found.blockers) == 3
@@ -71,9 +71,9 @@ def test_every_hindrance_is_in_the_minimal_set() -> None:
 def test_a_pod_that_fits_nowhere_else_is_told_with_its_reason() -> None:
     told = a_pool(
         owned("big", "n1", cpu="1500m"), owned("x", "n2", cpu="3"), owned("y", "n3", cpu="2750m"),
-        shrink=ScaleDownPolicy(utilization_threshold=0.9),
+        scale_down=ScaleDownPolicy(utilization_threshold=0.9),
     )  # fmt: skip
-    answer = explain_node(told.situation(), N1)
+    answer = explain_node(told.explain_input(), N1)
     (reason,) = answer.reasons
     assert (reason.code, reason.objects, reason.short) == ("NoPlaceToMovePods", ("pod default/big",), {"milliCPU": 250})
     assert [remedy.words for remedy in answer.remedies] == [
@@ -82,8 +82,8 @@ def test_a_pod_that_fits_nowhere_else_is_told_with_its_reason() -> None:
 
 
 def test_a_node_that_can_go_says_what_it_waits_for() -> None:
-    word = NodeWord(unneeded_seconds=12.0, waits=[(Hindrance.NOT_UNNEEDED_LONG_ENOUGH, "12 s, more than 600 s")])
-    answer = explain_node(a_pool(owned("web", "n1")).situation(), N1, word)
+    word = NodeWord(unneeded_seconds=12.0, waits=[(UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, "12 s, more than 600 s")])
+    answer = explain_node(a_pool(owned("web", "n1")).explain_input(), N1, word)
     assert answer.state == "removable"
     assert [reason.code for reason in answer.reasons] == ["NotUnneededLongEnough", "removable"]
     assert answer.facts["unneededSeconds"] == 12.0
@@ -91,11 +91,11 @@ def test_a_node_that_can_go_says_what_it_waits_for() -> None:
 
 def test_a_node_of_no_group_has_no_remedy() -> None:
     told = replace(a_pool(owned("web", "n1")), pool=None)
-    answer = explain_node(told.situation(), N1)
+    answer = explain_node(told.explain_input(), N1)
     assert [reason.code for reason in answer.reasons] == ["NotAutoscaled"]
     assert answer.remedies == ()
 
 
 def test_a_removal_under_way_is_told_as_that() -> None:
-    answer = explain_node(a_pool().situation(), N1, NodeWord(begun="evicting"))
+    answer = explain_node(a_pool().explain_input(), N1, NodeWord(begun="evicting"))
     assert (answer.state, answer.reasons[0].detail) == ("leaving", "evicting")

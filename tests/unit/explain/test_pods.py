@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from slackwater.controllers.scaleup.groups import Bar
+from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.explain.findings import document
 from slackwater.explain.pods import PodWord, explain_pod
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.pod_constraints import Particulars, PodTerm
+from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
 from tests.support.builders import a_node, a_pod
@@ -22,7 +22,7 @@ def roomy(name: str, **more: object) -> Node:
 
 
 def explained(told: Told, pod: Pod, **more: object) -> dict[str, object]:
-    return document(explain_pod(told.situation(), pod, **more))  # type: ignore[arg-type]
+    return document(explain_pod(told.explain_input(), pod, **more))  # type: ignore[arg-type]
 
 
 def test_amounts_are_told_of_the_closest_node_and_the_smallest_step_is_offered() -> None:
@@ -53,7 +53,7 @@ def test_amounts_are_told_of_the_closest_node_and_the_smallest_step_is_offered()
 def test_all_obstacles_of_a_node_are_named_and_only_together_they_are_a_remedy() -> None:
     pod = a_pod("big", cpu="3", node_selector={"disk": "fast"})
     told = Told(nodes=(roomy("n1", taints=[DEDICATED], cpu="2"),), pending=(pod,))
-    answer = explain_pod(told.situation(), pod)
+    answer = explain_pod(told.explain_input(), pod)
     (found,) = answer.minimal
     want = ["taint_not_tolerated", "node_affinity", "resources_above_node"]
     assert [blocker.code for blocker in found.blockers] == want
@@ -65,9 +65,11 @@ def test_all_obstacles_of_a_node_are_named_and_only_together_they_are_a_remedy()
 
 def test_each_group_says_why_it_does_not_help_and_what_would_let_it() -> None:
     pod = a_pod("web", cpu="3")
-    full = a_group("full", a_template(cpu="4"), size=10, largest=10, bar=Bar(kind="limit", text="at its maximum size"))
+    full = a_group(
+        "full", a_template(cpu="4"), size=10, largest=10, skip_reason=SkipReason(kind="limit", text="at its maximum size")
+    )
     small = a_group("small", a_template(cpu="2"))
-    waiting = a_group("waiting", a_template(cpu="4"), bar=Bar(kind="backoff", text="backing off after: quota"))
+    waiting = a_group("waiting", a_template(cpu="4"), skip_reason=SkipReason(kind="backoff", text="backing off after: quota"))
     told = Told(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(full, small, waiting))
     answer = explained(told, pod)
     groups = {word["group"]: word for word in answer["groups"]}  # type: ignore[attr-defined]
@@ -90,7 +92,7 @@ def test_a_pod_whose_node_is_on_its_way_waits_for_it_and_no_group_is_to_be_chang
     pod = a_pod("web", cpu="3")
     coming = a_group("pool", a_template(cpu="4"), size=1, largest=1, upcoming=1)
     told = Told(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(coming,))
-    answer = explain_pod(told.situation(), pod)
+    answer = explain_pod(told.explain_input(), pod)
     assert [reason.code for reason in answer.reasons] == ["resources_above_node", "node_coming"]
     assert not [remedy for remedy in answer.remedies if "group" in remedy.words]
 
@@ -100,10 +102,10 @@ def test_pods_in_the_way_are_named() -> None:
         topology_key="kubernetes.io/hostname", selector=(Requirement("app", "In", ("db",)),), namespaces=("default",)
     )
     pod = a_pod("db-2", labels={"app": "db"})
-    pod = replace(pod, kind=replace(pod.kind, particulars=Particulars(anti_affinity=(term,))))
+    pod = replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(anti_affinity=(term,))))
     node = roomy("n1", labels={"kubernetes.io/hostname": "n1"})
     told = Told(nodes=(node,), standing=(a_pod("db-1", on="n1", labels={"app": "db"}),), pending=(pod,))
-    answer = explain_pod(told.situation(), pod)
+    answer = explain_pod(told.explain_input(), pod)
     assert answer.reasons[0].code == "pod_anti_affinity"
     assert answer.reasons[0].objects == ("pod default/db-1",)
     assert "move pod default/db-1 off node n1" in [remedy.words for remedy in answer.remedies]
@@ -144,7 +146,7 @@ def test_a_missing_claim_is_named_and_nothing_is_promised() -> None:
     from slackwater.model.storage import Storage
 
     pod = a_pod("db")
-    pod = replace(pod, kind=replace(pod.kind, particulars=Particulars(claims=(ClaimMount("data"),))))
+    pod = replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
     told = Told(nodes=(roomy("n1"),), pending=(pod,), storage=Storage(claims={}))
     answer = explained(told, pod)
     assert answer["reasons"][0]["objects"] == ["claim default/data"]  # type: ignore[index]

@@ -4,11 +4,11 @@ import json
 from inspect import signature
 from typing import Any
 
-from slackwater.adapters.kube.auxiliary import surroundings
+from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.adapters.kube.buffer_status import stamped
 from slackwater.adapters.kube.client import open_client
-from slackwater.adapters.kube.headroom_requests import askers, decode_buffer
-from slackwater.model.auxiliary import SurroundingSeen
+from slackwater.adapters.kube.headroom_requests import decode_buffer, headroom_requests
+from slackwater.model.auxiliary import AuxiliarySeen
 from slackwater.model.buffers import BufferStatus, Condition, Workload
 from slackwater.model.controllers import Wanted
 from slackwater.model.equivalence import KindInterner
@@ -33,13 +33,13 @@ def broken(resource: str, name: str, error: Exception) -> None:
 
 TYPES = {
     resource.name: resource
-    for resource in (*surroundings(KindInterner(), broken, templates=True), *askers(KindInterner(), broken))
+    for resource in (*auxiliary(KindInterner(), broken, templates=True), *headroom_requests(KindInterner(), broken))
 }
 
 
 def read(kind: str, **body: Any) -> Any:
     found = TYPES[kind].decode(json.dumps({"metadata": META, **body}).encode())
-    assert isinstance(found.event, SurroundingSeen)
+    assert isinstance(found.event, AuxiliarySeen)
     return found.event.value
 
 
@@ -127,6 +127,6 @@ def old_words(condition: Condition) -> tuple[str, str, str, str]:
 
 def test_every_type_has_a_connection_to_watch_on() -> None:
     """A watch holds its connection: one type too many would wait for ever, and nobody would be told."""
-    most = signature(open_client).parameters["max_feeds"].default
+    most = signature(open_client).parameters["max_event_sources"].default
     served = ("nodes", "pods", "poddisruptionbudgets", "virtualmachines", "virtualmachinemigrations")
     assert most >= len(TYPES) + len(served)

@@ -12,7 +12,7 @@ from slackwater.adapters.kube.backoff import Backoff
 def test_every_wait_lies_between_half_and_the_whole_of_its_ceiling(seed: int, attempts: int) -> None:
     backoff = Backoff(rng=Random(seed), first_seconds=0.1, longest_seconds=5.0)
     waits = [backoff.next_seconds() for _ in range(attempts)]
-    ceilings = [min(5.0, 0.1 * 2**attempt) for attempt in range(attempts)]
-    assert all(ceiling / 2 <= wait <= ceiling for wait, ceiling in zip(waits, ceilings, strict=True))
+    permit_limits = [min(5.0, 0.1 * 2**attempt) for attempt in range(attempts)]
+    assert all(permit_limit / 2 <= wait <= permit_limit for wait, permit_limit in zip(waits, permit_limits, strict=True))
     backoff.reset()
     assert backoff.next_seconds() <= 0.1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, version_number
 from slackwater.adapters.kube.errors import UNREADABLE
-from slackwater.adapters.kube.known_objects import Given
+from slackwater.adapters.kube.known_objects import KnownObjects
 from slackwater.adapters.kube.resource_type import nodes, pods
 from slackwater.adapters.kube.vertical import read_vertical
 from slackwater.adapters.kube.watchlines import LineReader
@@ -26,7 +26,7 @@ HUGE = "9" * 5000
 
 
 def permit(**given: str) -> str:
-    fields = {"permit": UNIT, "ceiling": UNIT, "pod": '"p"', "number": "1", "epoch": "1", **given}
+    fields = {"permit": UNIT, "limit": UNIT, "pod": '"p"', "number": "1", "epoch": "1", **given}
     return "{" + ",".join(f'"{name}":{value}' for name, value in fields.items()) + "}"
 
 
@@ -41,7 +41,7 @@ def test_a_counter_of_a_permit_that_is_no_bounded_whole_number_makes_it_unreadab
 
 
 @pytest.mark.parametrize("amount", ['"8Ei"', '"9e18"', "1e999", '"-1"', HUGE, str(2**51), '"x"', "null"])
-@pytest.mark.parametrize("name", ["permit", "ceiling"])
+@pytest.mark.parametrize("name", ["permit", "limit"])
 def test_amounts_of_a_permit_above_what_any_node_has_make_it_unreadable(name: str, amount: str) -> None:
     assert read_written(permit(**{name: f'{{"vCPUs":1,"mem":{amount}}}'})) is None
 
@@ -101,8 +101,8 @@ def test_requests_are_capped_also_when_a_pods_containers_are_summed(amount: obje
     requests = {"cpu": amount, "memory": amount, "example.com/gpu": amount}
     kind = PodDecoder(KindInterner()).decode(a_pod(requests=requests, copies=20)).kind
     assert kind.requests == (LARGEST_AMOUNT, LARGEST_AMOUNT)
-    assert kind.particulars is not None
-    assert dict(kind.particulars.scalars) == {"example.com/gpu": LARGEST_AMOUNT}
+    assert kind.pod_constraints is not None
+    assert dict(kind.pod_constraints.scalars) == {"example.com/gpu": LARGEST_AMOUNT}
 
 
 def test_a_pod_of_the_largest_amount_fits_on_no_node_whatever_the_node_reports() -> None:
@@ -142,7 +142,7 @@ def line(kind: str, body: bytes) -> bytes:
 def test_a_bound_pod_that_cannot_be_read_is_given_out_as_unreadable_and_later_as_gone() -> None:
     broken: list[str] = []
     resource = pods(KindInterner(), lambda _kind, name, _error: broken.append(name))
-    reader = LineReader(resource, Given(resource.gone))
+    reader = LineReader(resource, KnownObjects(resource.gone))
     bad = a_pod(requests={"cpu": "-1"}, nodeName="n")
     (event,) = reader.read_lines([line("ADDED", bad)], since="1").events
     assert isinstance(event, ObjectUnreadable)
@@ -155,7 +155,7 @@ def test_a_bound_pod_that_cannot_be_read_is_given_out_as_unreadable_and_later_as
 
 def test_an_unreadable_pod_of_a_list_is_told_too_and_is_read_again_once_it_is_mended() -> None:
     resource = pods(KindInterner(), lambda *_: None)
-    given = Given(resource.gone)
+    given = KnownObjects(resource.gone)
     reader = LineReader(resource, given)
     given.begin_list()
     (event,) = reader.read_items([msgspec.Raw(a_pod(requests={"cpu": "-1"}, nodeName="n"))])
@@ -170,7 +170,7 @@ def test_an_unreadable_pod_of_a_list_is_told_too_and_is_read_again_once_it_is_me
 def test_an_unreadable_pod_that_has_ended_closes_no_node(ended: str) -> None:
     resource = pods(KindInterner(), lambda *_: None)
     body = json.loads(a_pod(requests={"cpu": "-1"}, nodeName="n")) | {"status": {"phase": ended}}
-    (event,) = LineReader(resource, Given(resource.gone)).read_items([msgspec.Raw(json.dumps(body).encode())])
+    (event,) = LineReader(resource, KnownObjects(resource.gone)).read_items([msgspec.Raw(json.dumps(body).encode())])
     assert isinstance(event, ObjectUnreadable)
     assert event.node is None
 
@@ -178,7 +178,7 @@ def test_an_unreadable_pod_that_has_ended_closes_no_node(ended: str) -> None:
 def test_a_node_that_cannot_be_read_is_told_by_its_name() -> None:
     resource = nodes(lambda *_: None)
     raw = msgspec.json.encode({"metadata": {"name": "n", "uid": "u"}, "status": {"allocatable": {"cpu": "x"}}})
-    reader = LineReader(resource, Given(resource.gone))
+    reader = LineReader(resource, KnownObjects(resource.gone))
     (event,) = reader.read_lines([line("ADDED", raw)], since="1").events
     assert isinstance(event, ObjectUnreadable)
     assert event.node == "n"

@@ -93,7 +93,7 @@ async def test_waiting_in_vain_for_a_connection_of_the_pool_has_sent_nothing(api
 async def test_watches_never_take_a_connection_from_a_call(api: FakeApi, tmp_path: Path) -> None:
     api.put("/things", "a")
     config = write_kubeconfig(tmp_path / "config", api.url)
-    async with open_client(kubeconfig=config, max_calls=1, max_feeds=3) as client:
+    async with open_client(kubeconfig=config, max_calls=1, max_event_sources=3) as client:
 
         async def watch() -> None:
             async for _ in client.stream("/things", params=WATCH, silence_seconds=60):

@@ -9,7 +9,7 @@ from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budg
 from slackwater.model.equivalence import Kind, KindInterner, Toleration
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.objects import BudgetRule, DisruptionBudget, Node, Pod, Taint
-from slackwater.model.pod_constraints import NodeSelectorTerm, Particulars, PodTerm, WeightedNodeTerm
+from slackwater.model.pod_constraints import NodeSelectorTerm, PodConstraints, PodTerm, WeightedNodeTerm
 from slackwater.model.selectors import Requirement
 from slackwater.model.shared import Shared
 from tests.support.builders import amounts
@@ -77,7 +77,7 @@ WANT_KIND = Kind(
     preempts=False,
     missing_request="app: memory",
     images=("x",),
-    particulars=Particulars(
+    pod_constraints=PodConstraints(
         scored=amounts(cpu="500m", memory="200Mi"),
         anti_affinity=(PodTerm(topology_key="x", selector=None, namespaces=("ns",)),),
         preferred_nodes=(WeightedNodeTerm(1, NodeSelectorTerm((), ())),),

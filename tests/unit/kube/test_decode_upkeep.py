@@ -44,8 +44,8 @@ def test_how_long_a_pod_may_take_to_end() -> None:
 
 @pytest.mark.parametrize(("text", "want"), [("-7", -7), ("12", 12), ("much", 0), ("", 0)])
 def test_a_pods_place_in_its_controllers_order_of_deletion(text: str, want: int) -> None:
-    assert pod({"controller.kubernetes.io/pod-deletion-cost": text}).ties.deletion_cost == want
-    assert pod().ties.deletion_cost == 0
+    assert pod({"controller.kubernetes.io/pod-deletion-cost": text}).eviction_facts.deletion_cost == want
+    assert pod().eviction_facts.deletion_cost == 0
 
 
 def resizing(reason: str, *, node: str = "n1") -> Pod:
@@ -61,7 +61,7 @@ def resizing(reason: str, *, node: str = "n1") -> Pod:
 
 def test_what_a_node_refuses_a_pod_its_successor_may_ask_all_the_same() -> None:
     pod = resizing("Infeasible")
-    assert (pod.kind.requests.cpu, pod.kind_anew.requests.cpu) == (1000, 3000)
+    assert (pod.kind.requests.cpu, pod.renewed_kind.requests.cpu) == (1000, 3000)
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_what_a_node_refuses_a_pod_its_successor_may_ask_all_the_same() -> None:
 )
 def test_of_all_others_the_successor_asks_the_same(pod: Pod) -> None:
     assert pod.successor is None
-    assert pod.kind_anew is pod.kind
+    assert pod.renewed_kind is pod.kind

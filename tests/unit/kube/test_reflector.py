@@ -16,7 +16,7 @@ from slackwater.adapters.kube.resource_type import NODES_PATH, nodes
 from slackwater.model.events import NodeGone, NodeSeen
 from slackwater.model.ids import NodeName
 from tests.support.fakeapi import FakeApi, Reply, status
-from tests.support.feedreader import FeedReader
+from tests.support.feedreader import EventSourceReader
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ class Story:
     def __init__(self, api: FakeApi, reflector: Reflector[NodeName]) -> None:
         self.api = api
         self.reflector = reflector
-        self.reader = FeedReader()
+        self.reader = EventSourceReader()
         self.broken: list[tuple[str, str]] = []
 
     def truth(self) -> dict[str, tuple[str, int]]:
@@ -378,7 +378,7 @@ async def test_waits_between_attempts_grow_and_are_short_again_after_a_success(a
 async def test_selectors_go_with_every_request(api: FakeApi, client: KubeClient) -> None:
     api.put(NODES_PATH, "a")
     resource = nodes(lambda *_: None).selecting(fields="spec.unschedulable=false", labels="pool=a,x in (1,2)")
-    reader = FeedReader()
+    reader = EventSourceReader()
     async with anyio.create_task_group() as group:
         group.start_soon(reader.run, Reflector(client, resource, rng=Random(1), config=FAST))
         await reader.until(lambda: reader.lists == 1)

@@ -17,7 +17,7 @@ from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import NODES_PATH, nodes
 from slackwater.model.events import NodeSeen
 from tests.support.fakeapi import FakeApi, Reply, fake_api, status, write_kubeconfig
-from tests.support.feedreader import FeedReader
+from tests.support.feedreader import EventSourceReader
 
 CONFIG = ReflectorConfig(page_size=2, first_backoff_seconds=0.0005, longest_backoff_seconds=0.002, absent_seconds=0.01)
 NAMES = ("a", "b", "c", "d")
@@ -84,7 +84,7 @@ async def _play(steps: list[Step], kubeconfig: Path) -> None:
     async with fake_api() as api:
         api.put(NODES_PATH, "first")
         breakages = _breakages(api)
-        reader = FeedReader()
+        reader = EventSourceReader()
         async with open_client(kubeconfig=write_kubeconfig(kubeconfig, api.url)) as client, anyio.create_task_group() as group:
             reflector = Reflector(client, nodes(lambda *_: None), rng=Random(1), config=CONFIG)
             group.start_soon(reader.run, reflector)
@@ -108,7 +108,7 @@ async def _play(steps: list[Step], kubeconfig: Path) -> None:
             _check_that_nothing_was_skipped(api, reader)
 
 
-def _check_that_nothing_was_skipped(api: FakeApi, reader: FeedReader) -> None:
+def _check_that_nothing_was_skipped(api: FakeApi, reader: EventSourceReader) -> None:
     """With one list, every version that came after it was given out, in order."""
     listed_at = int(next((asked.query["resourceVersion"] for asked in api.asked if asked.watch), api.revision))
     seen = [event.node.resource_version for event in reader.events if isinstance(event, NodeSeen)]

@@ -7,7 +7,7 @@ import pytest
 
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.model.equivalence import KindInterner
-from slackwater.model.eviction_facts import NO_TIES, Owner, Ties
+from slackwater.model.eviction_facts import NO_EVICTION_FACTS, EvictionFacts, Owner
 from slackwater.model.objects import Pod
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -28,28 +28,30 @@ def test_the_owner_is_the_controller_alone() -> None:
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "c"},
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "controller": True},
     ]
-    assert decoded(metadata={"ownerReferences": owners}).ties == Ties(owner=Owner("apps", "ReplicaSet", "web-1"))
-    assert decoded(metadata={"ownerReferences": owners[:1]}).ties == NO_TIES
+    assert decoded(metadata={"ownerReferences": owners}).eviction_facts == EvictionFacts(
+        owner=Owner("apps", "ReplicaSet", "web-1")
+    )
+    assert decoded(metadata={"ownerReferences": owners[:1]}).eviction_facts == NO_EVICTION_FACTS
     core = [{"apiVersion": "v1", "kind": "ReplicationController", "name": "old", "controller": True}]
-    assert decoded(metadata={"ownerReferences": core}).ties.owner == Owner("", "ReplicationController", "old")
+    assert decoded(metadata={"ownerReferences": core}).eviction_facts.owner == Owner("", "ReplicationController", "old")
 
 
 @pytest.mark.parametrize(
     ("annotations", "want"),
     [
-        ({SAFE: "true"}, Ties(safe_to_evict="true")),
-        ({SAFE: "false"}, Ties(safe_to_evict="false")),
-        ({SAFE: "on-completion"}, Ties(safe_to_evict="on-completion")),
-        ({SAFE: "True"}, NO_TIES),
-        ({"kubernetes.io/config.mirror": ""}, Ties(mirror=True)),
-        ({"kubernetes.io/config.source": "file"}, Ties(mirror=True)),
-        ({"kubernetes.io/config.source": "api"}, NO_TIES),
-        ({"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}, Ties(daemon=True)),
-        ({"cluster-autoscaler.kubernetes.io/daemonset-pod": "false"}, NO_TIES),
+        ({SAFE: "true"}, EvictionFacts(safe_to_evict="true")),
+        ({SAFE: "false"}, EvictionFacts(safe_to_evict="false")),
+        ({SAFE: "on-completion"}, EvictionFacts(safe_to_evict="on-completion")),
+        ({SAFE: "True"}, NO_EVICTION_FACTS),
+        ({"kubernetes.io/config.mirror": ""}, EvictionFacts(mirror_pod=True)),
+        ({"kubernetes.io/config.source": "file"}, EvictionFacts(mirror_pod=True)),
+        ({"kubernetes.io/config.source": "api"}, NO_EVICTION_FACTS),
+        ({"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}, EvictionFacts(daemon=True)),
+        ({"cluster-autoscaler.kubernetes.io/daemonset-pod": "false"}, NO_EVICTION_FACTS),
     ],
 )
-def test_annotations_say_whether_a_pod_may_leave(annotations: dict[str, str], want: Ties) -> None:
-    assert annotated(**annotations).ties == want
+def test_annotations_say_whether_a_pod_may_leave(annotations: dict[str, str], want: EvictionFacts) -> None:
+    assert annotated(**annotations).eviction_facts == want
 
 
 VOLUMES = [
@@ -62,19 +64,19 @@ VOLUMES = [
 
 
 def test_volumes_on_the_nodes_disks_are_local() -> None:
-    assert decoded(spec={"volumes": VOLUMES}).ties.local_volumes == ("scratch", "logs")
+    assert decoded(spec={"volumes": VOLUMES}).eviction_facts.local_volumes == ("scratch", "logs")
 
 
 def test_local_volumes_that_an_annotation_gives_free_do_not_count() -> None:
     free = {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "scratch, other"}
-    assert decoded(metadata={"annotations": free}, spec={"volumes": VOLUMES}).ties.local_volumes == ("logs",)
+    assert decoded(metadata={"annotations": free}, spec={"volumes": VOLUMES}).eviction_facts.local_volumes == ("logs",)
 
 
 def test_replicas_share_their_ties() -> None:
     pods = PodDecoder(KindInterner())
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "controller": True}
     one, other = (decoded(pods, metadata={"ownerReferences": [owner]}) for _ in range(2))
-    assert one.ties is other.ties
+    assert one.eviction_facts is other.eviction_facts
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.recorder import Recorder
 from slackwater.adapters.kube.writer import ApiWriter
-from slackwater.model.effects import Bind, Effect, Nominate, ReadPod, Touch
+from slackwater.model.effects import Activate, Bind, Effect, Nominate, ReadPod
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import BindEnded, PodGone, PodRead
 from slackwater.model.ids import NodeName, PodKey, PodUid
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 POD = "/api/v1/namespaces/ns/pods/web-1"
 UID, KEY, NODE = PodUid("u1"), PodKey("ns", "web-1"), NodeName("n1")
 BIND = Bind(UID, KEY, NODE)
-TOUCH = Touch(UID, KEY, "room was freed")
+TOUCH = Activate(UID, KEY, "room was freed")
 NOMINATE = Nominate(UID, KEY, NODE)
 READ = ReadPod(UID, KEY)
 

@@ -3,7 +3,13 @@
 import pytest
 
 from slackwater.model.ids import Row
-from slackwater.model.ledger.account import Account, certain_account, ordinary_account, restored_account, unheard_account
+from slackwater.model.ledger.account import (
+    PodResources,
+    certain_resources,
+    ordinary_resources,
+    restored_resources,
+    unheard_resources,
+)
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.resources import NOTHING
 from tests.support.builders import a_vertical, amounts
@@ -23,16 +29,21 @@ def test_the_worked_example_of_admission_adds_up() -> None:
     a = a_vertical(using=amounts("1", "4Gi"), maximum=amounts("4", "16Gi"))
     b = a_vertical(using=amounts("500m", "2Gi"), maximum=amounts("2", "8Gi"))
     c = a_vertical(using=amounts("500m", "2Gi"), maximum=amounts("8", "8Gi"))
-    accounts = [unheard_account(a), unheard_account(b), certain_account(c), ordinary_account(amounts("1500m", "4Gi"))]
-    for account in accounts:
-        ledger.admit(ROW, account)
+    pod_resources_of = [
+        unheard_resources(a),
+        unheard_resources(b),
+        certain_resources(c),
+        ordinary_resources(amounts("1500m", "4Gi")),
+    ]
+    for pod_resources in pod_resources_of:
+        ledger.admit(ROW, pod_resources)
     node = ledger.numbers(ROW)
     assert (node.watermark.cpu, node.reserved, node.buffer) == (8000, amounts("8", "30Gi"), amounts("4500m", "18Gi"))
-    assert (accounts[0].reserved.cpu, accounts[0].buffer.cpu) == (4000, 3000)
-    assert (accounts[1].reserved.cpu, accounts[1].buffer.cpu) == (2000, 1500)
-    assert (accounts[2].reserved.cpu, accounts[2].buffer.cpu) == (500, 0)
-    for account in accounts:
-        ledger.release(ROW, account)
+    assert (pod_resources_of[0].reserved.cpu, pod_resources_of[0].buffer.cpu) == (4000, 3000)
+    assert (pod_resources_of[1].reserved.cpu, pod_resources_of[1].buffer.cpu) == (2000, 1500)
+    assert (pod_resources_of[2].reserved.cpu, pod_resources_of[2].buffer.cpu) == (500, 0)
+    for pod_resources in pod_resources_of:
+        ledger.release(ROW, pod_resources)
     assert ledger.numbers(ROW).reserved == ledger.numbers(ROW).buffer == NOTHING
 
 
@@ -65,9 +76,9 @@ def test_reserve_is_never_refused_and_adds_what_the_pod_may_use(
 ) -> None:
     """The rows of upstream's Test_handleReserve: Total is 12."""
     ledger = a_ledger(cpu="12", memory="12", watermark_ppm=900_000)
-    ledger.admit(ROW, Account(reserved=amounts(f"{before[0]}"), buffer=amounts(f"{before[1]}")))
+    ledger.admit(ROW, PodResources(reserved=amounts(f"{before[0]}"), buffer=amounts(f"{before[1]}")))
     pod = a_vertical(using=amounts(f"{pod_max - buffer}"), maximum=amounts(f"{pod_max}"))
-    ledger.admit(ROW, unheard_account(pod))
+    ledger.admit(ROW, unheard_resources(pod))
     node = ledger.numbers(ROW)
     assert (node.reserved.cpu, node.buffer.cpu) == (want_reserved * 1000, want_buffer * 1000)
     assert (node.reserved.cpu > node.total.cpu) is want_over
@@ -75,15 +86,15 @@ def test_reserve_is_never_refused_and_adds_what_the_pod_may_use(
 
 def test_a_restart_reads_ceiling_and_permit_back() -> None:
     pod = a_vertical(using=amounts("1", "1Gi"), maximum=amounts("4", "4Gi"))
-    account = restored_account(pod, permit=amounts("1", "1Gi"), ceiling=amounts("3", "2Gi"))
-    assert (account.reserved, account.buffer) == (amounts("3", "2Gi"), amounts("2", "1Gi"))
-    quiet = restored_account(pod, permit=amounts("2", "2Gi"), ceiling=amounts("2", "2Gi"))
+    pod_resources = restored_resources(pod, permit=amounts("1", "1Gi"), permit_limit=amounts("3", "2Gi"))
+    assert (pod_resources.reserved, pod_resources.buffer) == (amounts("3", "2Gi"), amounts("2", "1Gi"))
+    quiet = restored_resources(pod, permit=amounts("2", "2Gi"), permit_limit=amounts("2", "2Gi"))
     assert (quiet.reserved, quiet.buffer) == (amounts("2", "2Gi"), NOTHING)
 
 
 def test_what_a_pod_uses_counts_even_above_its_limits() -> None:
     pod = a_vertical(using=amounts("5", "1Gi"), maximum=amounts("4", "4Gi"))
-    assert unheard_account(pod).reserved == amounts("5", "4Gi")
-    assert unheard_account(pod).buffer == amounts("0", "3Gi")
-    restored = restored_account(pod, permit=amounts("1", "1Gi"), ceiling=amounts("2", "1Gi"))
+    assert unheard_resources(pod).reserved == amounts("5", "4Gi")
+    assert unheard_resources(pod).buffer == amounts("0", "3Gi")
+    restored = restored_resources(pod, permit=amounts("1", "1Gi"), permit_limit=amounts("2", "1Gi"))
     assert (restored.reserved, restored.buffer) == (amounts("5", "1Gi"), amounts("4", "0"))

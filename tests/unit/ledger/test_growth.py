@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.model.ledger.account import Account
+from slackwater.model.ledger.account import PodResources
 from slackwater.model.ledger.growth import Question, settled
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -25,7 +25,7 @@ def ask(
     max_step_units: int = 0,
 ) -> tuple[Numbers, Numbers]:
     """(r, b, cp) and (R, B, CP) after the request; the same numbers for both resources."""
-    account = Account(
+    pod_resources = PodResources(
         reserved=both(pod[0]), buffer=both(pod[1]), capacity_pressure=both(pod[2]), min=NOTHING, max=both(maximum)
     )
     question = Question(
@@ -35,7 +35,7 @@ def ask(
         withhold=withhold,
         max_step_units=max_step_units,
     )
-    after = settled(account, both(max(total - node[0], 0)), question)
+    after = settled(pod_resources, both(max(total - node[0], 0)), question)
     for amounts in (after.reserved, after.buffer, after.capacity_pressure):
         assert amounts == both(amounts.cpu)
     r, b, cp = after.reserved.cpu, after.buffer.cpu, after.capacity_pressure.cpu

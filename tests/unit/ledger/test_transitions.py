@@ -1,7 +1,7 @@
 """Every other change of a pod's account: the rows of the reference's section 2.5."""
 
 from slackwater.model.ids import Row
-from slackwater.model.ledger.account import Account
+from slackwater.model.ledger.account import PodResources
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.ledger.transitions import (
     bounds_changed,
@@ -13,7 +13,7 @@ from slackwater.model.ledger.transitions import (
 from slackwater.model.resources import NOTHING
 from tests.support.builders import amounts
 
-POD = Account(
+POD = PodResources(
     reserved=amounts("4", "16Gi"),
     buffer=amounts("3", "12Gi"),
     capacity_pressure=amounts("500m", "1Gi"),
@@ -34,8 +34,8 @@ def test_deleting_a_migrating_pod_takes_its_pressure_with_it() -> None:
     """The worked example: r 500, PAF 500, R 10000 becomes R 9500, PAF 0."""
     ledger, row = Ledger(), Row(0)
     ledger.open_row(row, amounts("10", "40Gi"), NodePolicy())
-    ledger.admit(row, Account(reserved=amounts("9500m")))
-    pod = Account(reserved=amounts("500m"))
+    ledger.admit(row, PodResources(reserved=amounts("9500m")))
+    pod = PodResources(reserved=amounts("500m"))
     ledger.admit(row, pod)
     migrating = migration_started(pod)
     ledger.change(row, pod, migrating)
@@ -54,7 +54,7 @@ def test_use_of_a_pod_that_does_not_scale_is_what_is_reserved() -> None:
 
 
 def test_a_new_max_makes_the_difference_uncertain_again() -> None:
-    heard = Account(reserved=amounts("1", "4Gi"), max=amounts("4", "16Gi"))
+    heard = PodResources(reserved=amounts("1", "4Gi"), max=amounts("4", "16Gi"))
     after = bounds_changed(heard, minimum=amounts("500m", "1Gi"), maximum=amounts("6", "16Gi"))
     assert (after.reserved, after.buffer) == (amounts("6", "4Gi"), amounts("5", "0"))
     assert (after.min, after.max) == (amounts("500m", "1Gi"), amounts("6", "16Gi"))

@@ -25,7 +25,7 @@ def a_look(at: float, *, process: int = 1, written: dict[str, int] | None = None
         pods=named,
         migrations={f"of-{uid}": {"machine": uid, "pod": uid, "source": "n"} for uid in leaving},
         written={
-            uid: {part: {"cpu": cpu, "memory": 0} for part in ("permit", "ceiling")} for uid, cpu in (written or {}).items()
+            uid: {part: {"cpu": cpu, "memory": 0} for part in ("permit", "limit")} for uid, cpu in (written or {}).items()
         },
     )
 

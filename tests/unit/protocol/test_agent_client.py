@@ -34,9 +34,9 @@ async def test_a_vm_grows_shrinks_and_tells_its_last_permit() -> None:
         assert await client.ask(cus(8), in_use=cus(4), metrics=Metrics(load_avg_1m=2.5)) == cus(8)
         assert await client.ask(cus(2), in_use=cus(2)) == cus(2)
         assert client.permit == cus(2)
-        told = [asked.last_permit for asked in service.desk.asked]
+        told = [asked.last_permit for asked in service.permit_service.asked]
         assert told == [None, amounts(1000, 4 * GIB), amounts(2000, 8 * GIB)]
-        assert service.desk.asked[1].load is not None
+        assert service.permit_service.asked[1].load is not None
 
 
 @pytest.mark.parametrize("version", ProtocolVersion)
@@ -52,12 +52,12 @@ async def test_every_version_has_the_same_conversation_in_its_own_units(version:
             permit = await client.ask(wanted, in_use=Resources(milli_cpu=250, memory=size))
             assert (permit.milli_cpu, permit.memory) == (wanted.milli_cpu, wanted.memory)
             assert type(permit) in (Resources, kind)
-        assert [asked.version for asked in service.desk.asked] == [version] * 3
+        assert [asked.version for asked in service.permit_service.asked] == [version] * 3
 
 
 async def test_with_a_wait_growth_comes_as_soon_as_there_is_room() -> None:
     async with an_agent_service() as service:
-        other = service.desk.has_pod("other", on="n", reserved=amounts(9000, 4 * GIB))
+        other = service.permit_service.has_pod("other", on="n", reserved=amounts(9000, 4 * GIB))
         client = a_client(service)
 
         async def grow() -> None:
@@ -68,12 +68,12 @@ async def test_with_a_wait_growth_comes_as_soon_as_there_is_room() -> None:
             async with anyio.create_task_group() as group:
                 group.start_soon(grow)
                 await anyio.wait_all_tasks_blocked()
-                service.desk.drop_pod(other)
+                service.permit_service.drop_pod(other)
 
 
 async def test_a_migration_is_told_until_the_next_answer() -> None:
     async with an_agent_service() as service:
-        service.desk.to_migrate.update(service.desk.pods)
+        service.permit_service.to_migrate.update(service.permit_service.pods)
         client = a_client(service)
         await client.ask(cus(4), in_use=cus(4))
         assert client.migrating
@@ -85,7 +85,7 @@ async def test_a_refusal_leaves_the_permit_as_it_was() -> None:
     async with an_agent_service() as service:
         client = a_client(service)
         await client.ask(cus(4), in_use=cus(4))
-        service.desk.pods.clear()
+        service.permit_service.pods.clear()
         with pytest.raises(AnswerRefused, match="answered 404: pod not found") as caught:
             await client.ask(cus(5), in_use=cus(4))
         assert (caught.value.status, caught.value.text) == (404, "pod not found")
@@ -102,7 +102,7 @@ async def test_wanting_less_than_is_in_use_is_an_error_of_the_author(wanted: Res
             await a_client(service).ask(wanted, in_use=cus(4))
         with pytest.raises(ValueError, match="resources fields must be non-zero"):
             await a_client(service).ask(Resources(), in_use=Resources())
-        assert service.desk.asked == []
+        assert service.permit_service.asked == []
 
 
 def answering(answer: Callable[[httpx.Request], httpx.Response]) -> AgentClient:

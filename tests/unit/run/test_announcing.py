@@ -1,8 +1,8 @@
 """What people are told of a plan: which pods, in which words, and how often."""
 
 from slackwater.cluster.nodegroups.status import Grow
-from slackwater.controllers.scaleup.groups import Bar
-from slackwater.controllers.scaleup.outcome import Growth, Refused, Unhelpable
+from slackwater.controllers.scaleup.groups import SkipReason
+from slackwater.controllers.scaleup.outcome import Refused, ScaleUp, Unhelpable
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.reasons import Reason
@@ -12,23 +12,23 @@ from tests.support.builders import a_pod
 
 def test_pods_of_the_nodes_that_were_asked_for_are_told_the_group_and_its_sizes() -> None:
     nodes = tuple((a_pod(f"a{number}"), a_pod(f"b{number}")) for number in range(3))
-    growth = Growth(group=GroupName("g"), nodes=nodes)
+    scale_up = ScaleUp(group=GroupName("g"), nodes=nodes)
     call = Grow(group=GroupName("g"), provider="cloud", seen=4, to=6)
-    told = list(triggered([(growth, call, 50)]))
+    told = list(triggered([(scale_up, call, 50)]))
     assert [event.key.name for event in told] == ["a0", "b0", "a1", "b1"]
     assert {event.note for event in told} == {"pod triggered scale-up: [{g 4->6 (max: 50)}]"}
 
 
 def test_reasons_are_counted_and_their_groups_named() -> None:
-    full = Bar(kind="limit", text="max node group size reached")
+    full = SkipReason(kind="limit", text="max node group size reached")
     short = Refused(reason=Reason.RESOURCES_SHORT, words=("Insufficient cpu",))
-    groups: dict[GroupName, Refused | Bar] = {GroupName("a"): short, GroupName("b"): full, GroupName("c"): short}
+    groups: dict[GroupName, Refused | SkipReason] = {GroupName("a"): short, GroupName("b"): full, GroupName("c"): short}
     assert why_not(groups) == ("pod didn't trigger scale-up: 2 Insufficient cpu (a, c), 1 max node group size reached (b)")
     assert why_not({}) == "pod didn't trigger scale-up: there are no node groups"
 
 
 def test_many_groups_are_not_all_named() -> None:
-    full = Bar(kind="limit", text="full")
+    full = SkipReason(kind="limit", text="full")
     text = why_not({GroupName(f"g{number:02}"): full for number in range(25)})
     assert text.startswith("pod didn't trigger scale-up: 25 full (g00, ")
     assert text.endswith("g09 and 15 more)")

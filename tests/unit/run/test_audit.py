@@ -12,12 +12,12 @@ from slackwater.controllers.policy import Policy
 from slackwater.model.drifts import Drift
 from slackwater.model.events import Event, NodeAudited, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.ledger.account import ordinary_account
+from slackwater.model.ledger.account import ordinary_resources
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.audited import Cluster
 from tests.support.builders import a_node, a_pod, amounts
 
@@ -29,11 +29,11 @@ class Story:
     """Two nodes with a pod each and a pending pod, in the picture as in the cluster."""
 
     def __init__(self, **config: float) -> None:
-        self.world = World(Policy())
+        self.state_machine = StateMachine(Policy())
         self.audited = anyio.Event()
         self.cluster = Cluster()
         numbers = {"settle_seconds": 0.0, **config}
-        self.audit = Audit(self.world, self.cluster, self.take, config=AuditConfig(**numbers))  # type: ignore[arg-type]
+        self.audit = Audit(self.state_machine, self.cluster, self.take, config=AuditConfig(**numbers))  # type: ignore[arg-type]
         self.one, self.two = a_node("n1"), a_node("n2")
         self.first, self.second = a_pod("first", on="n1"), a_pod("second", on="n2", cpu="1")
         self.waiting = a_pod("waiting", cpu="2")
@@ -41,7 +41,7 @@ class Story:
         self.take(Synced())
 
     def take(self, event: Event) -> None:
-        self.world.apply(event, NOW)
+        self.state_machine.apply(event, NOW)
         if isinstance(event, NodeAudited):
             self.audited.set()
 
@@ -54,25 +54,25 @@ class Story:
         """One audit; the picture is the cluster afterwards, and its books add up."""
         before = dict(self.audit.counts.drifts)
         assert await self.audit.audit()
-        assert violations(self.world) == []
-        assert {pod.key: pod for pod in self.world.pods} == self.cluster.pods_now
-        assert {node.name: node for _, node in self.world.nodes} == self.cluster.nodes_now
+        assert violations(self.state_machine) == []
+        assert {pod.key: pod for pod in self.state_machine.pods} == self.cluster.pods_now
+        assert {node.name: node for _, node in self.state_machine.nodes} == self.cluster.nodes_now
         return {drift: n - before[drift] for drift, n in self.audit.counts.drifts.items() if n > before[drift]}
 
     def verdicts(self, pod: Pod) -> dict[str, Reason]:
-        names = sorted(self.world.nodes.row_of)
-        codes = self.world.filter(pod, self.world.nodes.rows_of(names), NOW)
+        names = sorted(self.state_machine.nodes.row_of)
+        codes = self.state_machine.filter(pod, self.state_machine.nodes.rows_of(names), NOW)
         return dict(zip(names, map(Reason, codes.tolist()), strict=True))
 
     def reserved(self, name: str) -> int:
-        return int(self.world.ledger.columns.reserved[CPU, self.world.nodes.row_of[NodeName(name)]])
+        return int(self.state_machine.ledger.columns.reserved[CPU, self.state_machine.nodes.row_of[NodeName(name)]])
 
 
 async def test_a_picture_that_is_the_cluster_is_left_alone() -> None:
     story = Story()
-    generation = story.world.generation
+    generation = story.state_machine.generation
     assert await story.found() == {}
-    assert story.world.generation == generation
+    assert story.state_machine.generation == generation
     assert story.cluster.reads == []
 
 
@@ -129,20 +129,20 @@ async def test_an_object_that_says_otherwise_in_the_same_version_is_read_anew() 
 
 async def test_a_pod_that_counts_for_other_amounts_counts_for_its_requests_again() -> None:
     story = Story()
-    story.world.claims.recount(story.first.uid, ordinary_account(amounts("3", "1Gi")))
-    assert violations(story.world) == []  # the sums follow; only the cluster tells
+    story.state_machine.reservations.recount(story.first.uid, ordinary_resources(amounts("3", "1Gi")))
+    assert violations(story.state_machine) == []  # the sums follow; only the cluster tells
     assert await story.found() == {Drift.WRONG_ACCOUNT: 1}
     assert story.reserved("n1") == 500
 
 
 async def test_a_pod_that_counts_nowhere_counts_again_and_one_that_counts_elsewhere_moves() -> None:
     story = Story()
-    claim = story.world.claims.drop(story.first.uid)
+    claim = story.state_machine.reservations.drop(story.first.uid)
     assert claim is not None
-    moved = story.world.claims.get(story.second.uid)
+    moved = story.state_machine.reservations.get(story.second.uid)
     assert moved is not None
-    story.world.claims.put(story.second.uid, replace(moved, node=NodeName("n1")))
-    story.world.claims.put(story.waiting.uid, replace(claim, key=story.waiting.key))
+    story.state_machine.reservations.put(story.second.uid, replace(moved, node=NodeName("n1")))
+    story.state_machine.reservations.put(story.waiting.uid, replace(claim, key=story.waiting.key))
     assert await story.found() == {Drift.WRONG_PLACE: 3}
     assert (story.reserved("n1"), story.reserved("n2")) == (500, 1000)
 
@@ -190,11 +190,11 @@ async def test_an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() ->
 
 async def test_a_node_whose_sums_are_wrong_takes_no_new_pods_until_the_audit_has_put_it_right() -> None:
     story = Story()
-    row = story.world.nodes.row_of[NodeName("n1")]
-    story.world.ledger.columns.reserved[CPU, row] -= 400
+    row = story.state_machine.nodes.row_of[NodeName("n1")]
+    story.state_machine.ledger.columns.reserved[CPU, row] -= 400
     story.audit.sample()
     assert story.verdicts(story.waiting) == {"n1": Reason.NODE_QUARANTINED, "n2": Reason.OK}
-    refused = story.world.bind(story.waiting.uid, story.waiting.key, NodeName("n1"), NOW)
+    refused = story.state_machine.bind(story.waiting.uid, story.waiting.key, NodeName("n1"), NOW)
     assert refused.reason is Reason.NODE_QUARANTINED
     assert story.audit.counts.quarantines == 1
     assert await story.found() == {Drift.WRONG_SUM: 1}
@@ -204,75 +204,75 @@ async def test_a_node_whose_sums_are_wrong_takes_no_new_pods_until_the_audit_has
 
 async def test_what_is_held_wrongly_and_a_wrong_total_are_found_and_put_right() -> None:
     story = Story()
-    one, two = (story.world.nodes.row_of[NodeName(name)] for name in ("n1", "n2"))
+    one, two = (story.state_machine.nodes.row_of[NodeName(name)] for name in ("n1", "n2"))
     assert story.verdicts(a_pod("asks"))["n1"] is Reason.OK
-    story.world.ledger.columns.held[CPU, one] += 7
-    story.world.ledger.columns.total[CPU, two] += 1
+    story.state_machine.ledger.columns.held[CPU, one] += 7
+    story.state_machine.ledger.columns.total[CPU, two] += 1
     story.audit.sample()
-    assert {name for name, _ in story.world.quarantine.items()} == {"n1", "n2"}
+    assert {name for name, _ in story.state_machine.quarantine.items()} == {"n1", "n2"}
     assert await story.found() == {Drift.WRONG_HELD: 1, Drift.WRONG_TOTAL: 1}
-    assert len(story.world.quarantine) == 0
+    assert len(story.state_machine.quarantine) == 0
 
 
 async def test_a_doubted_node_in_order_leaves_quarantine_and_others_are_woken() -> None:
     story = Story()
     story.take(NodeGone(NodeName("n2")))
     del story.cluster.nodes_now["n2"]
-    story.world.quarantine.put(NodeName("n1"), "a test says so", NOW)
+    story.state_machine.quarantine.put(NodeName("n1"), "a test says so", NOW)
     assert story.verdicts(story.waiting) == {"n1": Reason.NODE_QUARANTINED}
-    freed = story.world.nodes.room_version[story.world.nodes.row_of[NodeName("n1")]]
+    freed = story.state_machine.nodes.room_version[story.state_machine.nodes.row_of[NodeName("n1")]]
     assert await story.found() == {}
-    assert len(story.world.quarantine) == 0
-    assert story.world.nodes.room_version[story.world.nodes.row_of[NodeName("n1")]] > freed
+    assert len(story.state_machine.quarantine) == 0
+    assert story.state_machine.nodes.room_version[story.state_machine.nodes.row_of[NodeName("n1")]] > freed
 
 
 async def test_a_node_stays_in_quarantine_while_its_pods_are_not_all_looked_at() -> None:
     story = Story(most_read=1)
     story.cluster.has(a_pod("x", on="n1"), a_pod("y", on="n1"))
-    story.world.quarantine.put(NodeName("n1"), "a test says so", NOW)
+    story.state_machine.quarantine.put(NodeName("n1"), "a test says so", NOW)
     assert await story.audit.audit()
-    assert (story.audit.counts.last_left, len(story.world.quarantine)) == (1, 1)
+    assert (story.audit.counts.last_left, len(story.state_machine.quarantine)) == (1, 1)
     assert await story.found() == {Drift.UNKNOWN_POD: 1}
-    assert (story.audit.counts.last_left, len(story.world.quarantine)) == (0, 0)
+    assert (story.audit.counts.last_left, len(story.state_machine.quarantine)) == (0, 0)
 
 
 async def test_without_an_answer_nothing_is_decided() -> None:
     story = Story()
-    story.world.quarantine.put(NodeName("n1"), "a test says so", NOW)
+    story.state_machine.quarantine.put(NodeName("n1"), "a test says so", NOW)
     story.cluster.has(a_pod("unheard", on="n1"))
     story.cluster.down = True
     assert not await story.audit.audit()
-    assert (story.audit.counts.failed, len(story.world.quarantine), len(story.world.pods)) == (1, 1, 3)
+    assert (story.audit.counts.failed, len(story.state_machine.quarantine), len(story.state_machine.pods)) == (1, 1, 3)
 
 
 async def test_a_wrong_book_is_found_by_sampling_and_put_right_long_before_the_interval_is_over() -> None:
     story = Story(interval_seconds=3600.0, sample_seconds=0.01)
-    row = story.world.nodes.row_of[NodeName("n2")]
+    row = story.state_machine.nodes.row_of[NodeName("n2")]
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(story.audit.run)
-            story.world.ledger.columns.buffer[CPU, row] += 5
+            story.state_machine.ledger.columns.buffer[CPU, row] += 5
             await story.audited.wait()
             group.cancel_scope.cancel()
-    assert (story.audit.counts.quarantines, len(story.world.quarantine)) == (1, 0)
-    assert not np.any(story.world.ledger.columns.buffer)
+    assert (story.audit.counts.quarantines, len(story.state_machine.quarantine)) == (1, 0)
+    assert not np.any(story.state_machine.ledger.columns.buffer)
 
 
 async def test_a_node_that_could_not_be_cleared_is_cleared_as_soon_as_the_api_server_answers() -> None:
     story = Story(interval_seconds=3600.0, sample_seconds=0.01, spacing_seconds=0.01)
     story.cluster.down = True
-    row = story.world.nodes.row_of[NodeName("n2")]
-    story.world.ledger.columns.reserved[CPU, row] += 5
+    row = story.state_machine.nodes.row_of[NodeName("n2")]
+    story.state_machine.ledger.columns.reserved[CPU, row] += 5
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(story.audit.run)
             while story.audit.counts.failed < 3:
                 await anyio.lowlevel.checkpoint()
-            assert len(story.world.quarantine) == 1
+            assert len(story.state_machine.quarantine) == 1
             story.cluster.down = False
             await story.audited.wait()
             group.cancel_scope.cancel()
-    assert (story.audit.counts.quarantines, len(story.world.quarantine)) == (1, 0)
+    assert (story.audit.counts.quarantines, len(story.state_machine.quarantine)) == (1, 0)
 
 
 async def test_an_interval_of_zero_is_no_audit() -> None:

@@ -1,4 +1,4 @@
-"""The world is told how each call of a preemption ended, whatever happened to it."""
+"""The state machine is told how each call of a preemption ended, whatever happened to it."""
 
 import anyio
 import pytest

@@ -8,8 +8,8 @@ from random import Random
 import anyio
 import pytest
 
-from slackwater.model.effects import Announce, Bind, Effect, MarkNode, Nominate, ReadPod, Resize, Touch, UnmarkNode
-from slackwater.model.events import BindEnded, Event, TouchLost
+from slackwater.model.effects import Activate, Announce, Bind, Effect, MarkNode, Nominate, ReadPod, Resize, UnmarkNode
+from slackwater.model.events import ActivationLost, BindEnded, Event
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
 from slackwater.model.resources import Amounts
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.anyio
 
 KEY, UID = PodKey("default", "p"), PodUid("uid-p")
 BIND = Bind(UID, KEY, NodeName("n"))
-TOUCH = Touch(UID, KEY, "why")
+TOUCH = Activate(UID, KEY, "why")
 
 
-def other(number: int) -> Touch:
-    return Touch(PodUid(f"uid-{number}"), PodKey("default", f"p{number}"), "why")
+def other(number: int) -> Activate:
+    return Activate(PodUid(f"uid-{number}"), PodKey("default", f"p{number}"), "why")
 
 
 @asynccontextmanager
@@ -82,7 +82,7 @@ NODE = NodeName("n")
 MARK = MarkNode(uid="node", name=NODE, taint=Taint("t", "", "NoSchedule"))
 UNMARK = UnmarkNode(uid="node", name=NODE, taint_key="t")
 ELSEWHERE = Bind(UID, KEY, NodeName("elsewhere"))
-NOMINATED = Touch(UID, KEY, "nominated")
+NOMINATED = Activate(UID, KEY, "nominated")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ async def test_writes_are_bounded_and_never_hold_up_a_bind() -> None:
             dispatcher.submit(other(number))
         dispatcher.submit(BIND)
         await anyio.wait_all_tasks_blocked()
-        assert sorted(type(effect).__name__ for effect in writer.asked) == ["Bind", "Touch", "Touch"]
+        assert sorted(type(effect).__name__ for effect in writer.asked) == ["Activate", "Activate", "Bind"]
         assert writer.open_gate is not None
         writer.open_gate.set()
 
@@ -276,7 +276,7 @@ async def test_a_touch_that_is_given_up_is_told() -> None:
     script = [Outcome("again", 503)] * 100
     async with running(ScriptedWriter(script=script), DispatcherConfig(write_seconds=0.2), events.append) as dispatcher:
         await dispatcher.submit(TOUCH).ended()
-    assert events == [TouchLost(UID, KEY, "why")]
+    assert events == [ActivationLost(UID, KEY, "why")]
 
 
 async def test_binds_stand_in_line_where_all_are_under_way_and_one_is_slow() -> None:

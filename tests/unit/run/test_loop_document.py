@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from slackwater.cluster.nodegroups.backoff import Backoff
-from slackwater.cluster.nodegroups.status import Census, Lost, Queued
+from slackwater.cluster.nodegroups.status import Lost, NodeGroupStatus, Queued
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.runtime.autoscaler.document import StatusText, record_document
@@ -17,8 +17,8 @@ from tests.support.fleets import a_group, an_instance
 FIRST = UnixTime(1787306400.123)
 
 
-def a_census(name: str = "a", **more: Any) -> Census:
-    whole = Census(
+def a_group_status(name: str = "a", **more: Any) -> NodeGroupStatus:
+    whole = NodeGroupStatus(
         group=a_group(name, target=9, max_size=20),
         known=True,
         ready=tuple(NodeName(f"{name}{number}") for number in range(4)),
@@ -32,13 +32,13 @@ def a_census(name: str = "a", **more: Any) -> Census:
     return replace(whole, **more)
 
 
-def a_record(*census: Census, at: float = FIRST, instant: float = 100.0, **more: Any) -> LoopRecord:
+def a_record(*group_status: NodeGroupStatus, at: float = FIRST, instant: float = 100.0, **more: Any) -> LoopRecord:
     whole = LoopRecord(
         number=3,
         at=UnixTime(at),
         instant=Instant(instant),
         generation=Generation(7),
-        census={each.name: each for each in census},
+        group_status={each.name: each for each in group_status},
         pending=PendingCounts(helped=5, unhelpable=2, not_looked_at=10),
     )
     return replace(whole, **more)
@@ -48,7 +48,7 @@ BACKOFF = Backoff(until=Instant(160.0), seconds=300.0, failed_at=Instant(0.0), c
 
 
 def test_the_status_has_cluster_autoscalers_keys() -> None:
-    text = StatusText().of(a_record(a_census(), a_census("b", backoff=BACKOFF)))
+    text = StatusText().of(a_record(a_group_status(), a_group_status("b", backoff=BACKOFF)))
     document = yaml.safe_load(text)
     assert document["time"] == "2026-08-21 10:00:00.123 +0000 UTC"
     assert document["autoscalerStatus"] == "Running"
@@ -67,8 +67,8 @@ def test_a_transition_is_a_change_of_the_status_alone() -> None:
     status = StatusText()
     times = []
     for seconds, coming in ((0, 2), (10, 1), (20, 0)):
-        census = a_census(coming=coming, starting=())
-        document = yaml.safe_load(status.of(a_record(census, at=FIRST + seconds)))
+        group_status = a_group_status(coming=coming, starting=())
+        document = yaml.safe_load(status.of(a_record(group_status, at=FIRST + seconds)))
         scale_up = document["nodeGroups"][0]["scaleUp"]
         times.append((scale_up["status"], scale_up["lastTransitionTime"][17:19]))
     assert times == [("InProgress", "00"), ("InProgress", "00"), ("NoActivity", "20")]
@@ -76,13 +76,13 @@ def test_a_transition_is_a_change_of_the_status_alone() -> None:
 
 def test_too_many_unready_nodes_are_unhealthy() -> None:
     unready = tuple(NodeName(f"u{number}") for number in range(4))
-    assert not a_record(a_census(unready=unready)).healthy
-    assert a_record(a_census(unready=unready[:3])).healthy
+    assert not a_record(a_group_status(unready=unready)).healthy
+    assert a_record(a_group_status(unready=unready[:3])).healthy
 
 
 def test_the_record_says_what_waits_and_why_a_group_is_closed() -> None:
     queued = Queued(group=GroupName("a"), nodes=40, priority=5, waits_for="nodes in creation in the cluster")
-    document = record_document(a_record(a_census(backoff=BACKOFF), queued=(queued,)))
+    document = record_document(a_record(a_group_status(backoff=BACKOFF), queued=(queued,)))
     assert document["at"] == "2026-08-21T10:00:00.123Z"
     assert document["queued"] == [{"group": "a", "nodes": 40, "priority": 5, "waitsFor": "nodes in creation in the cluster"}]
     (group,) = document["groups"]

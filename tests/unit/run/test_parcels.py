@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slackwater.model.changes import Changes, PodChange
-from slackwater.model.eviction_facts import NO_TIES
+from slackwater.model.eviction_facts import NO_EVICTION_FACTS
 from slackwater.model.ids import Generation
 from slackwater.model.objects import Pod
 from slackwater.runtime.planner.frames import Decoder, Encoder
@@ -21,11 +21,11 @@ class Pipe:
     decoder: Decoder
 
     def through(self, value: Any) -> tuple[Any, list[bytes]]:
-        parcels = list(self.encoder.parcels(value))
-        arrived = [self.decoder.take(parcel) for parcel in parcels]
-        assert [found is None for found in arrived] == [True] * (len(parcels) - 1) + [False]
+        frames = list(self.encoder.frames(value))
+        arrived = [self.decoder.take(frame) for frame in frames]
+        assert [found is None for found in arrived] == [True] * (len(frames) - 1) + [False]
         assert arrived[-1] is not None
-        return arrived[-1].value, parcels
+        return arrived[-1].value, frames
 
 
 def a_pipe() -> Pipe:
@@ -55,25 +55,25 @@ def test_what_arrives_equals_what_was_sent() -> None:
 
 def test_much_arrives_in_pieces_of_a_bounded_size() -> None:
     sent = changes(alike(5000))
-    arrived, parcels = a_pipe().through(sent)
+    arrived, frames = a_pipe().through(sent)
     assert arrived == sent
-    assert len(parcels) > 10
-    assert max(map(len, parcels)) < 64 * 1024
+    assert len(frames) > 10
+    assert max(map(len, frames)) < 64 * 1024
 
 
 def test_a_long_mapping_keeps_its_order() -> None:
-    arrived, parcels = a_pipe().through({f"k{number}": number for number in range(500, 0, -1)})
+    arrived, frames = a_pipe().through({f"k{number}": number for number in range(500, 0, -1)})
     assert list(arrived) == [f"k{number}" for number in range(500, 0, -1)]
-    assert len(parcels) > 1
+    assert len(frames) > 1
 
 
 def test_kinds_and_ties_are_told_once_and_shared_at_the_other_end() -> None:
     pipe, pods = a_pipe(), alike(200)
     first, _ = pipe.through(changes(pods[:100]))
-    second, parcels = pipe.through(changes(pods[100:]))
+    second, frames = pipe.through(changes(pods[100:]))
     assert len({id(change.pod.kind) for change in (*first.pods, *second.pods)}) == 1
-    assert len({id(change.pod.ties) for change in (*first.pods, *second.pods)}) == 1
-    assert not any(b"requests" in parcel or b"Amounts" in parcel for parcel in parcels)
+    assert len({id(change.pod.eviction_facts) for change in (*first.pods, *second.pods)}) == 1
+    assert not any(b"requests" in frame or b"Amounts" in frame for frame in frames)
 
 
 def test_a_kind_that_nobody_has_any_more_is_forgotten_at_both_ends() -> None:
@@ -83,7 +83,7 @@ def test_a_kind_that_nobody_has_any_more_is_forgotten_at_both_ends() -> None:
         gc.collect()
     pipe.through(changes(()))
     # What is left is no pod's own.
-    assert list(pipe.decoder._known.values()) == [NO_TIES]
+    assert list(pipe.decoder._known.values()) == [NO_EVICTION_FACTS]
     assert len(pipe.encoder._shared._numbers) == 1
 
 
@@ -100,7 +100,7 @@ def test_a_pod_that_the_other_side_gave_goes_back_by_its_uid() -> None:
     given = {pod.uid: pod for pod in pods}
     stranger = a_pod("stranger")
     pipe = Pipe(Encoder(SPINE, theirs=lambda pod: given.get(pod.uid) is pod), Decoder(pod_of=given.__getitem__))
-    arrived, parcels = pipe.through([*pods, stranger])
+    arrived, frames = pipe.through([*pods, stranger])
     assert all(mine is theirs for mine, theirs in zip(pods, arrived, strict=False))
     assert (arrived[-1] == stranger, arrived[-1] is stranger) == (True, False)
-    assert sum(map(len, parcels)) < 100 * len(pods)
+    assert sum(map(len, frames)) < 100 * len(pods)

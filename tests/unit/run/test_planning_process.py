@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import anyio
 import pytest
 
-from slackwater.cluster.nodegroups.status import Census
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.changes import Changes, NodeChange, PodChange
@@ -21,7 +21,7 @@ from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
 from slackwater.runtime.autoscaler.clocks import Watch
-from slackwater.runtime.autoscaler.planning import GrowthRules, Inquiry
+from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
 from slackwater.runtime.planner.process import COMMAND, PlanFailedError, PlannerLostError, ProcessPlanning
 from tests.support.builders import a_node, a_pod
 from tests.support.waiting import until
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 #: Starting a process takes a second, or ten where many do.
 LONG: Final = 60.0
-RULES: Final = GrowthRules(policy=ScaleUpPolicy(pending=PendingRules(after_scheduler=False)))
+RULES: Final = ScaleUpRules(policy=ScaleUpPolicy(pending=PendingRules(after_scheduler=False)))
 GROUP: Final = GroupName("a")
 #: Ends as soon as it has read something.
 MORTAL: Final = (sys.executable, "-c", "import sys; sys.stdin.buffer.read(1); sys.exit(3)")
@@ -46,19 +46,25 @@ def machine(name: str) -> Node:
     return replace(a_node(name, cpu="4", memory="16Gi"), scalars=(("pods", 110),))
 
 
-def a_census() -> dict[GroupName, Census]:
+def a_group_status() -> dict[GroupName, NodeGroupStatus]:
     template = machine("template")
     group = NodeGroup(name=GROUP, provider="cloud", min_size=0, max_size=9000, target=0, instances=(), template=template)
-    return {GROUP: Census(group=group, known=True, ready=(), unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0)}
+    return {
+        GROUP: NodeGroupStatus(
+            group=group, known=True, ready=(), unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
+        )
+    }
 
 
-def inquiry(pods: Iterable[Pod], census: dict[GroupName, Census] | None = None) -> Inquiry:
+def inquiry(pods: Iterable[Pod], group_status: dict[GroupName, NodeGroupStatus] | None = None) -> Inquiry:
     changes = Changes(
         generation=Generation(1),
         nodes=[NodeChange(NodeName("n1"), machine("n1"))],
         pods=[PodChange(pod.uid, pod) for pod in pods],
     )
-    return Inquiry(changes=changes, rules=RULES, census=a_census() if census is None else census, now=UnixTime(2e9))
+    return Inquiry(
+        changes=changes, rules=RULES, group_status=a_group_status() if group_status is None else group_status, now=UnixTime(2e9)
+    )
 
 
 def pending(count: int, tag: str = "p") -> list[Pod]:
@@ -86,7 +92,7 @@ def is_alive(pid: int) -> bool:
 async def asked(planning: ProcessPlanning, question: Inquiry) -> tuple[int, int, tuple[str, ...]]:
     """New nodes, pods that have a place already, and what people are told."""
     plans = await planning.plan(question, Watch(clock))
-    nodes = sum(growth.count for growth in plans.scale_up.growths)
+    nodes = sum(scale_up.count for scale_up in plans.scale_up.scale_ups)
     return nodes, plans.scale_up.pending.schedulable, plans.notes
 
 
@@ -96,15 +102,15 @@ async def test_it_plans_and_follows_what_changed() -> None:
         assert await asked(planning, inquiry(pods)) == (4, 1, ())
         gone = Changes(generation=Generation(2), pods=[PodChange(pod.uid, None) for pod in pods[:2]])
         assert await asked(planning, replace(inquiry(()), changes=gone)) == (2, 1, ())
-        assert planning.sight().resident_bytes > 10 << 20
+        assert planning.observation().resident_bytes > 10 << 20
 
 
 async def test_growths_hold_the_very_pods_that_were_told() -> None:
     pods = pending(3)
     async with planning_of() as planning:
         plans = await planning.plan(inquiry(pods), Watch(clock))
-    told = {id(pod) for pod in pods}
-    assert all(id(pod) in told for growth in plans.scale_up.growths for pod in growth.pods)
+    known = {id(pod) for pod in pods}
+    assert all(id(pod) in known for scale_up in plans.scale_up.scale_ups for pod in scale_up.pods)
 
 
 async def test_a_process_that_is_killed_is_missed_at_once_and_the_next_one_knows_everything() -> None:
@@ -115,7 +121,7 @@ async def test_a_process_that_is_killed_is_missed_at_once_and_the_next_one_knows
         os.kill(first, signal.SIGKILL)
         await until(lambda: planning.pid not in (first, None), seconds=LONG)
         nodes, placed, notes = await asked(planning, replace(inquiry(()), changes=Changes(generation=Generation(2))))
-        assert (nodes, placed, planning.sight().restarts) == (4, 1, 1)
+        assert (nodes, placed, planning.observation().restarts) == (4, 1, 1)
         assert len(notes) == 1
         assert "SIGKILL" in notes[0]
         assert (await asked(planning, replace(inquiry(()), changes=Changes(generation=Generation(3)))))[2] == ()
@@ -143,7 +149,7 @@ async def test_a_process_that_always_ends_fails_the_plan_and_is_started_again_af
     async with planning_of(MORTAL) as planning:
         with pytest.raises(PlannerLostError, match="ended 2 times"):
             await asked(planning, inquiry(pending(5)))
-        await until(lambda: planning.sight().restarts >= 2, seconds=LONG)
+        await until(lambda: planning.observation().restarts >= 2, seconds=LONG)
 
 
 async def test_a_plan_has_a_deadline_and_a_process_that_misses_it_is_ended() -> None:
@@ -158,7 +164,7 @@ async def test_a_plan_has_a_deadline_and_a_process_that_misses_it_is_ended() -> 
 
 async def test_a_plan_that_fails_says_where_and_the_next_inquiry_may_begin_anew() -> None:
     async with planning_of() as planning:
-        broken = {GROUP: replace(a_census()[GROUP], group=cast("Any", None))}
+        broken = {GROUP: replace(a_group_status()[GROUP], group=cast("Any", None))}
         with pytest.raises(PlanFailedError, match=r"scaleup_planning\.py"):
             await asked(planning, inquiry(pending(5), broken))
         planning.forget()

@@ -15,7 +15,7 @@ from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
 from slackwater.model.events import BindEnded, NodeSeen, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName
-from slackwater.runtime.record.recorded import RecordedWorld
+from slackwater.runtime.record.recorded import RecordedStateMachine
 from slackwater.runtime.record.replayed import Replay
 from slackwater.runtime.recording import RecordError, Recording, frames_of
 from tests.support.builders import a_node, a_pod
@@ -23,24 +23,24 @@ from tests.support.builders import a_node, a_pod
 pytestmark = pytest.mark.anyio
 
 
-def lives(recording: Recording, pods: int) -> RecordedWorld:
+def lives(recording: Recording, pods: int) -> RecordedStateMachine:
     """Some nodes, and pods that are filtered, scored and bound, with randomised scores."""
-    world = RecordedWorld(Policy(randomize_scores=True), seed=7, tell=recording.tell)
+    state_machine = RecordedStateMachine(Policy(randomize_scores=True), seed=7, tell=recording.tell)
     for number in range(5):
-        world.apply(NodeSeen(a_node(f"n{number}")), Instant(0.0))
-    world.apply(Synced(), Instant(0.0))
+        state_machine.apply(NodeSeen(a_node(f"n{number}")), Instant(0.0))
+    state_machine.apply(Synced(), Instant(0.0))
     rows: Rows = np.arange(5)
     for number in range(pods):
         now = Instant(1.0 + number / 7)
         pod = a_pod(f"p{number}", cpu="100m")
-        world.apply(PodSeen(pod), now)
-        codes = world.filter(pod, rows, now)
-        world.prioritize(pod, rows[codes == 0])
+        state_machine.apply(PodSeen(pod), now)
+        codes = state_machine.filter(pod, rows, now)
+        state_machine.prioritize(pod, rows[codes == 0])
         node = NodeName(f"n{number % 5}")
-        world.bind(pod.uid, pod.key, node, now)
-        world.apply(BindEnded(pod.uid, node, "bound", ""), now)
-        world.apply(Ticked(), now)
-    return world
+        state_machine.bind(pod.uid, pod.key, node, now)
+        state_machine.apply(BindEnded(pod.uid, node, "bound", ""), now)
+        state_machine.apply(Ticked(), now)
+    return state_machine
 
 
 async def recorded(path: Path, *, pods: int = 20, max_bytes: int = 1 << 20, keep: int = 0) -> Recording:

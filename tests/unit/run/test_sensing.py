@@ -5,18 +5,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from slackwater.cluster.nodegroups.policy import FleetPolicy
-from slackwater.cluster.nodegroups.status import NodeSight
+from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
+from slackwater.cluster.nodegroups.status import NodeObservation
 from slackwater.controllers.policy import Policy
 from slackwater.model.equivalence import Toleration
 from slackwater.model.events import NodeSeen, PodSeen
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import InstanceId, NodeGroup
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.ports.protocols import ProviderError
-from slackwater.runtime.autoscaler.sensing import ask_providers, sights
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.autoscaler.sensing import ask_providers, observations
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import Cloud
 from tests.support.fleets import a_group, an_instance
@@ -24,14 +24,16 @@ from tests.support.fleets import a_group, an_instance
 GPU = "nvidia.com/gpu"
 
 
-def seen_of(node: Node, *pods: Pod, promised: str | None = None) -> NodeSight:
+def seen_of(node: Node, *pods: Pod, promised: str | None = None) -> NodeObservation:
     """What is seen of a new node of a group whose nodes have a device."""
     template = None if promised is None else replace(a_node("template"), scalars=((promised, 1),))
     group = replace(a_group(instances=[replace(an_instance("n"), node=node.name)]), template=template)
-    world = a_world(node)
+    state_machine = a_state_machine(node)
     for pod in pods:
-        world.apply(PodSeen(pod), Instant(0.0))
-    return sights([group], world, FleetPolicy(), now=Instant(1000.0), unix_now=UnixTime(100.0))[InstanceId("i-n")]
+        state_machine.apply(PodSeen(pod), Instant(0.0))
+    return observations([group], state_machine, NodeGroupPolicy(), now=Instant(1000.0), unix_now=UnixTime(100.0))[
+        InstanceId("i-n")
+    ]
 
 
 def tainted(key: str) -> Node:
@@ -74,8 +76,8 @@ ANYTHING = [Toleration("", "Exists", "", "")]
     [
         (a_pod("q", on="n"), (True, True)),
         (a_pod("q", on="n", tolerations=ANYTHING), (True, False)),
-        (replace(a_pod("q", on="n"), ties=Ties(mirror=True)), (False, False)),
-        (replace(a_pod("q", on="n"), ties=Ties(owner=Owner("apps", "DaemonSet", "d"))), (False, False)),
+        (replace(a_pod("q", on="n"), eviction_facts=EvictionFacts(mirror_pod=True)), (False, False)),
+        (replace(a_pod("q", on="n"), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d"))), (False, False)),
     ],
     ids=["a pod", "one that tolerates anything", "a mirror pod", "a DaemonSet's"],
 )
@@ -84,20 +86,20 @@ def test_a_new_node_is_taken_by_pods_that_did_not_come_with_it(pod: Pod, want: t
     assert (seen.used, seen.taken) == want
 
 
-def a_world(*objects: Node) -> World:
-    world = World(Policy())
+def a_state_machine(*objects: Node) -> StateMachine:
+    state_machine = StateMachine(Policy())
     for node in objects:
-        world.apply(NodeSeen(node), Instant(0.0))
-    world.apply(PodSeen(a_pod("p", on="used")), Instant(0.0))
-    return world
+        state_machine.apply(NodeSeen(node), Instant(0.0))
+    state_machine.apply(PodSeen(a_pod("p", on="used")), Instant(0.0))
+    return state_machine
 
 
 def test_nodes_are_found_by_name_or_by_their_machines_id() -> None:
     known, unnamed = replace(an_instance("known"), node=a_node("used").name), an_instance("unnamed")
     group = a_group(instances=[known, unnamed, an_instance("alone")])
-    world = a_world(a_node("used", ready=False), a_node("other", provider_id="i-unnamed", created_at=70.0))
-    seen = sights([group], world, FleetPolicy(), now=Instant(1000.0), unix_now=UnixTime(100.0))
-    assert {id_: sight.name for id_, sight in seen.items()} == {"i-known": "used", "i-unnamed": "other"}
+    state_machine = a_state_machine(a_node("used", ready=False), a_node("other", provider_id="i-unnamed", created_at=70.0))
+    seen = observations([group], state_machine, NodeGroupPolicy(), now=Instant(1000.0), unix_now=UnixTime(100.0))
+    assert {id_: observation.name for id_, observation in seen.items()} == {"i-known": "used", "i-unnamed": "other"}
     assert seen[InstanceId("i-known")].was_started, "a pod stands there"
     assert seen[InstanceId("i-known")].born_at is None
     assert seen[InstanceId("i-unnamed")].born_at == 970.0

@@ -5,21 +5,21 @@ from itertools import count
 import pytest
 
 from slackwater.cluster.nodegroups.status import Grow
-from slackwater.controllers.scaledown.loop import ShrinkRecord
-from slackwater.model.effects import Bind, Evict, MarkNode, Touch, WritePermit
+from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.model.effects import Activate, Bind, Evict, MarkNode, WritePermit
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Taint
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.decision_log import Telling, Timeline
+from slackwater.runtime.decision_log import DecisionLog, Telling
 
 DONE = Outcome("done")
 
 
-def a_timeline() -> Timeline:
+def a_timeline() -> DecisionLog:
     seconds = count(100)
-    return Timeline(lambda: float(next(seconds)))
+    return DecisionLog(lambda: float(next(seconds)))
 
 
 def a_bind(name: str) -> Bind:
@@ -31,10 +31,10 @@ def an_eviction(name: str) -> Evict:
 
 
 def test_the_newest_come_first_with_what_became_of_them() -> None:
-    timeline = a_timeline()
-    timeline.note(a_bind("a"), DONE)
-    timeline.note(a_bind("b"), Outcome("refused", code=409, detail="already assigned"))
-    told = [(found.name, found.kind, found.verdict, found.text, found.at) for found in timeline.newest(9)]
+    decision_log = a_timeline()
+    decision_log.note(a_bind("a"), DONE)
+    decision_log.note(a_bind("b"), Outcome("refused", code=409, detail="already assigned"))
+    told = [(found.name, found.kind, found.verdict, found.text, found.at) for found in decision_log.newest(9)]
     assert told == [
         ("default/b", "bind", "refused", "to n1: already assigned", 101.0),
         ("default/a", "bind", "done", "to n1", 100.0),
@@ -42,32 +42,32 @@ def test_the_newest_come_first_with_what_became_of_them() -> None:
 
 
 def test_many_binds_do_not_push_out_the_one_eviction() -> None:
-    timeline = a_timeline()
-    timeline.note(an_eviction("v"), DONE)
+    decision_log = a_timeline()
+    decision_log.note(an_eviction("v"), DONE)
     for number in range(5000):
-        timeline.note(a_bind(f"p{number}"), DONE)
-    found = timeline.newest(1000)
+        decision_log.note(a_bind(f"p{number}"), DONE)
+    found = decision_log.newest(1000)
     assert found[0].name == "default/p4999"
     assert (found[-1].kind, found[-1].name) == ("evict", "default/v")
     assert len(found) == 101, "a hundred of each kind"
-    assert len(timeline.newest(7)) == 7
-    assert timeline.number == 5001
+    assert len(decision_log.newest(7)) == 7
+    assert decision_log.number == 5001
 
 
 def test_what_decides_nothing_is_not_told() -> None:
-    timeline = a_timeline()
-    timeline.note(Touch(PodUid("a"), PodKey("default", "a"), "room"), DONE)
-    assert timeline.newest(9) == []
+    decision_log = a_timeline()
+    decision_log.note(Activate(PodUid("a"), PodKey("default", "a"), "room"), DONE)
+    assert decision_log.newest(9) == []
 
 
 def test_each_leads_to_an_object_that_can_be_explained() -> None:
-    timeline = a_timeline()
+    decision_log = a_timeline()
     taint = Taint("t", "", "NoSchedule")
-    timeline.note(MarkNode(uid="n", name=NodeName("n1"), taint=taint), DONE)
+    decision_log.note(MarkNode(uid="n", name=NodeName("n1"), taint=taint), DONE)
     key = PodKey("default", "vm")
     for on in ("machine", "pod"):
-        timeline.note(WritePermit(uid="m", key=key, on=on, pod=PodUid("p"), before=None, text="?"), DONE)
-    assert [(found.about, found.name) for found in timeline.newest(9)] == [
+        decision_log.note(WritePermit(uid="m", key=key, on=on, pod=PodUid("p"), before=None, text="?"), DONE)
+    assert [(found.about, found.name) for found in decision_log.newest(9)] == [
         ("pods", "default/vm"),
         ("", "default/vm"),
         ("nodes", "n1"),
@@ -75,7 +75,7 @@ def test_each_leads_to_an_object_that_can_be_explained() -> None:
 
 
 def test_a_loop_tells_what_it_asked_for_and_began() -> None:
-    timeline = a_timeline()
+    decision_log = a_timeline()
     grow = Grow(group=GroupName("g"), provider="cloud", seen=2, to=5)
     record = LoopRecord(
         number=1,
@@ -83,10 +83,10 @@ def test_a_loop_tells_what_it_asked_for_and_began() -> None:
         instant=Instant(7.0),
         generation=Generation(1),
         asked=((grow, None),),
-        shrink=ShrinkRecord(begun=(NodeName("n9"),)),
+        scale_down=ScaleDownRecord(begun=(NodeName("n9"),)),
     )
-    timeline.loop(record)
-    told = [(found.kind, found.about, found.name, found.text) for found in timeline.newest(9)]
+    decision_log.loop(record)
+    told = [(found.kind, found.about, found.name, found.text) for found in decision_log.newest(9)]
     assert told == [
         ("remove node", "nodes", "n9", "removal begins"),
         ("grow", "groups", "g", "from 2 to 5 nodes"),
@@ -101,7 +101,7 @@ class Refusing:
 
 @pytest.mark.anyio
 async def test_the_writers_answer_passes_through_unchanged() -> None:
-    timeline = a_timeline()
-    telling = Telling(Refusing(), timeline)
+    decision_log = a_timeline()
+    telling = Telling(Refusing(), decision_log)
     assert await telling.perform(a_bind("a"), timeout_seconds=3.0) == Outcome("refused")
-    assert [found.verdict for found in timeline.newest(9)] == ["refused"]
+    assert [found.verdict for found in decision_log.newest(9)] == ["refused"]

@@ -7,7 +7,7 @@ import pytest
 
 from slackwater.fit.disruption_counts import DEPLOYMENT, Scales, counted
 from slackwater.model.controllers import ControllerKey
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.objects import BudgetRule, DisruptionBudget, Pod
 from tests.support.builders import a_budget, a_pod
 
@@ -20,9 +20,9 @@ def key(kind: tuple[str, str], name: str) -> ControllerKey:
 
 
 def pods(count: int, kind: tuple[str, str] | None = REPLICA_SET, name: str = "web", **more: Any) -> list[Pod]:
-    ties = Ties() if kind is None else Ties(owner=Owner(*kind, name))
+    eviction_facts = EvictionFacts() if kind is None else EvictionFacts(owner=Owner(*kind, name))
     found = (a_pod(f"{name}-{number}", on="n1", labels={"app": "web"}) for number in range(count))
-    return [replace(pod, ties=ties, **more) for pod in found]
+    return [replace(pod, eviction_facts=eviction_facts, **more) for pod in found]
 
 
 def at_least(amount: int, *, percent: bool = False) -> BudgetRule:

@@ -7,29 +7,32 @@ from typing import Any
 import pytest
 
 from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import DrainPolicy, Facts, Fate, Verdict, judge
+from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, Facts, Verdict, judge
 from slackwater.model.controllers import ControllerKey
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.model.unremovable_reasons import TEXTS, Hindrance
+from slackwater.model.unremovable_reasons import TEXTS, UnremovableReason
 from tests.support.builders import a_budget, a_pod, a_vertical
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC).timestamp()  # as builders have it
 HOUR = 3600.0
 REPLICA_SET = Owner("apps", "ReplicaSet", "web")
-OWNED = Ties(owner=REPLICA_SET)
-MOVE, DAEMON, SKIP, WAIT = (Verdict(fate) for fate in (Fate.MOVE, Fate.DAEMON, Fate.SKIP, Fate.WAIT))
+OWNED = EvictionFacts(owner=REPLICA_SET)
+MOVE, DAEMON, SKIP, WAIT = (
+    Verdict(outcome)
+    for outcome in (DrainabilityOutcome.MOVE, DrainabilityOutcome.DAEMON, DrainabilityOutcome.SKIP, DrainabilityOutcome.WAIT)
+)
 SPENT = a_budget("web", allowed=0, app="web")
 SPENT_SYSTEM = a_budget("dns", allowed=0, namespace="kube-system", app="web")
 
 
-def blocked(hindrance: Hindrance) -> Verdict:
-    return Verdict(Fate.BLOCK, hindrance)
+def blocked(unremovable_reason: UnremovableReason) -> Verdict:
+    return Verdict(DrainabilityOutcome.BLOCK, unremovable_reason)
 
 
-def an_owned_pod(namespace: str = "default", ties: Ties = OWNED) -> Pod:
-    return replace(a_pod("p", on="n1", namespace=namespace, labels={"app": "web"}), ties=ties)
+def an_owned_pod(namespace: str = "default", eviction_facts: EvictionFacts = OWNED) -> Pod:
+    return replace(a_pod("p", on="n1", namespace=namespace, labels={"app": "web"}), eviction_facts=eviction_facts)
 
 
 def facts(
@@ -46,12 +49,12 @@ def test_a_replica_may_be_moved() -> None:
 
 
 def test_a_mirror_pod_goes_with_its_node() -> None:
-    assert judge(an_owned_pod(ties=Ties(mirror=True, safe_to_evict="false")), facts(SPENT)) == SKIP
+    assert judge(an_owned_pod(eviction_facts=EvictionFacts(mirror_pod=True, safe_to_evict="false")), facts(SPENT)) == SKIP
 
 
 def test_a_pod_that_should_be_gone_holds_nobody_up() -> None:
-    late = replace(an_owned_pod(ties=Ties()), deleting=True, overdue_at=UnixTime(1000.0))
-    assert judge(late, facts(at=1030.0)) == blocked(Hindrance.NOT_REPLICATED)
+    late = replace(an_owned_pod(eviction_facts=EvictionFacts()), deleting=True, overdue_at=UnixTime(1000.0))
+    assert judge(late, facts(at=1030.0)) == blocked(UnremovableReason.NOT_REPLICATED)
     assert judge(late, facts(at=1030.5)) == SKIP
 
 
@@ -61,54 +64,59 @@ CUSTOM = DrainPolicy(custom_controllers=True, min_replicas=2)
 @pytest.mark.parametrize(
     ("owner", "replicas", "want"),
     [
-        (REPLICA_SET, {}, blocked(Hindrance.CONTROLLER_NOT_FOUND)),
-        (REPLICA_SET, {("other", REPLICA_SET): 9}, blocked(Hindrance.CONTROLLER_NOT_FOUND)),
-        (REPLICA_SET, {("default", REPLICA_SET): 1}, blocked(Hindrance.MIN_REPLICAS_REACHED)),
+        (REPLICA_SET, {}, blocked(UnremovableReason.CONTROLLER_NOT_FOUND)),
+        (REPLICA_SET, {("other", REPLICA_SET): 9}, blocked(UnremovableReason.CONTROLLER_NOT_FOUND)),
+        (REPLICA_SET, {("default", REPLICA_SET): 1}, blocked(UnremovableReason.MIN_REPLICAS_REACHED)),
         (REPLICA_SET, {("default", REPLICA_SET): 2}, MOVE),
         (REPLICA_SET, None, MOVE),
         (Owner("batch", "Job", "j"), {("default", Owner("batch", "Job", "j")): 0}, MOVE),
-        (Owner("apps", "StatefulSet", "s"), {}, blocked(Hindrance.CONTROLLER_NOT_FOUND)),
-        (Owner("apps", "DaemonSet", "d"), {}, blocked(Hindrance.CONTROLLER_NOT_FOUND)),
+        (Owner("apps", "StatefulSet", "s"), {}, blocked(UnremovableReason.CONTROLLER_NOT_FOUND)),
+        (Owner("apps", "DaemonSet", "d"), {}, blocked(UnremovableReason.CONTROLLER_NOT_FOUND)),
         (Owner("apps", "DaemonSet", "d"), {("default", Owner("apps", "DaemonSet", "d")): 0}, DAEMON),
-        (Owner("example.com", "Robot", "r"), {}, blocked(Hindrance.NOT_REPLICATED)),
+        (Owner("example.com", "Robot", "r"), {}, blocked(UnremovableReason.NOT_REPLICATED)),
     ],
 )
 def test_where_custom_controllers_block_the_controller_must_be_there(
     owner: Owner, replicas: dict[ControllerKey, int] | None, want: Verdict
 ) -> None:
-    assert judge(an_owned_pod(ties=Ties(owner=owner)), facts(policy=CUSTOM, replicas=replicas)) == want
+    assert judge(an_owned_pod(eviction_facts=EvictionFacts(owner=owner)), facts(policy=CUSTOM, replicas=replicas)) == want
 
 
 def test_a_custom_controller_does_by_default() -> None:
-    assert judge(an_owned_pod(ties=Ties(owner=Owner("example.com", "Robot", "r"))), facts(replicas={})) == MOVE
+    assert (
+        judge(an_owned_pod(eviction_facts=EvictionFacts(owner=Owner("example.com", "Robot", "r"))), facts(replicas={})) == MOVE
+    )
 
 
-@pytest.mark.parametrize("ties", [Ties(owner=Owner("apps", "DaemonSet", "d")), Ties(daemon=True)])
-def test_a_daemon_needs_no_other_place(ties: Ties) -> None:
-    assert judge(an_owned_pod(ties=replace(ties, safe_to_evict="false", local_volumes=("v",))), facts(SPENT)) == DAEMON
+@pytest.mark.parametrize("eviction_facts", [EvictionFacts(owner=Owner("apps", "DaemonSet", "d")), EvictionFacts(daemon=True)])
+def test_a_daemon_needs_no_other_place(eviction_facts: EvictionFacts) -> None:
+    assert (
+        judge(an_owned_pod(eviction_facts=replace(eviction_facts, safe_to_evict="false", local_volumes=("v",))), facts(SPENT))
+        == DAEMON
+    )
 
 
 def test_a_pod_that_has_ended_is_never_moved() -> None:
-    for ties in (Ties(), OWNED, Ties(safe_to_evict="true")):
-        assert judge(replace(an_owned_pod(ties=ties), ended=True), facts(SPENT)) == SKIP
+    for eviction_facts in (EvictionFacts(), OWNED, EvictionFacts(safe_to_evict="true")):
+        assert judge(replace(an_owned_pod(eviction_facts=eviction_facts), ended=True), facts(SPENT)) == SKIP
 
 
 def test_safe_to_evict_overrides_every_rule_about_the_pod_itself() -> None:
-    ties = Ties(safe_to_evict="true", local_volumes=("scratch",))
-    assert judge(an_owned_pod("kube-system", ties), facts()) == MOVE
+    eviction_facts = EvictionFacts(safe_to_evict="true", local_volumes=("scratch",))
+    assert judge(an_owned_pod("kube-system", eviction_facts), facts()) == MOVE
 
 
 def test_a_node_waits_for_pods_that_ask_for_it() -> None:
-    assert judge(an_owned_pod(ties=Ties(safe_to_evict="on-completion")), facts(SPENT)) == WAIT
+    assert judge(an_owned_pod(eviction_facts=EvictionFacts(safe_to_evict="on-completion")), facts(SPENT)) == WAIT
 
 
 def test_a_pod_without_a_controller_blocks() -> None:
-    assert judge(an_owned_pod(ties=Ties()), facts()) == blocked(Hindrance.NOT_REPLICATED)
+    assert judge(an_owned_pod(eviction_facts=EvictionFacts()), facts()) == blocked(UnremovableReason.NOT_REPLICATED)
 
 
 def test_a_young_pod_of_kube_system_needs_a_budget() -> None:
     pod = an_owned_pod("kube-system")
-    want = blocked(Hindrance.UNMOVABLE_SYSTEM_POD)
+    want = blocked(UnremovableReason.UNMOVABLE_SYSTEM_POD)
     assert judge(pod, facts()) == want
     assert judge(pod, facts(at=CREATED + HOUR)) == want
     assert judge(pod, facts(at=CREATED + HOUR + 1)) == MOVE
@@ -118,31 +126,31 @@ def test_a_young_pod_of_kube_system_needs_a_budget() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ties", "want"),
+    ("eviction_facts", "want"),
     [
-        (replace(OWNED, safe_to_evict="false"), Hindrance.NOT_SAFE_TO_EVICT),
-        (replace(OWNED, local_volumes=("scratch",)), Hindrance.LOCAL_STORAGE),
+        (replace(OWNED, safe_to_evict="false"), UnremovableReason.NOT_SAFE_TO_EVICT),
+        (replace(OWNED, local_volumes=("scratch",)), UnremovableReason.LOCAL_STORAGE),
     ],
 )
-def test_an_old_pod_of_kube_system_still_meets_the_later_rules(ties: Ties, want: Hindrance) -> None:
-    assert judge(an_owned_pod("kube-system", ties), facts(at=CREATED + 2 * HOUR)) == blocked(want)
+def test_an_old_pod_of_kube_system_still_meets_the_later_rules(eviction_facts: EvictionFacts, want: UnremovableReason) -> None:
+    assert judge(an_owned_pod("kube-system", eviction_facts), facts(at=CREATED + 2 * HOUR)) == blocked(want)
 
 
 def test_a_pod_that_must_not_be_moved_blocks() -> None:
-    ties = replace(OWNED, safe_to_evict="false", local_volumes=("scratch",))
-    assert judge(an_owned_pod(ties=ties), facts(SPENT)) == blocked(Hindrance.NOT_SAFE_TO_EVICT)
+    eviction_facts = replace(OWNED, safe_to_evict="false", local_volumes=("scratch",))
+    assert judge(an_owned_pod(eviction_facts=eviction_facts), facts(SPENT)) == blocked(UnremovableReason.NOT_SAFE_TO_EVICT)
 
 
 def test_local_storage_blocks_unless_it_may_be_lost() -> None:
-    pod = an_owned_pod(ties=replace(OWNED, local_volumes=("scratch",)))
-    assert judge(pod, facts(SPENT)) == blocked(Hindrance.LOCAL_STORAGE)
+    pod = an_owned_pod(eviction_facts=replace(OWNED, local_volumes=("scratch",)))
+    assert judge(pod, facts(SPENT)) == blocked(UnremovableReason.LOCAL_STORAGE)
     assert judge(pod, facts(policy=DrainPolicy(local_storage=False))) == MOVE
 
 
-@pytest.mark.parametrize("ties", [OWNED, Ties(safe_to_evict="true")], ids=["a replica", "safe to evict"])
-def test_budgets_have_the_last_word_on_every_pod_that_has_to_move(ties: Ties) -> None:
-    pod = an_owned_pod(ties=ties)
-    assert judge(pod, facts(SPENT)) == blocked(Hindrance.NOT_ENOUGH_PDB)
+@pytest.mark.parametrize("eviction_facts", [OWNED, EvictionFacts(safe_to_evict="true")], ids=["a replica", "safe to evict"])
+def test_budgets_have_the_last_word_on_every_pod_that_has_to_move(eviction_facts: EvictionFacts) -> None:
+    pod = an_owned_pod(eviction_facts=eviction_facts)
+    assert judge(pod, facts(SPENT)) == blocked(UnremovableReason.NOT_ENOUGH_PDB)
     assert judge(pod, facts(replace(SPENT, disruptions_allowed=1))) == MOVE
     assert judge(replace(pod, deleting=True), facts(SPENT)) == MOVE
 
@@ -151,22 +159,24 @@ def test_budgets_have_the_last_word_on_every_pod_that_has_to_move(ties: Ties) ->
 def test_the_eviction_api_never_evicts_a_pod_of_two_budgets(allowed: int) -> None:
     both = facts(a_budget("all", allowed=5), replace(SPENT, disruptions_allowed=allowed))
     pod = an_owned_pod()
-    assert judge(pod, both) == blocked(Hindrance.MULTIPLE_PDBS)
-    assert judge(replace(pod, ready=False), both) == blocked(Hindrance.MULTIPLE_PDBS)
+    assert judge(pod, both) == blocked(UnremovableReason.MULTIPLE_PDBS)
+    assert judge(replace(pod, ready=False), both) == blocked(UnremovableReason.MULTIPLE_PDBS)
     assert judge(replace(pod, starting=True), both) == MOVE  # the API asks no budget about a pod that is Pending
     assert judge(replace(pod, deleting=True), both) == MOVE
     migrating = replace(pod, vertical=replace(a_vertical(), auto_migrate=True, machine="vm"))
     assert judge(migrating, facts(a_budget("all", allowed=5), a_budget("web", allowed=5, app="web"))) == MOVE
     evicted = facts(a_budget("all", allowed=5), a_budget("web", allowed=5), policy=DrainPolicy(machines_migrate=False))
-    assert judge(replace(migrating, vertical=replace(a_vertical(), machine=None)), evicted) == blocked(Hindrance.MULTIPLE_PDBS)
+    assert judge(replace(migrating, vertical=replace(a_vertical(), machine=None)), evicted) == blocked(
+        UnremovableReason.MULTIPLE_PDBS
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "may_go", "want"),
     [
-        ({"ready": False}, False, blocked(Hindrance.NOT_ENOUGH_PDB)),
+        ({"ready": False}, False, blocked(UnremovableReason.NOT_ENOUGH_PDB)),
         ({"ready": False}, True, MOVE),
-        ({"ready": True}, True, blocked(Hindrance.NOT_ENOUGH_PDB)),
+        ({"ready": True}, True, blocked(UnremovableReason.NOT_ENOUGH_PDB)),
         ({"ready": False, "starting": True}, False, MOVE),
     ],
 )
@@ -174,14 +184,16 @@ def test_a_pod_that_is_not_ready_goes_where_its_budget_lets_it(change: dict[str,
     assert judge(replace(an_owned_pod(), **change), facts(replace(SPENT, unready_may_go=may_go))) == want
 
 
-@pytest.mark.parametrize("ties", [Ties(), Ties(owner=REPLICA_SET, safe_to_evict="false"), OWNED], ids=str)
-def test_an_expendable_pod_goes_with_its_node_whatever_else_is_true_of_it(ties: Ties) -> None:
+@pytest.mark.parametrize(
+    "eviction_facts", [EvictionFacts(), EvictionFacts(owner=REPLICA_SET, safe_to_evict="false"), OWNED], ids=str
+)
+def test_an_expendable_pod_goes_with_its_node_whatever_else_is_true_of_it(eviction_facts: EvictionFacts) -> None:
     """Verdicts are kept by the ties, which say nothing of priorities: each order of asking must answer the same."""
-    pod = an_owned_pod(ties=ties)
+    pod = an_owned_pod(eviction_facts=eviction_facts)
     for cutoff in (-10, 0, 1000):
         some = facts(SPENT, policy=DrainPolicy(priority_cutoff=cutoff))
         assert judge(replace(pod, priority=cutoff - 1), some) == DAEMON
-        assert judge(replace(pod, priority=cutoff), some).fate is Fate.BLOCK
+        assert judge(replace(pod, priority=cutoff), some).outcome is DrainabilityOutcome.BLOCK
         assert judge(replace(pod, priority=cutoff - 1), some) == DAEMON
 
 
@@ -190,4 +202,4 @@ def test_rules_that_need_budgets_are_skipped_where_nothing_is_known_of_them() ->
 
 
 def test_every_hindrance_has_a_text() -> None:
-    assert set(TEXTS) == set(Hindrance)
+    assert set(TEXTS) == set(UnremovableReason)

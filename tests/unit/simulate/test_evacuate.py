@@ -9,30 +9,30 @@ import pytest
 from slackwater.fit.disruptions import Disruptions
 from slackwater.fit.drainability import Facts
 from slackwater.fit.evacuation import Evacuated, Evacuations, Kept
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.reasons import Reason
-from slackwater.model.unremovable_reasons import Hindrance
-from slackwater.snapshot.cluster_snapshot import Picture
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.running_pods import RunningPods
 from tests.support.builders import a_budget, a_node, a_pod
 
 NOW = UnixTime(1e9)
-REPLICA = Ties(owner=Owner("apps", "ReplicaSet", "web"))
+REPLICA = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
 
 
 def a_replica(name: str, on: str, cpu: str = "1", **more: Any) -> Pod:
-    return replace(a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), ties=REPLICA, **more)
+    return replace(a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), eviction_facts=REPLICA, **more)
 
 
 def evacuations(
     *pods: Pod, budgets: tuple[DisruptionBudget, ...] = (), nodes: int = 3, hints: dict[str, str] | None = None
 ) -> Evacuations:
-    picture = Picture.build([replace(a_node(f"n{row}"), scalars=(("pods", 110),)) for row in range(nodes)], pods)
+    snapshot = ClusterSnapshot.build([replace(a_node(f"n{row}"), scalars=(("pods", 110),)) for row in range(nodes)], pods)
     facts = Facts(now=NOW, disruptions=Disruptions(budgets))
     named = {PodUid(f"uid-{pod}"): NodeName(node) for pod, node in (hints or {}).items()}
-    return Evacuations(picture, Tenants(picture, pods), facts=facts, hints=named)
+    return Evacuations(snapshot, RunningPods(snapshot, pods), facts=facts, hints=named)
 
 
 def emptied(found: Evacuated | Kept | None) -> Evacuated:
@@ -76,24 +76,24 @@ def test_nobody_goes_to_a_node_that_is_being_removed_and_guests_go_on() -> None:
     a, b = a_replica("a", "n0"), a_replica("b", "n1")
     ours = evacuations(a, b)
     assert moves(ours.evacuate(Row(0), rows=ALL)) == [("a", 1)]
-    assert ours.has_guests(Row(1))
+    assert ours.has_rescheduled_pods(Row(1))
     assert moves(ours.evacuate(Row(1), rows=ALL)) == [("a", 2), ("b", 2)]
     assert ours.destinations == {"uid-a": 2, "uid-b": 2}
-    assert ours.evacuate(Row(2), rows=ALL) == Kept(row=Row(2), pod=a, hindrance=Hindrance.NO_PLACE)
+    assert ours.evacuate(Row(2), rows=ALL) == Kept(row=Row(2), pod=a, unremovable_reason=UnremovableReason.NO_PLACE)
 
 
 def test_who_fits_nowhere_is_named_with_the_verdicts_on_the_other_nodes() -> None:
     ours = evacuations(a_replica("a", "n0", cpu="3"), a_replica("b", "n1", cpu="2"), a_replica("c", "n2", cpu="2"))
     found = ours.evacuate(Row(0), rows=ALL)
     assert isinstance(found, Kept)
-    assert (found.pod.key.name, found.hindrance) == ("a", Hindrance.NO_PLACE)
+    assert (found.pod.key.name, found.unremovable_reason) == ("a", UnremovableReason.NO_PLACE)
     assert found.reasons == ((Reason.RESOURCES_SHORT, 2),)
 
 
 def test_a_rule_blocks_before_any_place_is_looked_for() -> None:
-    alone = replace(a_replica("alone", "n0"), ties=Ties())
+    alone = replace(a_replica("alone", "n0"), eviction_facts=EvictionFacts())
     found = evacuations(a_replica("a", "n0"), alone).evacuate(Row(0), rows=ALL)
-    assert found == Kept(row=Row(0), pod=alone, hindrance=Hindrance.NOT_REPLICATED)
+    assert found == Kept(row=Row(0), pod=alone, unremovable_reason=UnremovableReason.NOT_REPLICATED)
 
 
 def test_pods_of_a_node_whose_removal_has_begun_need_a_place_whatever_the_rules_say() -> None:
@@ -107,7 +107,7 @@ def test_nodes_share_what_their_budget_allows() -> None:
     assert not emptied(ours.evacuate(Row(0), rows=ALL)).risky
     found = ours.evacuate(Row(1), rows=ALL)
     assert isinstance(found, Kept)
-    assert found.hindrance == Hindrance.NOT_ENOUGH_PDB
+    assert found.unremovable_reason == UnremovableReason.NOT_ENOUGH_PDB
 
 
 def test_a_guest_that_goes_on_costs_its_budget_nothing_again() -> None:
@@ -122,8 +122,8 @@ def test_more_pods_than_the_budget_allows_make_a_node_risky() -> None:
 
 
 def test_daemons_go_with_the_node_and_the_awaited_hold_it() -> None:
-    daemon = replace(a_replica("daemon", "n0", cpu="4"), ties=Ties(daemon=True))
-    job = replace(a_replica("job", "n0"), ties=Ties(safe_to_evict="on-completion"))
+    daemon = replace(a_replica("daemon", "n0", cpu="4"), eviction_facts=EvictionFacts(daemon=True))
+    job = replace(a_replica("job", "n0"), eviction_facts=EvictionFacts(safe_to_evict="on-completion"))
     found = emptied(evacuations(daemon).evacuate(Row(0), rows=ALL))
     assert (found.moves, found.daemons, found.empty) == ((), (daemon,), True)
     found = emptied(evacuations(job).evacuate(Row(0), rows=ALL))

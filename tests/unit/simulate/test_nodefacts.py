@@ -13,7 +13,7 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Image, Node, Taint
 from slackwater.model.reasons import Reason
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import ABSENT, NodeFacts
 from tests.support.builders import a_node, amounts
 
@@ -74,16 +74,16 @@ def test_what_a_verdict_reads_is_news(table: NodeTable, change: Change, want_rul
 
 
 def test_after_a_heartbeat_nothing_is_judged_again() -> None:
-    picture = Picture.build([replace(NODE, name=NodeName(f"n{i}")) for i in range(100)])
-    kind = picture.kind_id(Kind(namespace="default", requests=amounts("1", "1Gi"), node_selector=(("zone", "a"),)))
-    feasible(picture, kind)
-    judged = picture.rows_judged
-    picture.put_node(Row(0), heartbeat(NODE))
-    assert feasible(picture, kind).feasible.all()
-    assert picture.rows_judged == judged
-    picture.put_node(Row(0), replace(NODE, labels={}))
-    assert feasible(picture, kind).codes[0] == Reason.NODE_AFFINITY
-    assert 0 < picture.rows_judged - judged < 10
+    snapshot = ClusterSnapshot.build([replace(NODE, name=NodeName(f"n{i}")) for i in range(100)])
+    kind = snapshot.kind_id(Kind(namespace="default", requests=amounts("1", "1Gi"), node_selector=(("zone", "a"),)))
+    feasible(snapshot, kind)
+    judged = snapshot.rows_judged
+    snapshot.put_node(Row(0), heartbeat(NODE))
+    assert feasible(snapshot, kind).feasible.all()
+    assert snapshot.rows_judged == judged
+    snapshot.put_node(Row(0), replace(NODE, labels={}))
+    assert feasible(snapshot, kind).codes[0] == Reason.NODE_AFFINITY
+    assert 0 < snapshot.rows_judged - judged < 10
 
 
 def test_a_heartbeat_brings_a_closed_row_back(table: NodeTable) -> None:

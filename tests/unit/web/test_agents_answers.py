@@ -39,32 +39,32 @@ async def test_the_permit_comes_in_the_units_of_the_version(version: int, cpu: A
 
 async def test_v3_0_counts_slots_in_all_three_fields() -> None:
     async with an_agent_service() as service:
-        service.desk.has_pod("small-slots", on="n", slot_bytes=GIB // 2)
+        service.permit_service.has_pod("small-slots", on="n", slot_bytes=GIB // 2)
         body = a_request(version=5, name="small-slots", mem=6, lastPermit={"vCPUs": 1, "mem": 3})
         assert (await service.post(body)).json() == {"permit": {"vCPUs": 1, "mem": 6}}
-        asked = service.desk.asked[-1]
+        asked = service.permit_service.asked[-1]
         assert (asked.slots, asked.asked, asked.last_permit, asked.compute_unit) == (
             True,
             amounts(1000, 6),
             amounts(1000, 3),
             amounts(250, 1),
         )
-        assert service.desk.pods[asked.key].reserved.memory == 3 * GIB
+        assert service.permit_service.pods[asked.key].reserved.memory == 3 * GIB
 
 
 async def test_a_permit_in_slots_is_never_rounded_up() -> None:
     class Odd:
         async def ask(self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None) -> PermitAnswer:
-            return PermitAnswer(permit=amounts(1000, 2 * GIB - 1), slot_bytes=GIB, migrate=False, ceiling_pending=False)
+            return PermitAnswer(permit=amounts(1000, 2 * GIB - 1), slot_bytes=GIB, migrate=False, permit_limit_pending=False)
 
-    async with an_agent_service(desk=Odd()) as service:
+    async with an_agent_service(permit_service=Odd()) as service:
         assert (await service.post(a_request(version=5, mem=4))).json()["permit"]["mem"] == 1
 
 
 async def test_everything_that_was_sent_reaches_the_desk_exactly() -> None:
     async with an_agent_service() as service:
         await service.post(a_request(version=6, cpu="1750m", lastPermit={"vCPUs": 1, "mem": "4Gi"}, metrics=EXTENDED))
-        [asked] = service.desk.asked
+        [asked] = service.permit_service.asked
         assert (asked.key, asked.version, asked.slots) == (PodKey("default", "vm"), 6, False)
         assert (asked.asked, asked.last_permit) == (amounts(1750, 4 * GIB), amounts(1000, 4 * GIB))
         assert asked.compute_unit == amounts(250, GIB)
@@ -81,12 +81,12 @@ async def test_keys_are_read_in_any_case_and_unknown_ones_ignored() -> None:
     async with an_agent_service() as service:
         body = in_upper_case(a_request(note={"a": [1]}, metrics={"loadAvg1M": 1.5}))
         assert (await service.post(body)).json() == {"permit": {"vCPUs": 1, "mem": "4Gi"}}
-        assert service.desk.asked[-1].load is not None
+        assert service.permit_service.asked[-1].load is not None
 
 
 async def test_migrate_is_there_only_when_the_desk_says_so() -> None:
     async with an_agent_service() as service:
-        service.desk.to_migrate.add(PodKey("default", "vm"))
+        service.permit_service.to_migrate.add(PodKey("default", "vm"))
         first, second = await service.post(a_request()), await service.post(a_request())
         assert first.text == '{"permit":{"vCPUs":1,"mem":"4Gi"},"migrate":{}}'
         assert second.text == '{"permit":{"vCPUs":1,"mem":"4Gi"}}'
@@ -95,21 +95,21 @@ async def test_migrate_is_there_only_when_the_desk_says_so() -> None:
 
 async def test_a_ceiling_that_is_not_written_yet_is_counted() -> None:
     async with an_agent_service() as service:
-        service.desk.pending = True
+        service.permit_service.pending = True
         await service.post(a_request())
-        assert service.counted("slackwater_agent_ceilings_awaited_total") == 1
+        assert service.counted("slackwater_agent_permit_limits_awaited_total") == 1
 
 
 async def test_growth_follows_the_room_of_the_node() -> None:
     async with an_agent_service() as service:
-        service.desk.has_pod("other", on="n", reserved=amounts(6100, 4 * GIB))
+        service.permit_service.has_pod("other", on="n", reserved=amounts(6100, 4 * GIB))
         permit = (await service.post(a_request(cpu=8))).json()["permit"]
         assert permit == {"vCPUs": "3750m", "mem": "4Gi"}, "2.9 CPUs are free, 2.75 of them in whole units"
-        assert sum(pod.reserved[CPU] for pod in service.desk.pods.values()) <= 10_000
+        assert sum(pod.reserved[CPU] for pod in service.permit_service.pods.values()) <= 10_000
 
 
 async def test_requests_are_counted_by_status_and_those_that_could_be_read_by_the_pods_node_too() -> None:
-    async with an_agent_service(desk=OnNode()) as service:
+    async with an_agent_service(permit_service=OnNode()) as service:
         await service.post(a_request(metrics={"loadAvg1M": 1.5}))
         await service.post(a_request())
         await service.post(a_request(name="absent"))
@@ -130,4 +130,4 @@ class OnNode:
     async def ask(self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None) -> PermitAnswer | PermitRefusal:
         if ask.key != PodKey("default", "vm"):
             return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
-        return PermitAnswer(permit=ask.asked, slot_bytes=GIB, migrate=False, ceiling_pending=False, node=NodeName("n"))
+        return PermitAnswer(permit=ask.asked, slot_bytes=GIB, migrate=False, permit_limit_pending=False, node=NodeName("n"))

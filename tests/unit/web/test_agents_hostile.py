@@ -12,7 +12,7 @@ from slackwater.model.ids import NodeName
 from slackwater.model.permits import Caller
 from slackwater.runtime.invariants import violations
 from tests.support.agents import a_request
-from tests.support.realdesk import a_real_desk
+from tests.support.realdesk import a_real_permit_service
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +75,7 @@ REFUSED: list[tuple[str, Any, int, str]] = [
 async def test_what_is_refused_is_refused_at_once_and_changes_nothing(
     body: Any, status: int, words: str, headers: dict[str, str]
 ) -> None:
-    async with a_real_desk() as cluster:
+    async with a_real_permit_service() as cluster:
         before = cluster.state()
         with anyio.fail_after(5):
             answer = await cluster.post(body, **headers)
@@ -85,7 +85,7 @@ async def test_what_is_refused_is_refused_at_once_and_changes_nothing(
 
 
 async def test_who_speaks_for_a_pod_of_another_node_is_refused_and_changes_nothing() -> None:
-    async with a_real_desk(caller=Caller(node=NodeName("other"), name="system:node:other")) as cluster:
+    async with a_real_permit_service(caller=Caller(node=NodeName("other"), name="system:node:other")) as cluster:
         before = cluster.state()
         answer = await cluster.post(request(cpu=2))
         assert answer.status_code == 403
@@ -95,13 +95,13 @@ async def test_who_speaks_for_a_pod_of_another_node_is_refused_and_changes_nothi
 
 
 async def test_an_order_for_the_same_that_a_migrating_pod_has_is_answered() -> None:
-    async with a_real_desk() as cluster:
+    async with a_real_permit_service() as cluster:
         answer = await cluster.post(request(name="moving-pod", cpu=1, mem="4Gi"))
         assert (answer.status_code, answer.json()) == (200, {"permit": {"vCPUs": 1, "mem": "4Gi"}})
 
 
 async def test_a_wait_that_is_longer_than_allowed_is_cut() -> None:
-    async with a_real_desk() as cluster:
+    async with a_real_permit_service() as cluster:
         cluster.growing.has_pod("filler", on="n", vertical=None)
         answer = await cluster.post(request(cpu=4, mem="16Gi"), prefer="wait=999999999")
         assert answer.headers["preference-applied"] == "wait=30"
@@ -133,13 +133,13 @@ REQUEST = st.fixed_dictionaries(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_sequence_of_requests_leaves_a_world_in_which_everything_adds_up(bodies: list[dict[str, Any]]) -> None:
     async def conversation() -> None:
-        async with a_real_desk() as cluster:
+        async with a_real_permit_service() as cluster:
             for body in bodies:
                 before = cluster.state()
                 answer = await cluster.post(json.dumps(body).encode())
                 assert answer.status_code in {200, 400, 404}
                 if answer.status_code != 200:
                     assert cluster.state() == before
-                assert violations(cluster.growing.world) == []
+                assert violations(cluster.growing.state_machine) == []
 
     anyio.run(conversation)

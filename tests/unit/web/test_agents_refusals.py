@@ -100,7 +100,7 @@ async def test_other_versions_are_named_and_refused(version: int, want: str) -> 
     async with an_agent_service() as service:
         answer = await service.post(a_request(version=version))
         assert (answer.status_code, answer.text) == (400, want)
-        assert service.desk.asked == []
+        assert service.permit_service.asked == []
 
 
 @pytest.mark.parametrize("version", [6, 7])
@@ -125,7 +125,7 @@ async def test_from_v4_0_on_both_fields_of_the_compute_unit_are_needed(version: 
 async def test_v3_0_may_leave_the_compute_unit_out_but_not_half_of_it() -> None:
     async with an_agent_service() as service:
         assert (await service.post(a_request(version=5, mem=4, computeUnit=None))).status_code == 200
-        assert service.desk.asked[-1].compute_unit is None
+        assert service.permit_service.asked[-1].compute_unit is None
         half = await service.post(a_request(version=5, mem=4, computeUnit={"vCPUs": 1}))
         assert (half.status_code, half.text) == (400, "computeUnit fields must be non-zero: mem must be non-zero")
 
@@ -191,7 +191,7 @@ async def test_checks_come_in_the_order_of_the_protocol() -> None:
 
 async def test_pods_that_are_no_vm_are_refused_as_the_desk_says() -> None:
     async with an_agent_service() as service:
-        service.desk.has_pod("plain", on="n", is_vm=False)
+        service.permit_service.has_pod("plain", on="n", is_vm=False)
         answer = await service.post(a_request(name="plain"))
         assert (answer.status_code, answer.text) == (400, "pod is not associated with a VM")
         assert answer.headers["content-type"] == "text/plain"

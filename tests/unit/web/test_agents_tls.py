@@ -1,4 +1,4 @@
-"""The agents' listener over TLS sockets: whose certificate it is reaches the desk."""
+"""The agents' listener over TLS sockets: whose certificate it is reaches the permit service."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,7 +9,7 @@ import httpx
 import pytest
 import uvloop
 
-from slackwater.adapters.http.authenticator import Gate, GateConfig
+from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.serving import listen, serve_direct
 from slackwater.model.ids import Instant
@@ -28,11 +28,13 @@ def anyio_backend(request: pytest.FixtureRequest) -> object:
 
 @asynccontextmanager
 async def served(pki: Pki, *, optional: bool) -> AsyncIterator[str]:
-    gate = Gate(GateConfig(certificate_prefix="system:node:"), None, clock=lambda: Instant(0.0), unix_seconds=lambda: 0.0)
+    gate = Authenticator(
+        AuthenticatorConfig(certificate_prefix="system:node:"), None, clock=lambda: Instant(0.0), unix_seconds=lambda: 0.0
+    )
     pki.write()
     certificates = Certificates("agents", pki.tls(optional=optional), unix_seconds=lambda: 0.0)
     with listen("agents", "127.0.0.1", 0) as sock:
-        async with an_agent_service(gatekeeper=gate) as service, anyio.create_task_group() as group:
+        async with an_agent_service(authenticator=gate) as service, anyio.create_task_group() as group:
             await group.start(serve_direct, service.app, sock, certificates)
             yield f"https://127.0.0.1:{sock.getsockname()[1]}"
             group.cancel_scope.cancel()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_with_prefer_wait_denied_growth_is_answered_as_soon_as_there_is_room() -> None:
     async with an_agent_service() as service:
-        other = service.desk.has_pod("other", on="n", reserved=amounts(9000, 4 * GIB))
+        other = service.permit_service.has_pod("other", on="n", reserved=amounts(9000, 4 * GIB))
         answers: list[httpx.Response] = []
 
         async def ask() -> None:
@@ -30,19 +30,19 @@ async def test_with_prefer_wait_denied_growth_is_answered_as_soon_as_there_is_ro
         with anyio.fail_after(5):
             async with anyio.create_task_group() as group:
                 group.start_soon(ask)
-                await service.desk.is_waited_for()
+                await service.permit_service.is_waited_for()
                 assert answers == []
-                service.desk.drop_pod(other)
+                service.permit_service.drop_pod(other)
         assert answers[0].json()["permit"]["vCPUs"] == 4
         assert answers[0].headers["preference-applied"] == "wait=20"
 
 
 async def test_the_end_of_the_wait_brings_what_there_is() -> None:
     async with an_agent_service(limits=AgentLimits(max_wait_seconds=0.05)) as service:
-        service.desk.has_pod("other", on="n", reserved=amounts(8000, 4 * GIB))
+        service.permit_service.has_pod("other", on="n", reserved=amounts(8000, 4 * GIB))
         answer = await service.post(a_request(cpu=4), prefer="respond-async, wait=600")
         assert answer.json()["permit"]["vCPUs"] == 2
-        assert service.desk.waits == [0.05]
+        assert service.permit_service.waits == [0.05]
 
 
 @pytest.mark.parametrize(
@@ -65,25 +65,25 @@ async def test_the_end_of_the_wait_brings_what_there_is() -> None:
 async def test_only_the_wait_of_the_rfc_is_one(prefer: str, want: int) -> None:
     async with an_agent_service() as service:
         await service.post(a_request(), prefer=prefer)
-        assert service.desk.waits == [want]
+        assert service.permit_service.waits == [want]
 
 
 @pytest.mark.parametrize("prefer", ["wait=20", "wait=0"])
 async def test_an_agent_that_hangs_up_ends_its_wait(prefer: str) -> None:
-    """Whether it waits for room, or for the desk to write."""
-    desk = _Stuck()
-    async with an_agent_service(desk=desk) as service, anyio.create_task_group() as group:
+    """Whether it waits for room, or for the permit service to write."""
+    permit_service = _Stuck()
+    async with an_agent_service(permit_service=permit_service) as service, anyio.create_task_group() as group:
         with anyio.fail_after(5):
             group.start_soon(lambda: service.post(a_request(cpu=4), prefer=prefer))
-            await desk.was_asked(1)
+            await permit_service.was_asked(1)
             group.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
-                await desk.given_up.wait()
+                await permit_service.given_up.wait()
         assert service.counted("slackwater_agent_requests_total", code="499", version="v5.0") == 1
 
 
 class _Stuck:
-    """A desk that never decides, or that breaks."""
+    """A permit service that never decides, or that breaks."""
 
     def __init__(self, fault: Exception | None = None) -> None:
         self.fault = fault
@@ -106,30 +106,30 @@ class _Stuck:
 
 
 class _Broken:
-    """A desk that fails before there is anything to wait for."""
+    """A permit service that fails before there is anything to wait for."""
 
     def ask(self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None) -> PermitAnswer:
         raise RuntimeError("broken")
 
 
 async def test_an_answer_that_does_not_come_in_time_is_503() -> None:
-    async with an_agent_service(desk=_Stuck(), limits=AgentLimits(answer_seconds=0.02)) as service:
+    async with an_agent_service(permit_service=_Stuck(), limits=AgentLimits(answer_seconds=0.02)) as service:
         answer = await service.post(a_request())
         assert (answer.status_code, answer.text) == (503, "pod default/vm: no decision within 0.02 s")
 
 
 async def test_a_fault_is_500_and_the_next_request_is_answered() -> None:
-    desk = _Stuck(RuntimeError("broken"))
-    async with an_agent_service(desk=desk, limits=AgentLimits(answer_seconds=0.02)) as service:
+    permit_service = _Stuck(RuntimeError("broken"))
+    async with an_agent_service(permit_service=permit_service, limits=AgentLimits(answer_seconds=0.02)) as service:
         with capture_logs():
             answer = await service.post(a_request())
         assert (answer.status_code, answer.text) == (500, "request handler panicked")
-        desk.fault = None
+        permit_service.fault = None
         assert (await service.post(a_request())).status_code == 503
 
 
 async def test_a_fault_at_once_is_500_too() -> None:
-    async with an_agent_service(desk=_Broken()) as service:
+    async with an_agent_service(permit_service=_Broken()) as service:
         with capture_logs() as logs:
             answer = await service.post(a_request())
         assert (answer.status_code, answer.text) == (500, "request handler panicked")
@@ -137,11 +137,11 @@ async def test_a_fault_at_once_is_500_too() -> None:
 
 
 async def test_more_requests_than_allowed_are_told_to_come_again() -> None:
-    few, desk = AgentLimits(max_requests=2), _Stuck()
-    async with an_agent_service(desk=desk, limits=few) as service, anyio.create_task_group() as group:
+    few, permit_service = AgentLimits(max_requests=2), _Stuck()
+    async with an_agent_service(permit_service=permit_service, limits=few) as service, anyio.create_task_group() as group:
         for _ in range(2):
             group.start_soon(service.post, a_request())
-        await desk.was_asked(2)
+        await permit_service.was_asked(2)
         answer = await service.post(a_request())
         assert (answer.status_code, answer.text) == (503, "3 requests in flight, want at most 2")
         assert answer.headers["retry-after"] == "1"
@@ -153,7 +153,7 @@ async def test_before_everything_is_listed_a_good_request_waits_its_turn() -> No
         service.readiness.unlisted = ["pods"]
         answer = await service.post(a_request())
         assert (answer.status_code, answer.text) == (503, "not ready: waiting for the first list of pods")
-        assert service.desk.asked == []
+        assert service.permit_service.asked == []
 
 
 @asynccontextmanager
@@ -205,7 +205,7 @@ async def test_a_huge_body_is_answered_by_its_beginning_and_the_connection_close
         answer = await read_until(stream, ANSWER)
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert b"connection: close\r\n" in answer
-        assert len(service.desk.asked) == 1
+        assert len(service.permit_service.asked) == 1
 
 
 async def test_a_body_within_what_is_skipped_leaves_the_connection_for_the_next() -> None:
@@ -218,12 +218,12 @@ async def test_a_body_within_what_is_skipped_leaves_the_connection_for_the_next(
 
 async def test_a_question_that_comes_while_another_waits_has_its_turn() -> None:
     async with an_agent_service() as service, connected(service) as stream:
-        other = service.desk.has_pod("other", on="n", reserved=amounts(9000, 4 * GIB))
+        other = service.permit_service.has_pod("other", on="n", reserved=amounts(9000, 4 * GIB))
         for cpu, more in ((4, "prefer: wait=20\r\n"), (1, "")):
             text = json.dumps(a_request(cpu=cpu)).encode()
             await stream.send(head(len(text), more) + text)
-            await service.desk.is_waited_for()
-        service.desk.drop_pod(other)
+            await service.permit_service.is_waited_for()
+        service.permit_service.drop_pod(other)
         answers = await read_until(stream, ANSWER)
         assert answers.index(b'"vCPUs":4') < answers.index(b'"vCPUs":1')
 

@@ -7,12 +7,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from slackwater.adapters.http.autoscaler_metrics import AutoscalerCollector
 from slackwater.cluster.nodegroups.backoff import Backoff
-from slackwater.cluster.nodegroups.status import Census, Grow, Queued
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, Queued
 from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder
-from slackwater.controllers.scaledown.loop import ShrinkRecord
+from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.ports.protocols import ProviderError
 from slackwater.runtime.autoscaler.counts import LoopCounts
 from slackwater.runtime.autoscaler.planning import PendingCounts
@@ -23,8 +23,8 @@ A, B = GroupName("a"), GroupName("b")
 BACKOFF = Backoff(until=Instant(160.0), seconds=300.0, failed_at=Instant(0.0), code="STOCKOUT", message="none left")
 
 
-def a_census(name: GroupName, backoff: Backoff | None = None) -> Census:
-    return Census(
+def a_group_status(name: GroupName, backoff: Backoff | None = None) -> NodeGroupStatus:
+    return NodeGroupStatus(
         group=a_group(name, target=7, min_size=1, max_size=20),
         known=True,
         ready=(NodeName(f"{name}1"), NodeName(f"{name}2")),
@@ -44,7 +44,7 @@ def a_record() -> LoopRecord:
         at=UnixTime(1000.0),
         instant=Instant(100.0),
         generation=Generation(7),
-        census={A: a_census(A), B: a_census(B, BACKOFF)},
+        group_status={A: a_group_status(A), B: a_group_status(B, BACKOFF)},
         pending=PendingCounts(helped=5, unhelpable=2, not_looked_at=10),
         asked=(
             (Grow(group=A, provider="cloud", seen=2, to=7), None),
@@ -108,7 +108,7 @@ def an_end(name: str, outcome: Literal["removed", "gone", "rolled-back"], *, evi
     return DrainEnd(
         order=DrainOrder(node=NodeName(name), uid=name, group=A, stamp=UnixTime(900.0), **order),
         outcome=outcome,
-        hindrance=Hindrance.EVICTION_TIMEOUT if outcome == "rolled-back" else None,
+        unremovable_reason=UnremovableReason.EVICTION_TIMEOUT if outcome == "rolled-back" else None,
         detail="",
         seconds=10.0,
         evicted=evicted,
@@ -116,10 +116,10 @@ def an_end(name: str, outcome: Literal["removed", "gone", "rolled-back"], *, evi
 
 
 def test_removals_are_told_by_cluster_autoscalers_names_empty_and_drained_nodes_apart() -> None:
-    shrink = ShrinkRecord(
+    scale_down = ScaleDownRecord(
         status="throttled",
         unneeded={A: 3, B: 1},
-        reasons={Hindrance.NO_PLACE: 2, Hindrance.NOT_UNDERUTILIZED: 9},
+        reasons={UnremovableReason.NO_PLACE: 2, UnremovableReason.NOT_UNDERUTILIZED: 9},
         ended=(
             an_end("n1", "removed", empty=True),
             an_end("n2", "removed", empty=False, evicted=4, gpu=True),
@@ -129,7 +129,7 @@ def test_removals_are_told_by_cluster_autoscalers_names_empty_and_drained_nodes_
         under_way=(5, 3),
         seconds=0.5,
     )
-    seen = scraped(replace(a_record(), shrink=shrink))
+    seen = scraped(replace(a_record(), scale_down=scale_down))
     want = {
         'cluster_autoscaler_scaled_down_nodes_total{reason="empty"}': 1,
         'cluster_autoscaler_scaled_down_nodes_total{reason="underutilized"}': 1,

@@ -12,7 +12,7 @@ from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant, NodeName
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.callers import showing
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ async def post(
         return answer
 
     app: Any = ops_app(
-        world=World(Policy()),
+        state_machine=StateMachine(Policy()),
         readiness=Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),

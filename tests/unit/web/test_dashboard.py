@@ -20,8 +20,8 @@ from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeGone, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
-from slackwater.runtime.decision_log import Timeline
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.decision_log import DecisionLog
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod
 
 pytestmark = pytest.mark.anyio
@@ -38,16 +38,16 @@ class Ready:
         return not self.unlisted
 
 
-def a_world(n_nodes: int = 3) -> World:
-    world = World(Policy())
+def a_state_machine(n_nodes: int = 3) -> StateMachine:
+    state_machine = StateMachine(Policy())
     for number in range(n_nodes):
-        world.apply(NodeSeen(a_node(f"n{number}", cpu="4")), NOW)
-    return world
+        state_machine.apply(NodeSeen(a_node(f"n{number}", cpu="4")), NOW)
+    return state_machine
 
 
-def an_app(world: World, *, listeners: Listeners | None = None, readiness: Ready | None = None) -> Any:
+def an_app(state_machine: StateMachine, *, listeners: Listeners | None = None, readiness: Ready | None = None) -> Any:
     return ops_app(
-        world=world,
+        state_machine=state_machine,
         readiness=readiness or Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),
@@ -59,10 +59,12 @@ def an_app(world: World, *, listeners: Listeners | None = None, readiness: Ready
 class Watching:
     """Frames with a clock that a test moves: each look finds the last frame old."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, state_machine: StateMachine) -> None:
         self.now = 0.0
-        timeline = Timeline(lambda: 0.0)
-        self.frames = Frames(world, about=lambda: {"status": {}}, clock=lambda: Instant(self.now), timeline=timeline)
+        decision_log = DecisionLog(lambda: 0.0)
+        self.frames = Frames(
+            state_machine, about=lambda: {"status": {}}, clock=lambda: Instant(self.now), decision_log=decision_log
+        )
 
     async def after(self, seen: int) -> list[tuple[int, str, dict[str, Any]]]:
         self.now += 10
@@ -70,11 +72,11 @@ class Watching:
 
 
 async def test_who_has_seen_nothing_gets_everything_and_then_what_changed() -> None:
-    world = a_world()
-    watching = Watching(world)
+    state_machine = a_state_machine()
+    watching = Watching(state_machine)
     [(seq, event, board)] = await watching.after(0)
     assert (event, board["nodes"]["names"]) == ("board", ["n0", "n1", "n2"])
-    world.apply(PodSeen(a_pod("p", on="n1", cpu="3")), NOW)
+    state_machine.apply(PodSeen(a_pod("p", on="n1", cpu="3")), NOW)
     [(next_seq, event, change)] = await watching.after(seq)
     assert (next_seq, event, change["nodes"]["rows"]) == (seq + 1, "change", [1])
     reserved = board["nodes"]["lines"].index("cpu.reserved")
@@ -83,34 +85,34 @@ async def test_who_has_seen_nothing_gets_everything_and_then_what_changed() -> N
 
 
 async def test_pending_pods_come_with_their_reason_the_most_important_first() -> None:
-    world = a_world()
+    state_machine = a_state_machine()
     for name, priority in (("low", 0), ("high", 9)):
-        world.apply(PodSeen(a_pod(name, priority=priority)), NOW)
-    [(_, _, board)] = await Watching(world).after(0)
+        state_machine.apply(PodSeen(a_pod(name, priority=priority)), NOW)
+    [(_, _, board)] = await Watching(state_machine).after(0)
     assert [pod["name"] for pod in board["pending"]["entries"]] == ["high", "low"]
     assert board["pending"]["total"] == 2
 
 
 async def test_other_nodes_mean_everything_anew() -> None:
-    world = a_world()
-    watching = Watching(world)
+    state_machine = a_state_machine()
+    watching = Watching(state_machine)
     [(seq, _, _)] = await watching.after(0)
-    world.apply(NodeGone(NodeName("n1")), NOW)
+    state_machine.apply(NodeGone(NodeName("n1")), NOW)
     [(_, event, board)] = await watching.after(seq)
     assert (event, board["nodes"]["names"]) == ("board", ["n0", "n2"])
 
 
 async def test_a_cordon_is_told_though_no_amount_changed() -> None:
-    world = a_world()
-    watching = Watching(world)
+    state_machine = a_state_machine()
+    watching = Watching(state_machine)
     [(seq, _, _)] = await watching.after(0)
-    world.apply(NodeSeen(a_node("n2", cpu="4", unschedulable=True)), NOW)
+    state_machine.apply(NodeSeen(a_node("n2", cpu="4", unschedulable=True)), NOW)
     [(_, event, change)] = await watching.after(seq)
     assert (event, change["nodes"]["rows"], change["nodes"]["numbers"][-1]) == ("change", [2], [2])
 
 
 async def test_who_is_far_behind_gets_everything() -> None:
-    watching = Watching(a_world())
+    watching = Watching(a_state_machine())
     [(first, _, _)] = await watching.after(0)
     seen = first
     for _ in range(10):
@@ -120,7 +122,7 @@ async def test_who_is_far_behind_gets_everything() -> None:
 
 
 async def test_the_page_loads_only_what_this_service_has() -> None:
-    transport = httpx.ASGITransport(app=an_app(a_world()))
+    transport = httpx.ASGITransport(app=an_app(a_state_machine()))
     async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
         page = await http.get("/")
         assert "default-src 'none'" in page.headers["content-security-policy"]
@@ -149,7 +151,10 @@ async def served(app: Any, listeners: Listeners) -> AsyncIterator[tuple[str, Tas
 
 async def test_the_stream_begins_with_a_board_and_its_listener_leaves_with_the_browser() -> None:
     listeners = Listeners()
-    async with served(an_app(a_world(), listeners=listeners), listeners) as (url, _), httpx.AsyncClient(base_url=url) as http:
+    async with (
+        served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, _),
+        httpx.AsyncClient(base_url=url) as http,
+    ):
         async with http.stream("GET", "/dashboard/events") as answer:
             assert answer.headers["content-type"].startswith("text/event-stream")
             lines = answer.aiter_lines()
@@ -166,7 +171,7 @@ async def test_the_stream_begins_with_a_board_and_its_listener_leaves_with_the_b
 async def test_one_listener_too_many_is_refused_and_told_when_to_come_back() -> None:
     listeners = Listeners(most=1)
     async with (
-        served(an_app(a_world(), listeners=listeners), listeners) as (url, _),
+        served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, _),
         httpx.AsyncClient(base_url=url) as http,
         http.stream("GET", "/dashboard/events") as first,
     ):
@@ -178,7 +183,7 @@ async def test_one_listener_too_many_is_refused_and_told_when_to_come_back() -> 
 async def test_a_service_that_stops_ends_its_streams_at_once() -> None:
     listeners = Listeners()
     async with (
-        served(an_app(a_world(), listeners=listeners), listeners) as (url, group),
+        served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, group),
         httpx.AsyncClient(base_url=url) as http,
     ):
         async with http.stream("GET", "/dashboard/events") as answer:
@@ -191,7 +196,7 @@ async def test_a_service_that_stops_ends_its_streams_at_once() -> None:
 
 
 async def test_before_the_picture_is_complete_there_is_no_stream() -> None:
-    transport = httpx.ASGITransport(app=an_app(a_world(), readiness=Ready("pods")))
+    transport = httpx.ASGITransport(app=an_app(a_state_machine(), readiness=Ready("pods")))
     async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
         assert (await http.get("/dashboard/events")).status_code == 503
         assert (await http.get("/statusz")).json()["waitingFor"] == ["pods"]

@@ -42,7 +42,7 @@ async def test_a_gated_pod_is_answered_with_one_entry_whatever_was_asked() -> No
         assert again["FailedNodes"] == {}
         assert list(again["FailedAndUnresolvableNodes"]) == ["n"]
         assert again["Error"] == ""
-        assert service.world.tally.attempts == 2
+        assert service.state_machine.event_counts.attempts == 2
 
 
 async def test_with_the_gate_on_the_answer_does_not_wait() -> None:
@@ -50,7 +50,7 @@ async def test_with_the_gate_on_the_answer_does_not_wait() -> None:
         a_cluster(service)
         service.writer.open_gate = anyio.Event()
         await ask(service)
-        assert service.world.preemptions.gated(PREEMPTOR.uid)
+        assert service.state_machine.preemptions.gated(PREEMPTOR.uid)
 
 
 async def test_with_the_gate_off_the_victims_are_deleted_before_the_answer() -> None:
@@ -58,7 +58,7 @@ async def test_with_the_gate_off_the_victims_are_deleted_before_the_answer() -> 
         a_cluster(service)
         await ask(service)
         assert [type(effect) for effect in service.writer.asked] == [WritePreempting, DeleteVictim]
-        assert service.world.preemptions.gated(PREEMPTOR.uid), "until the victim has left"
+        assert service.state_machine.preemptions.gated(PREEMPTOR.uid), "until the victim has left"
 
 
 async def test_with_the_gate_off_an_api_server_that_hangs_does_not_hang_the_answer() -> None:
@@ -67,7 +67,7 @@ async def test_with_the_gate_off_an_api_server_that_hangs_does_not_hang_the_answ
         service.writer.open_gate = anyio.Event()
         with anyio.fail_after(5):
             await ask(service)
-        assert service.world.preemptions.gated(PREEMPTOR.uid)
+        assert service.state_machine.preemptions.gated(PREEMPTOR.uid)
         service.writer.open_gate.set()
 
 

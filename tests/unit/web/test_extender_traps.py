@@ -17,7 +17,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import DispatcherConfig
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.bodies import bind_args, filter_args, pod_json, whole_nodes_args
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.service import a_service, bound
@@ -53,13 +53,13 @@ async def test_t1_any_case_is_accepted_and_go_case_is_emitted(case: Callable[[st
 
 
 class TheSecond:
-    """Of those that pass, as the world has it: the position in the question."""
+    """Of those that pass, as the state machine has it: the position in the question."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, state_machine: StateMachine) -> None:
+        self.state_machine = state_machine
 
     def of(self, pod: Pod, rows: Rows) -> int | None:
-        passing = np.flatnonzero(self.world.passing(pod, rows, Instant(0.0))).tolist()
+        passing = np.flatnonzero(self.state_machine.passing(pod, rows, Instant(0.0))).tolist()
         return passing[1] if len(passing) > 1 else None
 
 
@@ -133,7 +133,7 @@ async def test_t7_a_pod_bound_behind_our_back_is_counted() -> None:
         service.has(a_node("n"), a_pod("p"))
         service.has(a_pod("p", on="n"))
         assert service.reserved("n") == (500, 2**30)
-        assert service.world.tally.adopted == 1
+        assert service.state_machine.event_counts.adopted == 1
 
 
 async def test_t8_a_repeated_bind_is_one_binding() -> None:
@@ -197,7 +197,7 @@ async def test_t11_full_now_is_resolvable_and_too_large_is_not() -> None:
 
 
 async def test_t12_a_starved_sample_is_counted_and_answered_by_a_nomination() -> None:
-    from slackwater.model.effects import Nominate, Touch
+    from slackwater.model.effects import Activate, Nominate
     from slackwater.model.events import Ticked
 
     async with a_service() as service:
@@ -205,11 +205,11 @@ async def test_t12_a_starved_sample_is_counted_and_answered_by_a_nomination() ->
         service.has(a_node("full", cpu="1"), a_node("free"), a_pod("x", on="full", cpu="1"), pod)
         answer = await service.ask("filter", filter_args(pod, "full"))
         assert answer["NodeNames"] == []
-        assert service.world.tally.sample_starvations == 1
+        assert service.state_machine.event_counts.sample_misses == 1
         service.now += 1.0
         service.take(Ticked())
         await anyio.wait_all_tasks_blocked()
-        assert service.writer.asked == [Nominate(pod.uid, pod.key, NodeName("free")), Touch(pod.uid, pod.key, "nominated")]
+        assert service.writer.asked == [Nominate(pod.uid, pod.key, NodeName("free")), Activate(pod.uid, pod.key, "nominated")]
         assert (await service.ask("filter", filter_args(pod, "free")))["NodeNames"] == ["free"]
 
 
@@ -352,11 +352,11 @@ async def test_bad_input_gets_a_clear_error_is_counted_and_changes_nothing(
 ) -> None:
     async with a_service() as service:
         service.has(a_node("n"))
-        generation = service.world.generation
+        generation = service.state_machine.generation
         answer = await service.http.request(method, path, content=body)
         assert answer.status_code == want_status
         assert answer.json()["Error"].startswith(want_error)
-        assert service.world.generation == generation
+        assert service.state_machine.generation == generation
         verb = path.removeprefix("/scheduler/") if want_status != 404 else "other"
         labels = {"verb": verb, "code": str(want_status)}
         assert service.registry.get_sample_value("slackwater_extender_requests_total", labels) == 1

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.adapters.http.authenticator import Gate, GateConfig
+from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.http.http_server import Headers
 from slackwater.adapters.http.peer import common_name
 from slackwater.adapters.kube.client import open_client
@@ -33,9 +33,9 @@ class Ground:
     reviewer: KubeTokenReviewer
     seconds: float = 0.0
 
-    def gate(self, **config: Any) -> Gate:
-        settings = GateConfig(**{"service_accounts": OURS, **config})
-        return Gate(
+    def gate(self, **config: Any) -> Authenticator:
+        settings = AuthenticatorConfig(**{"service_accounts": OURS, **config})
+        return Authenticator(
             settings,
             self.reviewer,
             clock=lambda: Instant(self.seconds),
@@ -242,7 +242,7 @@ async def test_a_token_that_tells_no_end_is_kept_like_any(ground: Ground, token:
 
 async def test_an_agent_speaks_for_pods_of_its_own_node_only(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, reviewed(node="n"), reviewed(node="other"))
-    async with an_agent_service(gatekeeper=ground.gate()) as service:
+    async with an_agent_service(authenticator=ground.gate()) as service:
         own = await service.post(a_request(), authorization=f"Bearer {a_token(note='own')}")
         assert own.status_code == 200
         foreign = await service.post(a_request(), authorization=f"Bearer {a_token(note='foreign')}")
@@ -251,4 +251,4 @@ async def test_an_agent_speaks_for_pods_of_its_own_node_only(ground: Ground) -> 
         nobody = await service.post(a_request())
         assert (nobody.status_code, nobody.text) == (401, "who are you? want a bearer token")
         assert nobody.headers["www-authenticate"] == "Bearer"
-        assert len(service.desk.asked) == 2
+        assert len(service.permit_service.asked) == 2

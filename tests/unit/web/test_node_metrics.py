@@ -9,7 +9,7 @@ from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.model.ids import Instant
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_vertical, amounts
 from tests.support.growing import Growing
 
@@ -23,10 +23,10 @@ class Ready:
     unlisted = ()
 
 
-async def scraped(world: World) -> dict[tuple[str, str, str], float]:
+async def scraped(state_machine: StateMachine) -> dict[tuple[str, str, str], float]:
     """By (metric, node, field)."""
     app = ops_app(
-        world=world,
+        state_machine=state_machine,
         readiness=Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),
@@ -45,12 +45,12 @@ async def test_each_number_of_each_node_is_there_and_right() -> None:
     cluster.has_node(a_node("empty"))
     found = cluster.has_machine("found", on="n", vertical=a_vertical())
     asks = cluster.places("asks", on="n", vertical=a_vertical(maximum=amounts("20", "80Gi")))
-    before = await scraped(cluster.world)
+    before = await scraped(cluster.state_machine)
     assert (before[CPU, "n", "Reserved"], before[CPU, "n", "Buffer"]) == (5.0, 3.0)
 
     cluster.ask(found, amounts("1", "4Gi"))
     cluster.ask(asks, amounts("12", "48Gi"))
-    after = await scraped(cluster.world)
+    after = await scraped(cluster.state_machine)
     want_cpu = {"Total": 10, "Watermark": 9, "Reserved": 10, "Buffer": 0, "CapacityPressure": 2 + 1, "PressureAccountedFor": 0}
     assert {field: after[CPU, "n", field] for field in want_cpu} == want_cpu
     assert after[MEM, "n", "Reserved"] == 40 << 30
@@ -62,7 +62,7 @@ async def test_labels_are_escaped_and_taken_from_the_node() -> None:
     labels = {"topology.kubernetes.io/zone": "zone-a", "slackwater.dev/node-group": 'odd"group\\'}
     cluster.has_node(a_node("n", labels=labels))
     app = ops_app(
-        world=cluster.world,
+        state_machine=cluster.state_machine,
         readiness=Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),

@@ -22,7 +22,7 @@ from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant, NodeName
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ class Ops:
 async def an_ops_listener(certificates: Certificates | None = None) -> AsyncIterator[Ops]:
     ops = Ops()
     app: Any = ops_app(
-        world=World(Policy()),
+        state_machine=StateMachine(Policy()),
         readiness=Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http import bounded, http_server
-from slackwater.adapters.http.connection_limiter import Bodies, Crowd, Place
+from slackwater.adapters.http.connection_limiter import BodyBudget, ConnectionLimiter, Place
 from slackwater.adapters.http.http_server import Answer, Request, Terms
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.serving import listen, serve_app, serve_direct
@@ -91,7 +91,7 @@ async def test_a_bind_in_the_middle_of_a_flood_of_filters_is_answered_long_befor
     async with a_service(max_body_bytes=1 << 24, stopwatch=lambda: next(readings) * 0.0005) as service:
         service.has(*(a_node(name) for name in NODES), decided)
         await service.ask("filter", filter_args(decided, NODES[0]))
-        before, tally = service.world.tally.attempts, service.world.tally
+        before, event_counts = service.state_machine.event_counts.attempts, service.state_machine.event_counts
         with ExitStack() as stack:
             # Everything is in the sockets before the service reads the first byte of it.
             flood = [
@@ -101,7 +101,7 @@ async def test_a_bind_in_the_middle_of_a_flood_of_filters_is_answered_long_befor
             bind = stack.enter_context(sent(service, "bind", bind_args(decided, NODES[0])))
             loop = asyncio.get_running_loop()
             assert (await loop.sock_recv(bind, 100)).startswith(b"HTTP/1.1 200 ")
-            answered = tally.attempts - before
+            answered = event_counts.attempts - before
             heads = [await loop.sock_recv(each, 12) for each in flood]
     assert set(heads) == {b"HTTP/1.1 200"}, "every filter was answered, too"
     assert answered < 100, "a bind waits for some rounds, not for the queue"
@@ -131,7 +131,7 @@ async def test_filters_that_are_too_many_are_told_so_and_hold_nothing() -> None:
         answered = statuses.count(200)
         assert set(statuses) == {200, 503}
         assert answered >= 512
-        assert len(service.world.holds) == answered, "who was turned away holds no room"
+        assert len(service.state_machine.holds) == answered, "who was turned away holds no room"
 
 
 async def test_a_thousand_connections_that_send_slowly_keep_nobody_waiting_and_end() -> None:
@@ -150,7 +150,7 @@ async def test_a_thousand_connections_that_send_slowly_keep_nobody_waiting_and_e
 
 
 async def test_bodies_that_never_end_take_no_more_than_their_share_of_memory() -> None:
-    bodies = Bodies(4000)
+    bodies = BodyBudget(4000)
     app = Echo(Terms(max_body_bytes=1000, bodies=bodies))
     async with listening(app) as port:
         async with AsyncExitStack() as stack:
@@ -184,25 +184,29 @@ async def test_answers_that_nobody_reads_are_thrown_away(monkeypatch: pytest.Mon
 
 
 def test_a_caller_has_at_most_half_of_the_places_once_they_are_scarce() -> None:
-    crowd = Crowd(8)
-    places = [crowd.enter("greedy") for _ in range(6)]
+    connection_limiter = ConnectionLimiter(8)
+    places = [connection_limiter.enter("greedy") for _ in range(6)]
     assert all(isinstance(place, Place) for place in places)
-    assert crowd.enter("greedy") == "6 of 6 open connections are yours, and no more are taken from you"
-    assert isinstance(crowd.enter("other"), Place)
-    assert isinstance(crowd.enter("third"), Place)
-    assert crowd.enter("other") == "8 connections are open, and no more are taken"
+    assert connection_limiter.enter("greedy") == "6 of 6 open connections are yours, and no more are taken from you"
+    assert isinstance(connection_limiter.enter("other"), Place)
+    assert isinstance(connection_limiter.enter("third"), Place)
+    assert connection_limiter.enter("other") == "8 connections are open, and no more are taken"
     assert isinstance(places[0], Place)
     for _ in range(2):
         places[0].leave()
-    assert len(crowd) == 7, "a place is given back once"
-    assert isinstance(crowd.enter("other"), Place)
-    assert len(crowd) == 8
+    assert len(connection_limiter) == 7, "a place is given back once"
+    assert isinstance(connection_limiter.enter("other"), Place)
+    assert len(connection_limiter) == 8
 
 
 @asynccontextmanager
 async def ops_of(service: Service) -> AsyncIterator[int]:
     app = ops_app(
-        world=service.world, readiness=service, registry=CollectorRegistry(), settings=SettingsView({}), clock=service.clock
+        state_machine=service.state_machine,
+        readiness=service,
+        registry=CollectorRegistry(),
+        settings=SettingsView({}),
+        clock=service.clock,
     )
     with listen("ops", "127.0.0.1", 0) as sock:
         async with anyio.create_task_group() as group:

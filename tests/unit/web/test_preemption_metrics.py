@@ -15,7 +15,7 @@ ENDS = "slackwater_goroutines_execution_total"
 def scraped(cluster: Cluster) -> CollectorRegistry:
     class Collects(Collector):
         def collect(self):  # type: ignore[no-untyped-def]
-            return preemption_families(cluster.world)
+            return preemption_families(cluster.state_machine)
 
     registry = CollectorRegistry()
     registry.register(Collects())
@@ -54,7 +54,7 @@ def test_an_error() -> None:
 def test_a_shut_gate_stands_in_the_dump_and_a_dump_read_back_keeps_no_room() -> None:
     cluster, victim = a_cluster()
     cluster.now += 2.0
-    dump = document(take(cluster.world, cluster.at))
+    dump = document(take(cluster.state_machine, cluster.at))
     assert dump["gates"] == [
         {
             "namespace": "default",

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from slackwater.adapters.http.request_queue import Overloaded, Turnstile
+from slackwater.adapters.http.request_queue import Overloaded, RequestQueue
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ class Costly:
     def __init__(self) -> None:
         self.now = 0.0
         self.answered: list[int] = []
-        self.turnstile = Turnstile[int](round_seconds=2.5, most_waiting=5, wait_seconds=10.0, clock=lambda: self.now)
+        self.request_queue = RequestQueue[int](round_seconds=2.5, most_waiting=5, wait_seconds=10.0, clock=lambda: self.now)
 
     def question(self, number: int) -> Callable[[], int]:
         def ask() -> int:
@@ -31,17 +31,17 @@ class Costly:
 async def test_questions_of_one_round_are_answered_at_once_until_its_time_is_up() -> None:
     costly = Costly()
     for number in range(3):
-        assert costly.turnstile.free
-        assert costly.turnstile.now(costly.question(number)) == number
-    assert not costly.turnstile.free
+        assert costly.request_queue.free
+        assert costly.request_queue.now(costly.question(number)) == number
+    assert not costly.request_queue.free
     await anyio.lowlevel.checkpoint()
     await anyio.lowlevel.checkpoint()
-    assert costly.turnstile.free
+    assert costly.request_queue.free
 
 
 async def test_the_rest_queue_and_others_get_their_turn_between_the_rounds() -> None:
     costly = Costly()
-    answers = [costly.turnstile.queued(costly.question(number)) for number in range(5)]
+    answers = [costly.request_queue.queued(costly.question(number)) for number in range(5)]
     assert costly.answered == []
     seen = []
     while not all(answer.done() for answer in answers):
@@ -54,17 +54,17 @@ async def test_the_rest_queue_and_others_get_their_turn_between_the_rounds() -> 
 
 async def test_who_would_be_one_too_many_is_told_at_once() -> None:
     costly = Costly()
-    answers = [costly.turnstile.queued(costly.question(number)) for number in range(5)]
+    answers = [costly.request_queue.queued(costly.question(number)) for number in range(5)]
     with pytest.raises(Overloaded, match="5 questions wait already"):
-        costly.turnstile.queued(costly.question(5))
+        costly.request_queue.queued(costly.question(5))
     assert [await answer for answer in answers] == [0, 1, 2, 3, 4]
 
 
 async def test_who_has_waited_too_long_is_not_answered_and_keeps_nobody_waiting() -> None:
     costly = Costly()
-    late = costly.turnstile.queued(costly.question(0))
+    late = costly.request_queue.queued(costly.question(0))
     costly.now += 10.5
-    soon = costly.turnstile.queued(costly.question(1))
+    soon = costly.request_queue.queued(costly.question(1))
     with pytest.raises(Overloaded, match=r"waited for 10.5 s, want at most 10 s"):
         await late
     assert await soon == 1
@@ -77,7 +77,7 @@ async def test_a_question_that_fails_fails_for_its_asker_alone() -> None:
     def broken() -> int:
         raise ValueError("no answer")
 
-    failing, whole = costly.turnstile.queued(broken), costly.turnstile.queued(costly.question(1))
+    failing, whole = costly.request_queue.queued(broken), costly.request_queue.queued(costly.question(1))
     with pytest.raises(ValueError, match="no answer"):
         await failing
     assert await whole == 1

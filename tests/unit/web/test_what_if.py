@@ -13,7 +13,7 @@ from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.callers import showing
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ class Ready:
         return not self.unlisted
 
 
-class Desk:
+class PermitService:
     """Answers with `says`; `asked` is what came."""
 
     def __init__(self, says: bytes | WhatIfRefused = b"{}") -> None:
@@ -43,7 +43,7 @@ class Desk:
 
 
 async def post(
-    desk: Desk,
+    permit_service: PermitService,
     body: bytes = b"",
     *,
     question: Question = "scale-up",
@@ -53,12 +53,12 @@ async def post(
     **headers: str,
 ) -> httpx.Response:
     app: Any = ops_app(
-        world=World(Policy()),
+        state_machine=StateMachine(Policy()),
         readiness=Ready(*filter(None, [waits_for])),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),
         clock=lambda: Instant(0.0),
-        what_if=desk,
+        what_if=permit_service,
     )
     transport = httpx.ASGITransport(app=showing(app, certificate), client=(host, 1234))
     async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
@@ -66,16 +66,16 @@ async def post(
 
 
 async def test_the_answer_is_passed_on_as_it_is() -> None:
-    answer = await post(Desk(b'{"groups": []}'))
+    answer = await post(PermitService(b'{"groups": []}'))
     assert (answer.status_code, answer.json()) == (200, {"groups": []})
     assert answer.headers["content-type"] == "application/json"
 
 
 async def test_an_empty_body_supposes_nothing_and_a_full_one_all_of_it() -> None:
-    desk = Desk()
-    await post(desk)
-    await post(desk, b'{"objects": [{"kind": "Pod"}], "remove": [{"kind": "Node", "name": "n"}], "accounting": true}')
-    assert desk.asked == [
+    permit_service = PermitService()
+    await post(permit_service)
+    await post(permit_service, b'{"objects": [{"kind": "Pod"}], "remove": [{"kind": "Node", "name": "n"}], "accounting": true}')
+    assert permit_service.asked == [
         ("scale-up", Supposed()),
         (
             "scale-up",
@@ -85,11 +85,11 @@ async def test_an_empty_body_supposes_nothing_and_a_full_one_all_of_it() -> None
 
 
 async def test_only_from_this_machine_or_with_a_certificate_and_from_no_other_page() -> None:
-    desk = Desk()
-    assert (await post(desk, host="10.0.0.7")).status_code == 403
-    assert (await post(desk, origin="http://evil.example")).status_code == 403
-    assert desk.asked == []
-    assert (await post(desk, host="10.0.0.7", certificate="admin")).status_code == 200
+    permit_service = PermitService()
+    assert (await post(permit_service, host="10.0.0.7")).status_code == 403
+    assert (await post(permit_service, origin="http://evil.example")).status_code == 403
+    assert permit_service.asked == []
+    assert (await post(permit_service, host="10.0.0.7", certificate="admin")).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -104,34 +104,34 @@ async def test_only_from_this_machine_or_with_a_certificate_and_from_no_other_pa
     ids=["a list", "broken", "unknown key", "no name", "no boolean"],
 )
 async def test_a_body_that_is_none_is_refused_with_its_place(body: bytes, want: str) -> None:
-    desk = Desk()
-    answer = await post(desk, body)
+    permit_service = PermitService()
+    answer = await post(permit_service, body)
     assert answer.status_code == 400
     assert want in answer.json()["detail"]
-    assert desk.asked == []
+    assert permit_service.asked == []
 
 
 async def test_sequential_is_for_placement_alone() -> None:
-    desk = Desk(b'{"pod": "shop/p", "node": null}\n')
-    assert (await post(desk, b'{"sequential": true}')).status_code == 400
-    answer = await post(desk, b'{"sequential": true}', question="placement")
+    permit_service = PermitService(b'{"pod": "shop/p", "node": null}\n')
+    assert (await post(permit_service, b'{"sequential": true}')).status_code == 400
+    answer = await post(permit_service, b'{"sequential": true}', question="placement")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
-    assert desk.asked == [("placement", Supposed(sequential=True))]
+    assert permit_service.asked == [("placement", Supposed(sequential=True))]
 
 
 async def test_a_refusal_is_told_with_its_reason() -> None:
-    answer = await post(Desk(WhatIfRefused("objects[0].kind: got 'Job'")))
+    answer = await post(PermitService(WhatIfRefused("objects[0].kind: got 'Job'")))
     assert (answer.status_code, answer.json()["detail"]) == (400, "objects[0].kind: got 'Job'")
-    assert (await post(Desk(WhatIfRefused("busy", busy=True)))).status_code == 503
+    assert (await post(PermitService(WhatIfRefused("busy", busy=True)))).status_code == 503
 
 
 async def test_nothing_is_answered_before_everything_was_listed_once() -> None:
-    desk = Desk()
-    assert (await post(desk, waits_for="pods")).status_code == 503
-    assert desk.asked == []
+    permit_service = PermitService()
+    assert (await post(permit_service, waits_for="pods")).status_code == 503
+    assert permit_service.asked == []
 
 
 async def test_a_body_that_is_too_large_is_refused() -> None:
-    desk = Desk()
-    assert (await post(desk, b" " * (LARGEST_BODY + 1))).status_code == 413
-    assert desk.asked == []
+    permit_service = PermitService()
+    assert (await post(permit_service, b" " * (LARGEST_BODY + 1))).status_code == 413
+    assert permit_service.asked == []

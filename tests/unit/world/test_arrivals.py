@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slackwater.controllers.slack.arrivals import MOST_MINUTES, ArrivalBook
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.controllers.slack.arrivals import MOST_MINUTES, ArrivalLog
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.promises import Kept, Observed, PodClass
@@ -30,21 +30,21 @@ def bound(pod: Pod) -> Pod:
     return replace(pod, node=NodeName("n"))
 
 
-def a_book(now: float = 0.0) -> ArrivalBook:
-    return ArrivalBook([WEB, REST], at(now))
+def a_log(now: float = 0.0) -> ArrivalLog:
+    return ArrivalLog([WEB, REST], at(now))
 
 
-def of_web(book: ArrivalBook, now: float) -> Observed:
+def of_web(book: ArrivalLog, now: float) -> Observed:
     return book.observed(at(now))[0]
 
 
-def kept(book: ArrivalBook, now: float) -> tuple[int, int, int]:
+def kept(book: ArrivalLog, now: float) -> tuple[int, int, int]:
     found: Kept = of_web(book, now).kept
     return found.in_time, found.late, found.waiting
 
 
 def test_pods_are_counted_in_the_minute_of_their_creation_and_once() -> None:
-    book = a_book()
+    book = a_log()
     for pod in (web("a", 5), web("b", 59), web("c", 61)):
         book.seen(pod, at(62))
         book.seen(bound(pod), at(63))
@@ -58,7 +58,7 @@ def test_pods_are_counted_in_the_minute_of_their_creation_and_once() -> None:
 
 
 def test_a_pod_is_in_time_late_or_waits() -> None:
-    book = a_book()
+    book = a_log()
     quick, slow, waits, goes = web("quick", 1), web("slow", 1), web("waits", 14), web("goes", 2)
     for pod in (quick, slow, waits, goes):
         book.seen(pod, at(15 if pod is waits else 2.5))
@@ -71,7 +71,7 @@ def test_a_pod_is_in_time_late_or_waits() -> None:
 
 
 def test_an_ended_pod_has_gone_before_its_object_is_deleted() -> None:
-    book = a_book()
+    book = a_log()
     book.seen(web("a", 1), at(1))
     book.seen(web("a", 1, on="n", ended=True), at(65))
     book.gone(web("a", 1).uid, at(200))
@@ -81,8 +81,8 @@ def test_an_ended_pod_has_gone_before_its_object_is_deleted() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(web("p", 1), ties=Ties(owner=Owner("apps", "DaemonSet", "d"))),
-        replace(web("p", 1), ties=Ties(mirror=True)),
+        replace(web("p", 1), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d"))),
+        replace(web("p", 1), eviction_facts=EvictionFacts(mirror_pod=True)),
         replace(web("p", 1), labels=()),
         a_pod("p", labels={"tier": "web"}),
         a_pod("p", priority=4),
@@ -90,33 +90,33 @@ def test_an_ended_pod_has_gone_before_its_object_is_deleted() -> None:
     ids=["daemon", "mirror", "other-labels", "other-namespace", "low-priority"],
 )
 def test_others_are_of_no_class(other: Pod) -> None:
-    book = a_book()
+    book = a_log()
     book.seen(other, at(1))
     assert [each.arrivals.sum() for each in book.observed(at(120))] == [0, 0]
 
 
 def test_a_pod_is_of_the_first_class_that_it_fits() -> None:
-    book = a_book()
+    book = a_log()
     book.seen(replace(web("p", 1), priority=9), at(1))
     book.seen(a_pod("q", priority=9, on=None), at(1))  # created before the book was opened: of no minute
     assert [each.arrivals.sum() for each in book.observed(at(60))] == [1, 0]
 
 
 def test_what_was_there_before_is_no_arrival_but_tells_what_pods_ask_for() -> None:
-    book = a_book(100)
+    book = a_log(100)
     book.seen(web("old", 1, on="n"), at(100))
     seen = of_web(book, 200)
     assert (seen.arrivals.sum(), kept(book, 200), [share.count for share in seen.mix]) == (0, (0, 0, 0), [1])
 
 
 def test_a_restart_goes_on_where_the_last_one_saved() -> None:
-    book = a_book()
+    book = a_log()
     before = [web("a", 5), web("b", 70)]
     for pod in before:
         book.seen(pod, at(71))
         book.seen(bound(pod), at(72))
     saved = book.saved(at(100))
-    after = a_book(250)
+    after = a_log(250)
     after.restore(saved, at(250))
     for pod in (*before, web("c", 130)):  # c came while nobody looked, and stands already
         after.seen(bound(pod), at(250))
@@ -126,7 +126,7 @@ def test_a_restart_goes_on_where_the_last_one_saved() -> None:
 
 
 def test_what_makes_no_sense_changes_nothing() -> None:
-    book = a_book()
+    book = a_log()
     book.seen(web("a", 5), at(6))
     with pytest.raises((AttributeError, KeyError, TypeError, ValueError)):
         book.restore({"at": BEGAN, "classes": {"web": {"arrivals": {"end": BEGAN // 60, "counts": [1, "x"]}}}}, at(6))
@@ -134,7 +134,7 @@ def test_what_makes_no_sense_changes_nothing() -> None:
 
 
 def test_memory_is_bounded_by_the_minutes_that_are_kept() -> None:
-    book = a_book()
+    book = a_log()
     book.seen(web("a", 5), at(6))
     later = (MOST_MINUTES + 10) * 60
     book.seen(web("b", later), at(later))

@@ -1,4 +1,4 @@
-"""What the dashboard tells of the world: nodes as columns, removals with where each pod goes, and bounds on all of it."""
+"""The dashboard's view: nodes as columns, removals with where each pod goes, and bounds on all of it."""
 
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.drains.drain import DrainOrder
@@ -7,23 +7,23 @@ from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.runtime import dashboard_view
 from slackwater.runtime.dashboard_nodes import CORDONED, LINES, NOT_READY, changed, take_nodes
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
 from tests.support.builders import a_node, a_pod
 
 NOW = Instant(10.0)
 
 
-def a_world() -> World:
-    world = World(Policy())
-    world.apply(NodeSeen(a_node("a", cpu="4", labels={NODE_GROUP: "g"}, ready=False, unschedulable=True)), NOW)
-    world.apply(NodeSeen(a_node("b", cpu="8")), NOW)
-    world.apply(PodSeen(a_pod("p", on="b", cpu="3")), NOW)
-    return world
+def a_state_machine() -> StateMachine:
+    state_machine = StateMachine(Policy())
+    state_machine.apply(NodeSeen(a_node("a", cpu="4", labels={NODE_GROUP: "g"}, ready=False, unschedulable=True)), NOW)
+    state_machine.apply(NodeSeen(a_node("b", cpu="8")), NOW)
+    state_machine.apply(PodSeen(a_pod("p", on="b", cpu="3")), NOW)
+    return state_machine
 
 
 def test_nodes_are_columns_of_integers() -> None:
-    nodes = take_nodes(a_world(), None)
+    nodes = take_nodes(a_state_machine(), None)
     numbers = dict(zip(LINES, nodes.numbers.tolist(), strict=True))
     assert nodes.names == ["a", "b"]
     assert [nodes.groups[index] for index in nodes.group] == ["g", ""]
@@ -32,29 +32,29 @@ def test_nodes_are_columns_of_integers() -> None:
 
 
 def test_only_the_node_that_changed_is_told() -> None:
-    world = a_world()
-    before = take_nodes(world, None)
-    world.apply(PodSeen(a_pod("q", on="a", cpu="1")), NOW)
-    rows = changed(before, take_nodes(world, before))
+    state_machine = a_state_machine()
+    before = take_nodes(state_machine, None)
+    state_machine.apply(PodSeen(a_pod("q", on="a", cpu="1")), NOW)
+    rows = changed(before, take_nodes(state_machine, before))
     assert rows is not None
     assert rows.tolist() == [0]
 
 
 def test_a_node_that_moved_to_another_group_is_everything_anew() -> None:
-    world = a_world()
-    before = take_nodes(world, None)
-    world.apply(NodeSeen(a_node("b", cpu="8", labels={NODE_GROUP: "g"})), NOW)
-    assert changed(before, take_nodes(world, before)) is None
+    state_machine = a_state_machine()
+    before = take_nodes(state_machine, None)
+    state_machine.apply(NodeSeen(a_node("b", cpu="8", labels={NODE_GROUP: "g"})), NOW)
+    assert changed(before, take_nodes(state_machine, before)) is None
 
 
 def test_a_world_without_nodes_has_a_board_too() -> None:
-    nodes = take_nodes(World(Policy()), None)
+    nodes = take_nodes(StateMachine(Policy()), None)
     assert nodes.numbers.shape == (len(LINES), 0)
 
 
 def test_a_drain_tells_where_each_pod_goes() -> None:
-    world = a_world()
-    node = world.nodes.by_row[world.nodes.row_of[NodeName("b")]]
+    state_machine = a_state_machine()
+    node = state_machine.nodes.by_row[state_machine.nodes.row_of[NodeName("b")]]
     assert node is not None
     order = DrainOrder(
         node=node.name,
@@ -64,8 +64,8 @@ def test_a_drain_tells_where_each_pod_goes() -> None:
         stamp=UnixTime(0.0),
         destinations=((a_pod("p").key, NodeName("a")),),
     )
-    world.removals.drains.begin([order], NOW)
-    [drain] = dashboard_view.sections(world, Instant(NOW + 3))["drains"]["entries"]
+    state_machine.removals.drains.begin([order], NOW)
+    [drain] = dashboard_view.sections(state_machine, Instant(NOW + 3))["drains"]["entries"]
     assert (drain["node"], drain["phase"], drain["since"], drain["podsTotal"]) == ("b", "marking", 3, 1)
     assert drain["pods"] == [{"namespace": "default", "name": "p", "step": "planned", "detail": "", "destination": "a"}]
 

@@ -8,31 +8,31 @@ from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Node, Pod
 from slackwater.runtime.changes import ChangeCollector
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 
 NOW = Instant(1.0)
 
 
-def a_world(*objects: Node | Pod, policy: Policy | None = None) -> World:
-    world = World(policy or Policy())
-    world.apply(Synced(), NOW)
+def a_state_machine(*objects: Node | Pod, policy: Policy | None = None) -> StateMachine:
+    state_machine = StateMachine(policy or Policy())
+    state_machine.apply(Synced(), NOW)
     for item in objects:
-        world.apply(NodeSeen(item) if isinstance(item, Node) else PodSeen(item), NOW)
-    return world
+        state_machine.apply(NodeSeen(item) if isinstance(item, Node) else PodSeen(item), NOW)
+    return state_machine
 
 
 def test_what_was_there_before_is_told_first_and_then_only_what_changed() -> None:
-    world = a_world(a_node("n"), a_pod("p"), a_pod("q", on="n"))
-    collector = ChangeCollector(world)
+    state_machine = a_state_machine(a_node("n"), a_pod("p"), a_pod("q", on="n"))
+    collector = ChangeCollector(state_machine)
     first = collector.rest()
     assert [change.name for change in first.nodes] == ["n"]
     assert sorted(change.uid for change in first.pods) == ["uid-p", "uid-q"]
     assert first.budgets == ()
 
     assert len(collector) == 0
-    world.apply(PodSeen(a_pod("r")), NOW)
-    world.apply(BudgetSeen(a_budget("b", allowed=1, app="a")), NOW)
+    state_machine.apply(PodSeen(a_pod("r")), NOW)
+    state_machine.apply(BudgetSeen(a_budget("b", allowed=1, app="a")), NOW)
     later = collector.rest()
     assert [change.uid for change in later.pods] == ["uid-r"]
     assert [budget.name for budget in later.budgets or ()] == ["b"]
@@ -42,20 +42,20 @@ def test_what_was_there_before_is_told_first_and_then_only_what_changed() -> Non
 
 def test_a_pod_whose_bind_is_on_its_way_stands_on_its_node() -> None:
     pod = a_pod("p")
-    world = a_world(a_node("n"), pod)
-    collector = ChangeCollector(world)
+    state_machine = a_state_machine(a_node("n"), pod)
+    collector = ChangeCollector(state_machine)
     collector.rest()
-    world.bind(pod.uid, pod.key, NodeName("n"), NOW)
+    state_machine.bind(pod.uid, pod.key, NodeName("n"), NOW)
     (told,) = collector.rest().pods
     assert told.pod == replace(pod, node=NodeName("n"))
 
-    world.apply(BindEnded(pod.uid, NodeName("n"), "refused", "no"), NOW)
+    state_machine.apply(BindEnded(pod.uid, NodeName("n"), "refused", "no"), NOW)
     assert [change.pod for change in collector.rest().pods] == [pod]
 
 
 def test_a_pod_that_has_more_than_its_requests_counts_by_what_is_reserved() -> None:
     grown = replace(a_pod("vm", on="n", cpu="1", memory="1Gi"), vertical=a_vertical(using=amounts("3", "2Gi"), scaling=False))
-    collector = ChangeCollector(a_world(a_node("n"), grown))
+    collector = ChangeCollector(a_state_machine(a_node("n"), grown))
     (told,) = collector.rest().pods
     assert told.pod is not None
     assert told.pod.kind.requests == amounts("3", "2Gi")
@@ -63,29 +63,31 @@ def test_a_pod_that_has_more_than_its_requests_counts_by_what_is_reserved() -> N
 
 def test_what_is_gone_or_has_ended_is_told_as_gone() -> None:
     pod, ended = a_pod("p", on="n"), a_pod("e", on="n", ended=True)
-    world = a_world(a_node("n"), pod, ended)
-    collector = ChangeCollector(world)
+    state_machine = a_state_machine(a_node("n"), pod, ended)
+    collector = ChangeCollector(state_machine)
     assert {change.uid: change.pod for change in collector.rest().pods} == {pod.uid: pod, ended.uid: None}
-    world.apply(PodGone(pod.uid, pod.key), NOW)
-    world.apply(NodeGone(NodeName("n")), NOW)
+    state_machine.apply(PodGone(pod.uid, pod.key), NOW)
+    state_machine.apply(NodeGone(NodeName("n")), NOW)
     left = collector.rest()
     assert [(change.name, change.node) for change in left.nodes] == [("n", None)]
     assert [(change.uid, change.pod) for change in left.pods] == [(pod.uid, None)]
 
 
 def test_what_the_system_takes_is_nobodys_on_a_node() -> None:
-    world = a_world(a_node("n", cpu="4", memory="16Gi"), policy=Policy(nodes=NodePolicy(system=amounts("1", "32Gi"))))
-    (told,) = ChangeCollector(world).rest().nodes
+    state_machine = a_state_machine(
+        a_node("n", cpu="4", memory="16Gi"), policy=Policy(nodes=NodePolicy(system=amounts("1", "32Gi")))
+    )
+    (told,) = ChangeCollector(state_machine).rest().nodes
     assert told.node is not None
     assert told.node.allocatable == amounts("3", "0")
 
 
 def test_a_part_at_a_time_tells_everything_once() -> None:
-    world = a_world(a_node("n"), *(a_pod(f"p{number}") for number in range(10)))
-    collector = ChangeCollector(world)
+    state_machine = a_state_machine(a_node("n"), *(a_pod(f"p{number}") for number in range(10)))
+    collector = ChangeCollector(state_machine)
     nodes, pods = collector.some(4)
     assert (len(nodes), len(pods)) == (1, 4)
-    world.apply(PodGone(pods[0].uid, PodKey("default", "p0")), NOW)
+    state_machine.apply(PodGone(pods[0].uid, PodKey("default", "p0")), NOW)
     told = collector.rest((nodes, pods))
     assert {change.uid for change in told.pods} == {f"uid-p{number}" for number in range(10)}
     assert dict(told.pods)[pods[0].uid] is None, "what changed meanwhile is told once more, and last"

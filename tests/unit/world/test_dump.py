@@ -8,7 +8,7 @@ from slackwater.model.events import Event, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.dump import document, take
 from slackwater.runtime.restore import restore
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.growing import Growing
 
@@ -22,24 +22,24 @@ EVENTS: list[Event] = [
 ]
 
 
-def a_world(*, backwards: bool = False) -> World:
-    world = World(Policy())
+def a_state_machine(*, backwards: bool = False) -> StateMachine:
+    state_machine = StateMachine(Policy())
     for event in reversed(EVENTS) if backwards else EVENTS:
-        world.apply(event, Instant(0))
-    return world
+        state_machine.apply(event, Instant(0))
+    return state_machine
 
 
-def dumped(world: World, now: float = 0.0) -> dict[str, Any]:
+def dumped(state_machine: StateMachine, now: float = 0.0) -> dict[str, Any]:
     """As a reader sees it."""
-    return json.loads(json.dumps(document(take(world, Instant(now)))))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(document(take(state_machine, Instant(now)))))  # type: ignore[no-any-return]
 
 
 def test_the_dump_says_what_the_design_promises() -> None:
-    world = a_world()
+    state_machine = a_state_machine()
     pod = a_pod("held", cpu="1")
-    world.filter(pod, world.nodes.rows_of(["b"]), Instant(0))
-    world.bind(a_pod("waiting").uid, a_pod("waiting").key, NodeName("b"), Instant(0))
-    dump = dumped(world, now=4.0)
+    state_machine.filter(pod, state_machine.nodes.rows_of(["b"]), Instant(0))
+    state_machine.bind(a_pod("waiting").uid, a_pod("waiting").key, NodeName("b"), Instant(0))
+    dump = dumped(state_machine, now=4.0)
     assert [node["name"] for node in dump["nodes"]] == ["a", "b"]
     assert dump["nodes"][0]["cpu"] == {
         "total": 2000,
@@ -82,18 +82,18 @@ def test_the_dump_says_what_the_design_promises() -> None:
 
 
 def test_equal_states_give_equal_dumps_whatever_the_order_they_came_in() -> None:
-    one, other = dumped(a_world()), dumped(a_world(backwards=True))
+    one, other = dumped(a_state_machine()), dumped(a_state_machine(backwards=True))
     assert one == other
     assert json.loads(json.dumps(one)) == one
 
 
 def test_a_taken_dump_does_not_change_with_the_world() -> None:
-    world = a_world()
-    taken = take(world, Instant(0))
+    state_machine = a_state_machine()
+    taken = take(state_machine, Instant(0))
     before = document(taken)
-    world.apply(PodSeen(a_pod("late", on="a")), Instant(1))
+    state_machine.apply(PodSeen(a_pod("late", on="a")), Instant(1))
     assert document(taken) == before
-    assert dumped(world) != before
+    assert dumped(state_machine) != before
 
 
 def test_what_was_written_as_the_clock_began_is_read_back_so() -> None:
@@ -102,6 +102,6 @@ def test_what_was_written_as_the_clock_began_is_read_back_so() -> None:
     pod = cluster.has_machine("vm", on="n")
     cluster.ask(pod, amounts("1", "4Gi"))
     cluster.decide(pod, amounts("2", "8Gi"), last=amounts("1", "4Gi"))
-    dump = dumped(cluster.world)
+    dump = dumped(cluster.state_machine)
     assert dump["permits"][0]["writtenInSeconds"] == 0
     assert dumped(restore(dump, Policy(), Instant(0))) == dump

@@ -1,4 +1,4 @@
-"""Settings -> the agents' listener: who is let in, what is bounded, and the application in front of the desk."""
+"""Settings -> the agents' listener: who is let in, what is bounded, and the application in front of the permit service."""
 
 from collections.abc import Callable, Container
 from datetime import UTC, datetime
@@ -8,13 +8,13 @@ from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.agent_metrics import AgentMetrics
 from slackwater.adapters.http.agents import AgentLimits, Agents, Readiness
-from slackwater.adapters.http.authenticator import Gate, GateConfig
+from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import AgentAuthentication, AgentsListener
 from slackwater.ports.clock import monotonic
-from slackwater.ports.protocols import PermitDesk
+from slackwater.ports.protocols import PermitServing
 from slackwater_protocol.durations import seconds
 
 #: Connections beyond the requests in flight: idle ones that agents keep.
@@ -24,7 +24,7 @@ _IDLE_CONNECTIONS: Final = 4096
 def agents_app(
     settings: Settings,
     *,
-    desk: PermitDesk,
+    permit_service: PermitServing,
     readiness: Readiness,
     client: ApiPort,
     registry: CollectorRegistry,
@@ -33,10 +33,10 @@ def agents_app(
     """`client` is asked about tokens where these are configured. `nodes` gives the names of those that are there."""
     listener = settings.listeners.agents
     return Agents(
-        desk=desk,
+        permit_service=permit_service,
         readiness=readiness,
         metrics=AgentMetrics(registry, nodes),
-        gatekeeper=_gate(listener.authentication, client),
+        authenticator=_gate(listener.authentication, client),
         limits=AgentLimits(max_requests=listener.max_requests, max_wait_seconds=seconds(listener.max_wait)),
     )
 
@@ -45,13 +45,13 @@ def max_connections(listener: AgentsListener) -> int:
     return listener.max_requests + _IDLE_CONNECTIONS
 
 
-def _gate(authentication: AgentAuthentication, client: ApiPort) -> Gate | None:
+def _gate(authentication: AgentAuthentication, client: ApiPort) -> Authenticator | None:
     certificates, tokens = authentication.certificates, authentication.tokens
     if certificates is None and tokens is None:
         return None
-    config = GateConfig(
+    config = AuthenticatorConfig(
         certificate_prefix=None if certificates is None else certificates.common_name_prefix,
         service_accounts=frozenset() if tokens is None else frozenset(tokens.service_accounts),
     )
     reviewer = None if tokens is None else KubeTokenReviewer(client, tokens.audiences)
-    return Gate(config, reviewer, clock=monotonic, unix_seconds=lambda: datetime.now(UTC).timestamp())
+    return Authenticator(config, reviewer, clock=monotonic, unix_seconds=lambda: datetime.now(UTC).timestamp())

@@ -27,7 +27,7 @@ from slackwater.app.settings.problems import Steps
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.unremovable_reasons import TEXTS
 from slackwater.model.wait_reasons import TEXTS as STANDSTILLS
-from slackwater.model.wait_reasons import Standstill
+from slackwater.model.wait_reasons import WaitReason
 from slackwater_protocol import names
 
 Json = Mapping[str, Any]
@@ -109,14 +109,14 @@ def reasons(_text: str = "") -> str:
     return _table(("number", "label", "whose word", "text", "may evicting pods help?"), *rows)
 
 
-def hindrances(_text: str = "") -> str:
+def unremovable_reasons(_text: str = "") -> str:
     """Why a node keeps its pods."""
-    return _table(("reason", "meaning"), *((f"`{hindrance}`", text) for hindrance, text in TEXTS.items()))
+    return _table(("reason", "meaning"), *((f"`{unremovable_reason}`", text) for unremovable_reason, text in TEXTS.items()))
 
 
-def standstills(_text: str = "") -> str:
+def wait_reasons(_text: str = "") -> str:
     """Every word that explanations have of their own."""
-    return _table(("code", "text"), *((f"`{each}`", STANDSTILLS[each]) for each in Standstill))
+    return _table(("code", "text"), *((f"`{each}`", STANDSTILLS[each]) for each in WaitReason))
 
 
 # --- configuration --------------------------------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ _PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
     "names.md": {"names": well_known_names},
     "operations.md": {"metrics": metrics},
     "reasons.md": {"reasons": reasons},
-    "evacuation.md": {"hindrances": hindrances},
-    "explain.md": {"standstills": standstills},
+    "evacuation.md": {"unremovable reasons": unremovable_reasons},
+    "explain.md": {"wait reasons": wait_reasons},
     "configuration.md": {"settings": settings},
 }
 #: Files without marks: each is generated as a whole, though it may keep something of what it was.

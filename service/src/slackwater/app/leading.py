@@ -1,6 +1,6 @@
 """Settings -> who leads: the election, what has to run for it, and the way to whoever leads.
 
-Built once for the process, and shared by all its reigns. Deliberately absent: what a leader does (`wiring`).
+Built once for the process, and shared by all its leadership terms. Deliberately absent: what a leader does (`wiring`).
 """
 
 import math
@@ -21,8 +21,8 @@ from slackwater.adapters.kube.leader_pod import LeaderPod
 from slackwater.adapters.kube.lease import ApiLease
 from slackwater.app.opened import tls_of
 from slackwater.app.settings import Settings
-from slackwater.controllers.leadership.elector import Holding, HoldingConfig
-from slackwater.controllers.leadership.follower import Following
+from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig
+from slackwater.controllers.leadership.follower import LeaseFollower
 from slackwater.controllers.leadership.lease import LeaseStore
 from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant
@@ -73,7 +73,7 @@ class Election:
         self.place = place
         self.leadership = Leadership(times.monotonic)
         self.forwarder: CountedForwarder | None = None
-        self._elector: Following | Holding | None = None
+        self._elector: LeaseFollower | LeaderElector | None = None
         if self.mode == "none":
             self.leadership.prolong(Instant(math.inf))
             return
@@ -92,9 +92,11 @@ class Election:
             await self._elector.release()
 
     def status(self, *, leads: bool) -> LeaderStatus:
-        """`leads`: whether this reign does."""
+        """`leads`: whether this leadership term does."""
         told = self.leadership
-        return LeaderStatus(mode=self.mode, leads=leads, holder=told.holder, reigns=told.reigns, changes=told.changes)
+        return LeaderStatus(
+            mode=self.mode, leads=leads, holder=told.holder, leadership_terms=told.leadership_terms, changes=told.changes
+        )
 
     def forwards(self) -> Mapping[str, int]:
         """Agents' requests that went to the leader, by outcome."""
@@ -118,15 +120,15 @@ def _elector(
     rng: Random,
     times: Times,
     identity: str,
-) -> Following | Holding:
+) -> LeaseFollower | LeaderElector:
     said = settings.leader_election
     clock, retry = times.monotonic, seconds(said.retry_period)
     if said.mode == "scheduler":
-        return Following(lease, leadership, names=place.names, retry_seconds=retry, clock=clock, rng=rng)
-    config = HoldingConfig(
+        return LeaseFollower(lease, leadership, names=place.names, retry_seconds=retry, clock=clock, rng=rng)
+    config = LeaderElectorConfig(
         lease_seconds=said.lease_duration // SECOND, renew_seconds=seconds(said.renew_deadline), retry_seconds=retry
     )
-    return Holding(lease, leadership, identity=identity, config=config, clock=clock, wall=times.wall, rng=rng)
+    return LeaderElector(lease, leadership, identity=identity, config=config, clock=clock, wall=times.wall, rng=rng)
 
 
 @asynccontextmanager

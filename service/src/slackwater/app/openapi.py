@@ -31,7 +31,7 @@ from slackwater.app.settings import Settings, as_file
 from slackwater.app.stateapi import STATE
 from slackwater.controllers.policy import Policy
 from slackwater.ports.clock import monotonic
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.extender import (
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -300,7 +300,7 @@ def ops_document(examples: Path) -> Json:
     """
     settings = Settings()
     app = ops_app(
-        world=World(Policy()),
+        state_machine=StateMachine(Policy()),
         readiness=_Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(settings)),

@@ -1,4 +1,4 @@
-"""Settings -> what the world and the dispatcher are told: the only translation between the file's words and the core's."""
+"""Settings -> policies of the state machine and the dispatcher: the only translation from the file's words to the core's."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -39,7 +39,7 @@ _HELD_BACK = 0.25
 
 
 def policy_of(settings: Settings) -> Policy:
-    """What the world does."""
+    """What the state machine does."""
     nodes, extender, vertical, migration = settings.nodes, settings.extender, settings.vertical, settings.migration
     preemption = settings.preemption
     return Policy(
@@ -73,7 +73,7 @@ def policy_of(settings: Settings) -> Policy:
         steering=steering_policy_of(settings),
         binds=extender.bind,
         hold_seconds=seconds(extender.hold_timeout),
-        denial_seconds=seconds(extender.denial_timeout),
+        bind_backoff_seconds=seconds(extender.bind_backoff),
     )
 
 

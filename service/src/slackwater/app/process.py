@@ -1,13 +1,14 @@
 """The process: sockets, signals, and one life of the service after the other. A life's children start and end in order.
 
-Start: ops first (health while the lists run), then everything that feeds the world, then the listeners. A standby stays there,
-warm, until it leads. The sockets outlive a life: whoever calls between two of them waits, and is not turned away.
+Start: ops first (health while the lists run), then everything that event sources the state machine, then the listeners. A
+standby stays there, warm, until it leads. The sockets outlive a life: whoever calls between two of them waits, and is not
+turned away.
 
 End: cancelling the life; servers finish what they answer and the dispatcher what it writes, both within bounds; last the Lease
 is given back, so that whoever leads next begins where this one has ended.
 
-Whoever led and does not any more begins again: nothing of what it decided outlives its reign, and what it sent is left to its
-preconditions (docs/adr/0100).
+Whoever led and does not any more begins again: nothing of what it decided outlives its leadership term, and what it sent is
+left to its preconditions (docs/adr/0100).
 """
 
 import gc
@@ -33,10 +34,10 @@ from slackwater.app.opened import Opened, open_listeners
 from slackwater.app.openfiles import raise_limit
 from slackwater.app.settings import Settings
 from slackwater.app.wiring import Service
-from slackwater.controllers.leadership.state import Reign
+from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.ports.clock import Times
 from slackwater.runtime.intake import Intake
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
@@ -50,7 +51,7 @@ _RELEASE_SECONDS: Final = 3.0
 class Running:
     """What `serve` built, for whoever watches it from the same process (the demo)."""
 
-    world: World
+    state_machine: StateMachine
     intake: Intake
     extender: Extender
     agents: Agents
@@ -118,11 +119,11 @@ class _Life:
             await self._start(service, opened, life)
             await service.intake.listed()
             _settle_garbage_collector()
-            _log.info("ready", nodes=len(service.world.nodes), pods=len(service.world.pods))
+            _log.info("ready", nodes=len(service.state_machine.nodes), pods=len(service.state_machine.pods))
             if service.scaling is not None:
                 life.start_soon(service.scaling.watch, name="intake of surroundings")
-            if service.reign is not None:
-                await self._lead(service, service.reign, life)
+            if service.leadership_term is not None:
+                await self._lead(service, service.leadership_term, life)
             life.start_soon(service.audit.run, name="audit")
             if service.scaling is not None:
                 life.start_soon(service.scaling.act, name="autoscaler")
@@ -130,7 +131,12 @@ class _Life:
                 life.start_soon(service.steering.run, name="steering")
             if self._on_ready is not None:
                 await self._on_ready(
-                    Running(world=service.world, intake=service.intake, extender=service.extender, agents=service.agents)
+                    Running(
+                        state_machine=service.state_machine,
+                        intake=service.intake,
+                        extender=service.extender,
+                        agents=service.agents,
+                    )
                 )
         return service.settings
 
@@ -149,16 +155,16 @@ class _Life:
         if self._config_path is not None:
             life.start_soon(service.watch_settings, Path(self._config_path), name="settings")
 
-    async def _lead(self, service: Service, reign: Reign, life: TaskGroup) -> None:
-        """Stands by until it leads; from then on its life ends with the reign."""
+    async def _lead(self, service: Service, leadership_term: LeadershipTerm, life: TaskGroup) -> None:
+        """Stands by until it leads; from then on its life ends with the leadership term."""
         _log.info("standing by", leader=self._election.holder())
-        await reign.begun()
+        await leadership_term.begun()
         service.intake.lead()  # at once: the scheduler beside us may be asking
         _log.info("leading", lease=str(self._election.lease), holder=self._election.holder())
-        life.start_soon(self._end_with, reign, life.cancel_scope, name="end of the reign")
+        life.start_soon(self._end_with, leadership_term, life.cancel_scope, name="end of the reign")
 
-    async def _end_with(self, reign: Reign, life: anyio.CancelScope) -> None:
-        await reign.over()
+    async def _end_with(self, leadership_term: LeadershipTerm, life: anyio.CancelScope) -> None:
+        await leadership_term.over()
         _log.warning("not leading any more: what was decided is forgotten", leader=self._election.holder())
         life.cancel()
 

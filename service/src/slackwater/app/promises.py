@@ -11,7 +11,7 @@ import structlog
 
 from slackwater.adapters.kube.arrivals import ArrivalsStore, BadArrivals
 from slackwater.adapters.kube.errors import KubeError
-from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.model.nodegroups import GroupName
 from slackwater.runtime.autoscaler.arrival_watch import Promising
 
@@ -26,9 +26,9 @@ _PATIENCE_SECONDS: Final = 15.0
 class Promises:
     """See the module."""
 
-    def __init__(self, promising: Promising, fleet: Fleet, store: ArrivalsStore) -> None:
+    def __init__(self, promising: Promising, group_registry: NodeGroupRegistry, store: ArrivalsStore) -> None:
         self.promising = promising
-        self._fleet = fleet
+        self._group_registry = group_registry
         self._store = store
         self._begun = anyio.Event()
 
@@ -46,7 +46,7 @@ class Promises:
         self._begun.set()
         while True:
             await anyio.sleep(_SAVE_SECONDS)
-            await self._store.write({**self.promising.saved(), "starts": self._fleet.starts()})
+            await self._store.write({**self.promising.saved(), "starts": self._group_registry.starts()})
 
     async def _taken_up(self) -> bool:
         try:
@@ -64,7 +64,7 @@ class Promises:
             _log.error("what was observed of arrivals makes no sense, and begins anew", detail=repr(error))
             self.promising.begin(None)
         else:
-            self._fleet.expect_starts(starts or {})
+            self._group_registry.expect_starts(starts or {})
         return True
 
 

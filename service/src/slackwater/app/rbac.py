@@ -154,7 +154,7 @@ def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:
     if not settings.autoscaler.enabled:
         return
     yield from _AUTOSCALER
-    if settings.feature_gates.resource_slack and settings.autoscaler.slack.mirrors:
+    if settings.feature_gates.resource_slack and settings.autoscaler.slack.headroom:
         yield from _SLACK
     if uses_kwok(settings):
         yield from _KWOK

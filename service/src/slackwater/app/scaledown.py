@@ -2,7 +2,7 @@
 
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaledown.drains.limits import DrainLimits, PriorityGroup
-from slackwater.controllers.scaledown.loop import ShrinkDelays
+from slackwater.controllers.scaledown.loop import ScaleDownDelays
 from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.nodegroups import GroupName
@@ -81,10 +81,10 @@ def drain_limits_of(settings: Settings) -> DrainLimits:
     )
 
 
-def shrink_delays_of(settings: Settings) -> ShrinkDelays:
+def scale_down_delays_of(settings: Settings) -> ScaleDownDelays:
     """For how long a group does not shrink after it has grown, shrunk, or failed to."""
     scale_down = settings.autoscaler.scale_down
-    return ShrinkDelays(
+    return ScaleDownDelays(
         after_add=seconds(scale_down.delay_after_add),
         after_delete=seconds(scale_down.delay_after_delete),
         after_failure=seconds(scale_down.delay_after_failure),

@@ -14,32 +14,32 @@ import anyio
 import structlog
 
 from slackwater.adapters.kube.arrivals import ArrivalsStore
-from slackwater.adapters.kube.auxiliary import surroundings
+from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.adapters.kube.buffer_status import BufferStatusWriter
 from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.config_maps import ConfigMapWriter
 from slackwater.adapters.kube.errors import KubeError
-from slackwater.adapters.kube.headroom_requests import askers
+from slackwater.adapters.kube.headroom_requests import headroom_requests
 from slackwater.adapters.kube.priorities import CONFIG_MAP, decode_priorities
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import OnBroken
 from slackwater.app.clouds import open_clouds
 from slackwater.app.policy import promises_of, scale_up_policy_of, slack_policy_of, taint_rules_of
 from slackwater.app.promises import Promises
-from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
+from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_delays_of, scale_down_policy_of
 from slackwater.app.settings import Settings
-from slackwater.app.whatif.live import FleetView
-from slackwater.cluster.nodegroups.policy import BackoffPolicy, FleetPolicy
-from slackwater.cluster.nodegroups.registry import Fleet
-from slackwater.controllers.scaledown.loop import Shrinking
+from slackwater.app.whatif.live import GroupRegistryView
+from slackwater.cluster.nodegroups.policy import BackoffPolicy, NodeGroupPolicy
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
-from slackwater.model.auxiliary import SurroundingKind
+from slackwater.model.auxiliary import AuxiliaryKind
 from slackwater.model.effects import Effect
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import Event
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.ports.clock import SteadyClock, Times
 from slackwater.runtime.autoscaler.arrival_watch import Promising
 from slackwater.runtime.autoscaler.clocks import Clocks
@@ -47,15 +47,15 @@ from slackwater.runtime.autoscaler.counts import LoopCounts
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.document import StatusText, record_document, stamp
 from slackwater.runtime.autoscaler.machines import MachineRemover
-from slackwater.runtime.autoscaler.planning import GrowthRules, PlanMaker, Planning
+from slackwater.runtime.autoscaler.planning import PlanMaker, Planning, ScaleUpRules
 from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
 from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
-from slackwater.runtime.autoscaler.sensing import Senses
-from slackwater.runtime.auxiliary_intake import SurroundingsIntake
+from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
+from slackwater.runtime.autoscaler.sensing import Observer
+from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.changes import ChangeCollector
 from slackwater.runtime.planner.process import ProcessPlanning
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.durations import seconds
 from slackwater_protocol.names import SCHEDULER_NAMESPACE
 
@@ -73,7 +73,7 @@ class Scaling:
         self,
         settings: Settings,
         client: ApiPort,
-        world: World,
+        state_machine: StateMachine,
         kinds: KindInterner,
         *,
         submit: Callable[[Iterable[Effect]], None],
@@ -91,16 +91,16 @@ class Scaling:
         self._told = told
         self._document: tuple[LoopRecord, dict[str, Any]] | None = None
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
-        mirrors = settings.feature_gates.resource_slack and settings.autoscaler.slack.mirrors
-        more = askers(kinds, on_broken) if mirrors else ()
-        types = (*surroundings(kinds, on_broken, templates=mirrors), *more)
+        headroom = settings.feature_gates.resource_slack and settings.autoscaler.slack.headroom
+        more = headroom_requests(kinds, on_broken) if headroom else ()
+        types = (*auxiliary(kinds, on_broken, templates=headroom), *more)
         self.reflectors: dict[str, Reflector[Any]] = {
             t.name: Reflector(client, t, rng=rng, config=config, clock=times.monotonic) for t in types
         }
-        self.intake = SurroundingsIntake({_kind(t.name): self.reflectors[t.name] for t in types})
+        self.intake = AuxiliaryIntake({_kind(t.name): self.reflectors[t.name] for t in types})
         self.counts = LoopCounts()
-        self._world = world
-        self._fleet = Fleet(fleet_policy_of(settings))
+        self._state_machine = state_machine
+        self._group_registry = NodeGroupRegistry(node_group_policy_of(settings))
         self._seed = rng.getrandbits(31)
         self._priorities: Priorities = NO_PRIORITIES
         self._submit = submit
@@ -109,7 +109,7 @@ class Scaling:
         self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         self._promises = self._promised()
         self._autoscaler: Autoscaler | None = None
-        self._shrinks: Shrinking | None = None
+        self._shrinks: ScaleDownLoop | None = None
         self.planning = planning_of(settings, times)
 
     @property
@@ -126,31 +126,33 @@ class Scaling:
             self._document = record, record_document(record)
         return self._document[1]
 
-    def view(self) -> FleetView | None:
+    def view(self) -> GroupRegistryView | None:
         """What what-if reads of it, copied; None until everything around is listed."""
         if not self.intake.ready:
             return None
         given = None if self._priorities is NO_PRIORITIES else self._priorities
         slack = None if self.last is None else self.last.slack
-        return FleetView(around=self.intake.everything(), census=dict(self._fleet.census), priorities=given, slack=slack)
+        return GroupRegistryView(
+            around=self.intake.everything(), group_status=dict(self._group_registry.group_status), priorities=given, slack=slack
+        )
 
-    def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[Hindrance, str]]]:
+    def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[UnremovableReason, str]]]:
         """For how long a node has been a candidate for removal (None: it is none), and what holds it back."""
-        row = self._world.nodes.row_of.get(name)
-        node = None if row is None else self._world.nodes.by_row[row]
+        row = self._state_machine.nodes.row_of.get(name)
+        node = None if row is None else self._state_machine.nodes.by_row[row]
         if self._shrinks is None or node is None:
             return None, ()
         return self._shrinks.held_back(name, group, ready=node.ready)
 
     def look(self) -> None:
-        """To be called after each event of the world."""
+        """To be called after each event of the state machine."""
         if self._promises is not None:
             self._promises.promising.look()
         if self._autoscaler is not None:
             self._autoscaler.look()
 
     async def run(self) -> None:
-        """Until cancelled. The world has listed everything before."""
+        """Until cancelled. The state machine has listed everything before."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.watch, name="intake of surroundings")
             await self.act()
@@ -172,11 +174,13 @@ class Scaling:
             if self._promises is not None:
                 group.start_soon(self._promises.run, name="arrivals")
                 await self._promises.begun()
-            collector = ChangeCollector(self._world)  # not before: whoever stands by would note changes for nobody
-            shrinking = self._shrinks = self._shrinking()
+            collector = ChangeCollector(self._state_machine)  # not before: whoever stands by would note changes for nobody
+            scale_down_loop = self._shrinks = self._scale_down_loop()
             self._autoscaler = Autoscaler(
-                Senses(world=self._world, collector=collector, surroundings=self.intake, providers=clouds.providers),
-                fleet=self._fleet,
+                Observer(
+                    state_machine=self._state_machine, collector=collector, auxiliary=self.intake, providers=clouds.providers
+                ),
+                group_registry=self._group_registry,
                 planning=self.planning,
                 rules=self._rules,
                 submit=self._submit,
@@ -186,12 +190,12 @@ class Scaling:
                 config=loop_config_of(self._settings),
                 leading=self._leads,
                 prepare=self._read_priorities,
-                shrinking=shrinking,
+                scale_down_loop=scale_down_loop,
                 observed=tuple if self._promises is None else self._promises.promising.observed,
             )
             remover = MachineRemover(
-                self._world,
-                self._fleet,
+                self._state_machine,
+                self._group_registry,
                 clouds.providers,
                 tell=self._tell,
                 leading=self._leads,
@@ -207,17 +211,17 @@ class Scaling:
         if not classes:
             return None
         store = ArrivalsStore(self._client, namespace=SCHEDULER_NAMESPACE)
-        return Promises(Promising(self._world, classes, steady=self._steady), self._fleet, store)
+        return Promises(Promising(self._state_machine, classes, steady=self._steady), self._group_registry, store)
 
-    def _shrinking(self) -> Shrinking:
+    def _scale_down_loop(self) -> ScaleDownLoop:
         settings = self._settings
-        self._world.removals.adopt(drain_rules_of(settings), drain_limits_of(settings))
+        self._state_machine.removals.adopt(drain_rules_of(settings), drain_limits_of(settings))
         policy = scale_down_policy_of(settings)
-        return Shrinking(
-            world=self._world,
-            fleet=self._fleet,
+        return ScaleDownLoop(
+            state_machine=self._state_machine,
+            group_registry=self._group_registry,
             policy=lambda: policy,
-            delays=shrink_delays_of(settings),
+            delays=scale_down_delays_of(settings),
             timeout_seconds=seconds(settings.autoscaler.scale_down.simulation_timeout),
             submit=self._submit,
             clock=self._times.monotonic,
@@ -225,15 +229,15 @@ class Scaling:
         )
 
     def _tell(self, event: Event) -> None:
-        self._submit(self._world.apply(event, self._times.monotonic()))
+        self._submit(self._state_machine.apply(event, self._times.monotonic()))
 
     def _wall(self) -> UnixTime:
         return UnixTime(self._times.wall())
 
-    def _rules(self) -> GrowthRules:
+    def _rules(self) -> ScaleUpRules:
         """Our filter lets no pod pass that lacks a request, where it is told so."""
         settings = self._settings
-        return GrowthRules(
+        return ScaleUpRules(
             policy=scale_up_policy_of(settings, priorities=self._priorities, seed=self._seed),
             slack=slack_policy_of(settings, at=self._wall()),
             strict_for=settings.scheduler_name if settings.vertical.missing_requests == "reject" else None,
@@ -241,7 +245,7 @@ class Scaling:
 
     async def _write_status(self, record: LoopRecord) -> None:
         if record.number == 1:
-            # The mirror is there to stay: the garbage collector need not look through it again and again.
+            # The replica is there to stay: the garbage collector need not look through it again and again.
             gc.freeze()
         if record.slack is not None:
             await self._buffers.write((each.buffer, each.status) for each in record.slack.asking.buffers)
@@ -264,12 +268,12 @@ class Scaling:
         return ()
 
 
-def fleet_policy_of(settings: Settings) -> FleetPolicy:
-    """The limits and patience of the fleet."""
+def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
+    """The limits and patience of the node group registry."""
     autoscaler = settings.autoscaler
     creation = autoscaler.creation
     groups = {GroupName(group.name): group for group in autoscaler.node_groups}
-    return FleetPolicy(
+    return NodeGroupPolicy(
         in_cluster=autoscaler.max_nodes_in_creation,
         in_group={name: group.max_nodes_in_creation for name, group in groups.items()},
         of_provider={str(name): most for name, most in creation.max_nodes_of_provider.items()},
@@ -289,7 +293,7 @@ def planning_of(settings: Settings, times: Times) -> Planning:
     """Where plans are made."""
     timeout = seconds(settings.autoscaler.plan_timeout)
     if settings.autoscaler.planner == "thread":
-        return ThreadPlanning(PlanMaker(GrowthPlanner()), timeout_seconds=timeout)
+        return ThreadPlanning(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=timeout)
     return ProcessPlanning(clock=times.monotonic, timeout_seconds=timeout)
 
 
@@ -307,6 +311,6 @@ def loop_config_of(settings: Settings) -> LoopConfig:
     )
 
 
-def _kind(name: str) -> SurroundingKind:
-    kinds: dict[str, SurroundingKind] = {kind: kind for kind in get_args(SurroundingKind)}
+def _kind(name: str) -> AuxiliaryKind:
+    kinds: dict[str, AuxiliaryKind] = {kind: kind for kind in get_args(AuxiliaryKind)}
     return kinds[name]

@@ -1,4 +1,4 @@
-"""The schema of `GET /dumpstate`: what `world.dump.document` gives, with the configuration.
+"""The schema of `GET /dumpstate`: what `state_machine.dump.document` gives, with the configuration.
 
 Keys may be added without a new version. Deliberately absent: the objects that the API server told, part by part; they are
 there so that a dump can be loaded again, and follow the values of `slackwater.model`.
@@ -54,14 +54,14 @@ _POD_NUMBERS: Final = _object(
     min=_WHOLE,
     max=_WHOLE,
 )
-_CLAIM_STATE: Final[Json] = {"enum": ["binding", "repeated", "bound", "unsure", "doubted", "seen"]}
+_RESERVATION_STATE: Final[Json] = {"enum": ["binding", "repeated", "bound", "unsure", "doubted", "seen"]}
 
 _PODS: Final = _list(
     "Pods that count on a node.",
     _object(
         **_POD,
         node=_TEXT,
-        state=_CLAIM_STATE,
+        state=_RESERVATION_STATE,
         askInSeconds=_told(_SECONDS_OR_NULL, "When the pod is read, if the watch has not shown it until then."),
         vertical=_told(_YES_NO, "It grows in place: a VM, or a plain pod with bounds."),
         priority=_WHOLE,
@@ -92,7 +92,7 @@ _PERMITS: Final = _list(
         **_POD,
         on=_told({"enum": ["machine", "pod", None]}, "The object that carries the annotation."),
         permit=_told(_AMOUNTS_OR_NULL, "As written; null where there is no annotation that can be read."),
-        ceiling=_AMOUNTS_OR_NULL,
+        limit=_AMOUNTS_OR_NULL,
         writing=_told({"type": ["object", "null"]}, "What a write under way says."),
         doubted=_list("What writes that failed said, the least and the most: it may stand there all the same.", _VALUE),
         heardInSeconds=_told(_SECONDS_OR_NULL, "The agent's last request to this process."),
@@ -106,10 +106,10 @@ _PERMITS: Final = _list(
         has=_told(_AMOUNTS_OR_NULL, "The most that its agent has: what it was told, less what it has given back since."),
         load=_told({"type": ["object", "null"]}, "What the agent last measured."),
         odd=_told(_YES_NO, "Has asked for no multiple of its compute unit."),
-        urgent=_told(_YES_NO, "An answer waits for the ceiling to be written."),
+        urgent=_told(_YES_NO, "An answer waits for the permit limit to be written."),
         behind=_told(_YES_NO, "Has grown into room that is still written as others'; answered when that is written."),
         attempts=_WHOLE,
-        restless=_told(_WHOLE, "How often in a row its ceiling was lowered too soon."),
+        oscillating=_told(_WHOLE, "How often in a row its permit limit was lowered too soon."),
         loweredFrom=_AMOUNTS_OR_NULL,
         writtenInSeconds=_SECONDS_OR_NULL,
         settleInSeconds=_told(_SECONDS_OR_NULL, "When the annotation is written lazily."),
@@ -133,7 +133,7 @@ _MIGRATIONS: Final = _list(
         machine=_TEXT,
         pod=_told(_TEXT_OR_NULL, "UID of the pod that leaves; null where it is not known."),
         source=_TEXT_OR_NULL,
-        landing=_told(_TEXT_OR_NULL, "The node on which room is kept."),
+        targetNode=_told(_TEXT_OR_NULL, "The node on which room is kept."),
         amounts=_AMOUNTS,
         created=_told(_YES_NO, "The object is there."),
         phase=_TEXT_OR_NULL,
@@ -171,7 +171,7 @@ STATE: Final = _told(
             _object(node=_TEXT, why=_TEXT, sinceSeconds=_SECONDS),
         ),
         nominations=_list("Nominations under way.", _object(**_POD, node=_TEXT, tried=_list("Nodes tried so far.", _TEXT))),
-        denials=_list(
+        deniedBinds=_list(
             "Denied binds that are remembered.",
             _object(
                 uid=_TEXT,

@@ -20,6 +20,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from slackwater.adapters.http.agents import Agents
 from slackwater.adapters.http.audit_metrics import audit_families
 from slackwater.adapters.http.autoscaler_metrics import AutoscalerCollector
 from slackwater.adapters.http.certificate_metrics import CertificateCollector
@@ -31,8 +32,8 @@ from slackwater.adapters.http.http_server import Application
 from slackwater.adapters.http.leading import LeaderCollector, LeaderStatus, alone
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.standby import LedAgents, LedExtender
-from slackwater.adapters.http.state_metrics import WorldCollector
-from slackwater.adapters.http.status import FeedStatus, SettingsView
+from slackwater.adapters.http.state_metrics import StateCollector
+from slackwater.adapters.http.status import EventSourceStatus, SettingsView
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.feedstats import ReflectorStats
@@ -51,11 +52,11 @@ from slackwater.app.policy import answer_seconds_of, audit_config_of, backpressu
 from slackwater.app.scaling import Scaling
 from slackwater.app.settings import LiveChange, Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.whatif.answering import Answering
-from slackwater.app.whatif.live import FleetView, Taken, take
+from slackwater.app.whatif.live import GroupRegistryView, Taken, take
 from slackwater.controllers.audit.loop import Audit
-from slackwater.controllers.leadership.state import Reign
+from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.controllers.nomination.loop import SteeringLoop
-from slackwater.controllers.permits.service import Desk
+from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.victims_deleted import VictimsDeleted
 from slackwater.controllers.scaledown.drains.drains import CancelAnswer
@@ -63,16 +64,16 @@ from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import Ticked
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import NodeGroup
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.ports.clock import SteadyClock, Times
 from slackwater.runtime.autoscaler.choosing import Choosing
 from slackwater.runtime.backpressure import FilterBackpressure
-from slackwater.runtime.decision_log import Telling, Timeline
+from slackwater.runtime.decision_log import DecisionLog, Telling
 from slackwater.runtime.dispatcher import Dispatcher
 from slackwater.runtime.intake import Intake
-from slackwater.runtime.record.recorded import RecordedWorld
+from slackwater.runtime.record.recorded import RecordedStateMachine
 from slackwater.runtime.recording import Recording
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
@@ -95,64 +96,69 @@ class Service:
         self._times = times
         self._election = election
         #: None: there is nobody else, and it leads.
-        self.reign = None if election is None or election.mode == "none" else Reign(election.leadership)
-        self._leads: Callable[[], bool] = _always if self.reign is None else self.reign.leads
+        self.leadership_term = None if election is None or election.mode == "none" else LeadershipTerm(election.leadership)
+        self._leads: Callable[[], bool] = _always if self.leadership_term is None else self.leadership_term.leads
         client = LedApi(client, self._leads)
         self._view = SettingsView(as_file(settings))
         kinds = KindInterner()
-        self._reflectors = self._kube_feeds(client, kinds, rng)
+        self._reflectors = self._kube_event_sources(client, kinds, rng)
         record = settings.recording
         self.recording = None if record.file is None else Recording(record.file, max_bytes=record.max_bytes, keep=record.keep)
-        self.world = _world(policy_of(settings), rng.getrandbits(63), self.recording)
-        self.intake = Intake(self.world, times.monotonic, self._reflectors, standby=self.reign is not None)
+        self.state_machine = _state_machine(policy_of(settings), rng.getrandbits(63), self.recording)
+        self.intake = Intake(self.state_machine, times.monotonic, self._reflectors, standby=self.leadership_term is not None)
         decoder = PodDecoder(kinds)
         self._recorder = Recorder(client, instance=socket.gethostname(), now=self._now, clock=times.monotonic)
         writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: self._now().isoformat())
-        self.timeline = Timeline(times.wall)
+        self.decision_log = DecisionLog(times.wall)
         self.dashboards = Listeners()
         self.dispatcher = Dispatcher(
-            Telling(writer, self.timeline), self.intake.take, dispatcher_config_of(settings), rng=rng, leads=self._leads
+            Telling(writer, self.decision_log), self.intake.take, dispatcher_config_of(settings), rng=rng, leads=self._leads
         )
-        self.desk = Desk(self.world, self.dispatcher.submit_all, times.monotonic)
-        victims = VictimsDeleted(self.world, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings))
+        self.permit_service = PermitService(self.state_machine, self.dispatcher.submit_all, times.monotonic)
+        victims = VictimsDeleted(
+            self.state_machine, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings)
+        )
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
         self.steering = self._steering() if settings.steers else None
         looking = (each.look for each in (self.scaling, self.steering) if each is not None)
-        self.intake.connect(self.dispatcher, self.desk.wake, victims.wake, *looking)
+        self.intake.connect(self.dispatcher, self.permit_service.wake, victims.wake, *looking)
         truth, config = FreshReads(client, PodDecoder(kinds)), audit_config_of(settings)
-        self.audit = Audit(self.world, truth, self.intake.take, config=config, measure=times.monotonic)
+        self.audit = Audit(self.state_machine, truth, self.intake.take, config=config, measure=times.monotonic)
         self.registry = registry = self._registry()
         self.extender = self._extender(decoder, victims, registry)
-        self.agents = agents_app(
-            settings,
-            desk=self.desk,
-            readiness=self.intake,
-            client=client,
-            registry=registry,
-            nodes=lambda: self.world.nodes.row_of,
-        )
+        self.agents = self._agents(client, registry)
         self.extender_front, self.agents_front = self._fronts()
         self.explaining = Explaining(
-            self.world,
-            fleet=self._fleet_view,
+            self.state_machine,
+            group_registry=self._group_registry_view,
             settings=lambda: self._settings,
             held_back=self._held_back,
             clocks=Clocks(clock=times.monotonic, steady=SteadyClock(times)),
         )
         self.ops = self._ops(registry)
 
+    def _agents(self, client: ApiPort, registry: CollectorRegistry) -> Agents:
+        return agents_app(
+            self._settings,
+            permit_service=self.permit_service,
+            readiness=self.intake,
+            client=client,
+            registry=registry,
+            nodes=lambda: self.state_machine.nodes.row_of,
+        )
+
     def _fronts(self) -> tuple[Application, Application]:
         """What the two listeners serve: a standby refuses one and forwards the other."""
-        if self.reign is None or self._election is None:
+        if self.leadership_term is None or self._election is None:
             return self.extender, self.agents
         holder, forwarder = self._election.holder, self._election.forwarder
-        extender = LedExtender(self.extender, self.reign, holder=holder)
-        return extender, LedAgents(self.agents, self.reign, holder=holder, forwarder=forwarder)
+        extender = LedExtender(self.extender, self.leadership_term, holder=holder)
+        return extender, LedAgents(self.agents, self.leadership_term, holder=holder, forwarder=forwarder)
 
     def _leader(self) -> LeaderStatus:
         return alone() if self._election is None else self._election.status(leads=self._leads())
 
-    def _kube_feeds(self, client: ApiPort, kinds: KindInterner, rng: Random) -> dict[str, Reflector[Any]]:
+    def _kube_event_sources(self, client: ApiPort, kinds: KindInterner, rng: Random) -> dict[str, Reflector[Any]]:
         """One for each type of object that is followed whatever is configured."""
         config = ReflectorConfig(page_size=self._settings.kube.list_page_size)
         resources = (
@@ -167,9 +173,9 @@ class Service:
 
     def _extender(self, decoder: PodDecoder, victims: VictimsDeleted, registry: CollectorRegistry) -> Extender:
         return Extender(
-            world=self.world,
+            state_machine=self.state_machine,
             submitter=self.dispatcher,
-            binds=self.desk,
+            binds=self.permit_service,
             victims=victims,
             readiness=self.intake,
             decode_pod=decoder.decode,
@@ -179,22 +185,22 @@ class Service:
             backpressure=FilterBackpressure(
                 self.dispatcher.binds_stand_in_line, most_seconds=backpressure_seconds_of(self._settings)
             ),
-            choice=None if self.steering is None else Choosing(self.world, self.steering, self._times.monotonic),
+            choice=None if self.steering is None else Choosing(self.state_machine, self.steering, self._times.monotonic),
             wait_seconds=answer_seconds_of(self._settings),
             stopwatch=self._times.monotonic,
         )
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
         return ops_app(
-            world=self.world,
+            state_machine=self.state_machine,
             readiness=self.intake,
             registry=registry,
             settings=self._view,
             clock=self._times.monotonic,
             autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
-            feeds=self._feed_statuses,
+            event_sources=self._event_source_statuses,
             leader=self._leader,
-            timeline=self.timeline,
+            decision_log=self.decision_log,
             listeners=self.dashboards,
             cancel_drain=self._cancel_drain,
             what_if=Answering(self._taken, lambda: self._settings),
@@ -203,9 +209,9 @@ class Service:
         )
 
     def _taken(self) -> Taken:
-        return take(self.world, self._fleet_view(), self._times.monotonic())
+        return take(self.state_machine, self._group_registry_view(), self._times.monotonic())
 
-    def _fleet_view(self) -> FleetView | None:
+    def _group_registry_view(self) -> GroupRegistryView | None:
         return None if self.scaling is None else self.scaling.view()
 
     def _held_back(self, node: NodeName, group: NodeGroup) -> HeldBack:
@@ -215,7 +221,9 @@ class Service:
         now = self._times.monotonic()
         if not self._leads():  # whoever leads has begun it
             return "none"
-        answer, effects = self.world.removals.drains.cancel(node, Hindrance.CANCELLED, "asked for over HTTP", now)
+        answer, effects = self.state_machine.removals.drains.cancel(
+            node, UnremovableReason.CANCELLED, "asked for over HTTP", now
+        )
         self.dispatcher.submit_all(effects)
         _log.info("drain cancelled" if answer == "cancelled" else "drain not cancelled", node=node, answer=answer)
         return answer
@@ -224,11 +232,11 @@ class Service:
         return Scaling(
             self._settings,
             client,
-            self.world,
+            self.state_machine,
             kinds,
             submit=self.dispatcher.submit_all,
             on_broken=_report_broken,
-            told=self.timeline.loop,
+            told=self.decision_log.loop,
             rng=rng,
             times=self._times,
             leads=self._leads,
@@ -236,7 +244,7 @@ class Service:
 
     def _steering(self) -> SteeringLoop:
         return SteeringLoop(
-            self.world,
+            self.state_machine,
             submit=self.dispatcher.submit_all,
             clock=self._times.monotonic,
             weight=self._settings.extender.weight,
@@ -252,31 +260,33 @@ class Service:
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
         registry.register(
-            WorldCollector(
-                self.world,
+            StateCollector(
+                self.state_machine,
                 writes=lambda: self.dispatcher.stats,
                 dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.stats.dropped,
-                feeds=self._feed_metrics,
-                audits=lambda: audit_families(self.audit.counts, len(self.world.quarantine)),
+                event_sources=self._event_source_metrics,
+                audits=lambda: audit_families(self.audit.counts, len(self.state_machine.quarantine)),
             )
         )
         registry.register(LeaderCollector(self._leader, lambda: {} if self._election is None else self._election.forwards()))
         registry.register(CertificateCollector(self._certificates))
         if self.scaling is not None:
             scaling = self.scaling
-            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts, scaling.planning.sight))
+            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts, scaling.planning.observation))
         return registry
 
-    def _feed_metrics(self) -> Iterator[Metric]:
-        events = CounterMetricFamily("slackwater_feed_events", "Events taken from the API server.", labels=["resource"])
-        lists = CounterMetricFamily("slackwater_feed_lists", "Lists begun.", labels=["resource"])
-        watches = CounterMetricFamily("slackwater_feed_watches", "Watches begun.", labels=["resource"])
+    def _event_source_metrics(self) -> Iterator[Metric]:
+        events = CounterMetricFamily("slackwater_event_source_events", "Events taken from the API server.", labels=["resource"])
+        lists = CounterMetricFamily("slackwater_event_source_lists", "Lists begun.", labels=["resource"])
+        watches = CounterMetricFamily("slackwater_event_source_watches", "Watches begun.", labels=["resource"])
         breaks = CounterMetricFamily(
-            "slackwater_feed_breaks", "Lists and watches broken off, by cause.", labels=["resource", "cause"]
+            "slackwater_event_source_breaks", "Lists and watches broken off, by cause.", labels=["resource", "cause"]
         )
-        broken = CounterMetricFamily("slackwater_feed_broken_objects", "Objects skipped as unreadable.", labels=["resource"])
+        broken = CounterMetricFamily(
+            "slackwater_event_source_broken_objects", "Objects skipped as unreadable.", labels=["resource"]
+        )
         alive = GaugeMetricFamily(
-            "slackwater_feed_alive", "1 from an answer of the API server until a break.", labels=["resource"]
+            "slackwater_event_source_alive", "1 from an answer of the API server until a break.", labels=["resource"]
         )
         for name, reflector in self._every_reflector().items():
             stats = reflector.stats()
@@ -295,8 +305,8 @@ class Service:
     def _every_reflector(self) -> dict[str, Reflector[Any]]:
         return {**self._reflectors, **({} if self.scaling is None else self.scaling.reflectors)}
 
-    def _feed_statuses(self) -> dict[str, FeedStatus]:
-        return {name: _feed_status(reflector.stats()) for name, reflector in self._every_reflector().items()}
+    def _event_source_statuses(self) -> dict[str, EventSourceStatus]:
+        return {name: _event_source_status(reflector.stats()) for name, reflector in self._every_reflector().items()}
 
     @property
     def settings(self) -> Settings:
@@ -310,7 +320,7 @@ class Service:
         """Against what is in force, not the file's last state: a change that waits for a restart keeps waiting."""
         change = live(self._settings, new)
         self._settings = change.settings
-        self.world.adopt_policy(policy_of(change.settings))
+        self.state_machine.adopt_policy(policy_of(change.settings))
         self.extender.terms = replace(self.extender.terms, max_body_bytes=change.settings.extender.max_body_bytes)
         self._view.in_force = as_file(change.settings)
         self._view.problem = _waiting_for_restart(change)
@@ -331,8 +341,8 @@ def _waiting_for_restart(change: LiveChange) -> str | None:
     return f"{waiting}; kube-scheduler's file depends on {named}: write it again with `slackwater scheduler-config`"
 
 
-def _feed_status(stats: ReflectorStats) -> FeedStatus:
-    return FeedStatus(
+def _event_source_status(stats: ReflectorStats) -> EventSourceStatus:
+    return EventSourceStatus(
         alive=stats.alive,
         events=stats.events,
         lists=stats.lists,
@@ -341,8 +351,10 @@ def _feed_status(stats: ReflectorStats) -> FeedStatus:
     )
 
 
-def _world(policy: Policy, seed: int, recording: Recording | None) -> World:
-    return World(policy, seed=seed) if recording is None else RecordedWorld(policy, seed=seed, tell=recording.tell)
+def _state_machine(policy: Policy, seed: int, recording: Recording | None) -> StateMachine:
+    return (
+        StateMachine(policy, seed=seed) if recording is None else RecordedStateMachine(policy, seed=seed, tell=recording.tell)
+    )
 
 
 def _always() -> bool:

@@ -20,7 +20,7 @@ _KEPT_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Agreement:
+class _AcceptedPreemption:
     victims: Mapping[NodeName, Sequence[PodUid]]
     at: Instant
     overtaken_at: Instant | None = None
@@ -30,15 +30,15 @@ class _Agreement:
         return self.at + _KEPT_SECONDS if self.overtaken_at is None else self.overtaken_at + _LAG_SECONDS
 
 
-class Agreements:
+class AcceptedPreemptions:
     """The last one for each preemptor, until it is bound or gone. Oldest first."""
 
     def __init__(self) -> None:
-        self._agreed: dict[PodUid, _Agreement] = {}
+        self._agreed: dict[PodUid, _AcceptedPreemption] = {}
 
     def note(self, preemptor: PodUid, victims: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> None:
         self._agreed.pop(preemptor, None)
-        self._agreed[preemptor] = _Agreement(victims, now)
+        self._agreed[preemptor] = _AcceptedPreemption(victims, now)
 
     def overtaken(
         self,

@@ -1,6 +1,6 @@
 """Denied binds, remembered: the next filter of the pod leaves the node out, or kube-scheduler offers it again for ever.
 
-A denial for lack of room ends as soon as room appears on the node; any denial ends by time.
+A denied bind for lack of room ends as soon as room appears on the node; any denial ends by time.
 """
 
 from dataclasses import dataclass
@@ -10,62 +10,66 @@ from slackwater.model.ids import Instant, NodeName, PodUid
 
 
 @dataclass(frozen=True, slots=True)
-class Denial:
+class DeniedBind:
     """`room_version` is the node's when it was denied, or None where room is not what was lacking."""
 
     room_version: int | None
     deadline: Instant
 
 
-class Denials:
+class BindBackoff:
     """By pod and node."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._denials: dict[PodUid, dict[NodeName, Denial]] = {}
+        self._bind_backoff: dict[PodUid, dict[NodeName, DeniedBind]] = {}
 
     def add(self, uid: PodUid, node: NodeName, *, for_room: bool, deadline: Instant) -> None:
         row = self._nodes.row_of.get(node)
         version = int(self._nodes.room_version[row]) if for_room and row is not None else None
-        self._denials.setdefault(uid, {})[node] = Denial(version, deadline)
+        self._bind_backoff.setdefault(uid, {})[node] = DeniedBind(version, deadline)
 
     def nodes_denied(self, uid: PodUid, now: Instant) -> list[NodeName]:
         """The nodes to leave out for the pod now; denials that ended are forgotten."""
-        denied = self._denials.get(uid)
+        denied = self._bind_backoff.get(uid)
         if denied is None:
             return []
-        for node in [node for node, denial in denied.items() if self._ended(node, denial, now)]:
+        for node in [node for node, denied_bind in denied.items() if self._ended(node, denied_bind, now)]:
             del denied[node]
         if not denied:
-            del self._denials[uid]
+            del self._bind_backoff[uid]
         return list(denied)
 
     def still_denied(self, uid: PodUid, now: Instant) -> list[NodeName]:
         """The same; nothing is forgotten."""
-        return [node for node, denial in self._denials.get(uid, {}).items() if not self._ended(node, denial, now)]
+        return [
+            node for node, denied_bind in self._bind_backoff.get(uid, {}).items() if not self._ended(node, denied_bind, now)
+        ]
 
-    def _ended(self, node: NodeName, denial: Denial, now: Instant) -> bool:
-        if denial.deadline <= now:
+    def _ended(self, node: NodeName, denied_bind: DeniedBind, now: Instant) -> bool:
+        if denied_bind.deadline <= now:
             return True
         row = self._nodes.row_of.get(node)
-        return row is None or (denial.room_version is not None and denial.room_version != self._nodes.room_version[row])
+        return row is None or (
+            denied_bind.room_version is not None and denied_bind.room_version != self._nodes.room_version[row]
+        )
 
     def forget(self, uid: PodUid) -> None:
-        self._denials.pop(uid, None)
+        self._bind_backoff.pop(uid, None)
 
     def expire(self, now: Instant) -> list[PodUid]:
         """Forgets what ended; answers the pods that have a node back."""
-        before = {uid: len(denied) for uid, denied in self._denials.items()}
+        before = {uid: len(denied) for uid, denied in self._bind_backoff.items()}
         return [uid for uid, count in before.items() if len(self.nodes_denied(uid, now)) < count]
 
     def left(self, now: Instant) -> list[tuple[PodUid, NodeName, float, bool]]:
         """Each denial with the seconds it has left at most, and whether it was for lack of room."""
         return [
-            (uid, node, denial.deadline - now, denial.room_version is not None)
-            for uid, denied in self._denials.items()
-            for node, denial in denied.items()
-            if not self._ended(node, denial, now)
+            (uid, node, denied_bind.deadline - now, denied_bind.room_version is not None)
+            for uid, denied in self._bind_backoff.items()
+            for node, denied_bind in denied.items()
+            if not self._ended(node, denied_bind, now)
         ]
 
     def __len__(self) -> int:
-        return sum(len(denied) for denied in self._denials.values())
+        return sum(len(denied) for denied in self._bind_backoff.values())

@@ -1,4 +1,4 @@
-"""The tables of the world's picture, opened together and lent to those who answer questions and follow what happens.
+"""The tables of the state machine's picture, opened together and lent to those who answer questions and follow what happens.
 
 Each of those takes from the books what it reads or writes; who decides something is no part of them. All of them change in
 place, and nothing outside `world` may change them.
@@ -7,27 +7,27 @@ place, and nothing outside `world` may change them.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.cluster.accepted_preemptions import Agreements
+from slackwater.cluster.accepted_preemptions import AcceptedPreemptions
 from slackwater.cluster.admitting import AdmittingRows
 from slackwater.cluster.annotations import PermitAnnotations
-from slackwater.cluster.bind_backoff import Denials
+from slackwater.cluster.bind_backoff import BindBackoff
 from slackwater.cluster.budgets import Budgets
-from slackwater.cluster.event_counts import Tally
+from slackwater.cluster.event_counts import EventCounts
 from slackwater.cluster.holds import Holds
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.nominated_room import NominatedRoom
 from slackwater.cluster.pods import PodTable
 from slackwater.cluster.quarantine import Quarantine
-from slackwater.cluster.reservations import Claim, Claims
-from slackwater.cluster.sample_misses import Starvation
-from slackwater.cluster.unschedulable_pods import Refusals
-from slackwater.cluster.vertical_pods import Standings
+from slackwater.cluster.reservations import Reservation, Reservations
+from slackwater.cluster.sample_misses import SampleMisses
+from slackwater.cluster.unschedulable_pods import UnschedulablePods
+from slackwater.cluster.vertical_pods import VerticalPods
 from slackwater.model.ids import PodUid
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Books:
+class ClusterState:
     """What is known, table by table; each module says what is in its own."""
 
     ledger: Ledger
@@ -36,39 +36,39 @@ class Books:
     admitting: AdmittingRows
     pods: PodTable
     annotations: PermitAnnotations
-    standings: Standings
-    claims: Claims
+    vertical_pods: VerticalPods
+    reservations: Reservations
     holds: Holds
     room: NominatedRoom
-    denials: Denials
+    bind_backoff: BindBackoff
     budgets: Budgets
-    starvation: Starvation
-    refusals: Refusals
-    agreements: Agreements
-    tally: Tally
+    sample_misses: SampleMisses
+    unschedulable_pods: UnschedulablePods
+    accepted_preemptions: AcceptedPreemptions
+    event_counts: EventCounts
 
 
-def opened(nodes: NodePolicy, claim_ended: Callable[[PodUid, Claim], None]) -> Books:
-    """Empty books. `claim_ended` is told of each claim that ends."""
+def opened(nodes: NodePolicy, reservation_ended: Callable[[PodUid, Reservation], None]) -> ClusterState:
+    """Empty books. `reservation_ended` is told of each claim that ends."""
     ledger = Ledger()
     table = NodeTable(ledger, nodes)
     annotations, quarantine = PermitAnnotations(), Quarantine(table)
     holds = Holds(ledger, table)
-    return Books(
+    return ClusterState(
         ledger=ledger,
         nodes=table,
         quarantine=quarantine,
         admitting=AdmittingRows(table, quarantine),
         pods=PodTable(),
         annotations=annotations,
-        standings=Standings(annotations),
-        claims=Claims(ledger, table, claim_ended),
+        vertical_pods=VerticalPods(annotations),
+        reservations=Reservations(ledger, table, reservation_ended),
         holds=holds,
         room=NominatedRoom(ledger, table, holds),
-        denials=Denials(table),
+        bind_backoff=BindBackoff(table),
         budgets=Budgets(),
-        starvation=Starvation(),
-        refusals=Refusals(),
-        agreements=Agreements(),
-        tally=Tally(),
+        sample_misses=SampleMisses(),
+        unschedulable_pods=UnschedulablePods(),
+        accepted_preemptions=AcceptedPreemptions(),
+        event_counts=EventCounts(),
     )

@@ -1,6 +1,6 @@
 """What the condition PodScheduled tells: that in-tree filters refused the pod, unless it tells of our own refusal."""
 
-from slackwater.cluster.event_counts import Tally
+from slackwater.cluster.event_counts import EventCounts
 from slackwater.model.ids import PodUid
 from slackwater.model.objects import Pod
 
@@ -8,8 +8,8 @@ from slackwater.model.objects import Pod
 class Conditions:
     """Which pods filter has refused, so that their new condition is our doing."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+    def __init__(self, event_counts: EventCounts) -> None:
+        self._event_counts = event_counts
         self._refused_by_us: set[PodUid] = set()
 
     def judged(self, uid: PodUid, *, refused: bool) -> None:
@@ -30,7 +30,7 @@ class Conditions:
         if pod.uid in self._refused_by_us:
             self._refused_by_us.discard(pod.uid)
         else:
-            self._tally.attempts += 1
-            self._tally.failures += 1
-            self._tally.failures_in_tree += 1
+            self._event_counts.attempts += 1
+            self._event_counts.failures += 1
+            self._event_counts.failures_in_tree += 1
         return True

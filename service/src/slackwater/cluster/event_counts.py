@@ -18,7 +18,7 @@ def _zeros() -> "np.typing.NDArray[np.int64]":
 
 
 @dataclass(slots=True)
-class Tally:
+class EventCounts:
     """All only grow, but for what is counted by node: that ends with the node."""
 
     attempts: int = 0
@@ -28,7 +28,7 @@ class Tally:
     confirmed: int = 0  #: our bindings that the watch has shown
     holds: int = 0
     holds_expired: int = 0
-    sample_starvations: int = 0
+    sample_misses: int = 0
     nominations: int = 0
     nominations_met: int = 0  #: a nominated pod was bound to the nominated node
     over_total: int = 0  #: admissions that took a node over Total (foreign binds)
@@ -39,7 +39,7 @@ class Tally:
     permit_write_failures: int = 0  #: of those: refused, lost, or met another text than expected
     migrations_decided: int = 0
     migrations_created: int = 0
-    migrations_without_landing: int = 0  #: decisions that found no landing place
+    migrations_without_target_node: int = 0  #: decisions that found no landing place
     migration_create_fails: int = 0
     #: Deleted migrations, by the phase that they ended in; "" where it is not known any more.
     migrations_deleted: dict[str, int] = field(default_factory=lambda: {"Succeeded": 0, "Failed": 0, "": 0})

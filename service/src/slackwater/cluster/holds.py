@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.cluster.nodes import NodeTable
-from slackwater.cluster.priority_shares import Shares
+from slackwater.cluster.priority_shares import PriorityShares
 from slackwater.model.columns import Int64, Rows, vertical
 from slackwater.model.ids import Instant, PodKey, PodUid, Row
 from slackwater.model.ledger.ledger import Ledger
@@ -55,7 +55,7 @@ class Holds:
         self._nodes = nodes
         self._holds: dict[PodUid, Hold] = {}
         #: What the holds of nominees count for, by their priority.
-        self.nominated = Shares()
+        self.nominated = PriorityShares()
         #: The names of what is left of each pod's former holds, the oldest first.
         self._former: dict[PodUid, list[PodUid]] = {}
         self._former_holds = 0

@@ -20,7 +20,7 @@ NEVER: Final = np.iinfo(np.int64).max
 _FIRST_CAPACITY: Final = 64
 
 
-class Shares:
+class PriorityShares:
     """By priority."""
 
     def __init__(self) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from slackwater.cluster.nodes import NodeTable
-from slackwater.cluster.priority_shares import Shares
+from slackwater.cluster.priority_shares import PriorityShares
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.ledger.account import Account
+from slackwater.model.ledger.account import PodResources
 from slackwater.model.ledger.ledger import Ledger
 from slackwater.model.resources import Amounts
 
@@ -15,17 +15,17 @@ from slackwater.model.resources import Amounts
 #: bound: the API server has said yes, the watch not yet. unsure: no answer came.
 #: doubted: a deadline passed, and the pod is being read; shown unbound now, the claim is given up.
 #: seen: the watch shows the pod there. Only `seen` has no deadline.
-ClaimState = Literal["binding", "repeated", "bound", "unsure", "doubted", "seen"]
+ReservationState = Literal["binding", "repeated", "bound", "unsure", "doubted", "seen"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Reservation:
     """A pod's place. `deadline` says when to ask the API server what became of the pod."""
 
     key: PodKey
     node: NodeName
-    account: Account
-    state: ClaimState
+    pod_resources: PodResources
+    state: ReservationState
     deadline: Instant | None
     priority: int
     vertical: bool = False  #: counts by other amounts than its requests
@@ -39,17 +39,17 @@ class PlacedPod:
     reserved: Amounts
 
 
-class Claims:
+class Reservations:
     """All places, admitted to the ledger exactly as long as their node has a row."""
 
-    def __init__(self, ledger: Ledger, nodes: NodeTable, dropped: Callable[[PodUid, Claim], None]) -> None:
+    def __init__(self, ledger: Ledger, nodes: NodeTable, dropped: Callable[[PodUid, Reservation], None]) -> None:
         """`dropped` is told of each claim that ends."""
         #: The same promises by priority.
-        self.shares = Shares()
+        self.priority_shares = PriorityShares()
         self._ledger = ledger
         self._nodes = nodes
         self._dropped = dropped
-        self._claims: dict[PodUid, Claim] = {}
+        self._reservations: dict[PodUid, Reservation] = {}
         self._by_node: dict[NodeName, dict[PodUid, None]] = {}
         #: Claims that wait for something; few, unlike those that the watch shows.
         self._waiting: dict[PodUid, None] = {}
@@ -62,87 +62,93 @@ class Claims:
         for noted in self.changed:
             noted.add(uid)
 
-    def get(self, uid: PodUid) -> Claim | None:
-        return self._claims.get(uid)
+    def get(self, uid: PodUid) -> Reservation | None:
+        return self._reservations.get(uid)
 
-    def put(self, uid: PodUid, claim: Claim) -> None:
+    def put(self, uid: PodUid, reservation: Reservation) -> None:
         """Counts a pod on a node, in place of where it counted before."""
         self.drop(uid)
         self._note(uid)
-        self._claims[uid] = claim
-        self._by_node.setdefault(claim.node, {})[uid] = None
-        if claim.state != "seen":
+        self._reservations[uid] = reservation
+        self._by_node.setdefault(reservation.node, {})[uid] = None
+        if reservation.state != "seen":
             self._waiting[uid] = None
-        row = self._nodes.row_of.get(claim.node)
+        row = self._nodes.row_of.get(reservation.node)
         if row is not None:
-            self._admit(uid, claim, row)
+            self._admit(uid, reservation, row)
 
-    def drop(self, uid: PodUid) -> Claim | None:
+    def drop(self, uid: PodUid) -> Reservation | None:
         """Ends what the pod counts for; room appears on its node."""
-        claim = self._claims.pop(uid, None)
-        if claim is None:
+        reservation = self._reservations.pop(uid, None)
+        if reservation is None:
             return None
         self._note(uid)
         self._waiting.pop(uid, None)
-        on_node = self._by_node[claim.node]
+        on_node = self._by_node[reservation.node]
         del on_node[uid]
         if not on_node:
-            del self._by_node[claim.node]
+            del self._by_node[reservation.node]
         placed = self.placed.pop(uid, None)
         if placed is not None:
-            self._ledger.release(placed.row, claim.account)
-            self.shares.release(placed.row, claim.priority, claim.account.reserved)
-            self._nodes.count_vertical(placed.row, -claim.vertical)
+            self._ledger.release(placed.row, reservation.pod_resources)
+            self.priority_shares.release(placed.row, reservation.priority, reservation.pod_resources.reserved)
+            self._nodes.count_vertical(placed.row, -reservation.vertical)
             self._nodes.room_appeared(placed.row)
-        self._dropped(uid, claim)
-        return claim
+        self._dropped(uid, reservation)
+        return reservation
 
-    def recount(self, uid: PodUid, account: Account) -> None:
+    def recount(self, uid: PodUid, pod_resources: PodResources) -> None:
         """The same place, another account."""
-        claim = self._claims[uid]
+        reservation = self._reservations[uid]
         self._note(uid)
-        self._claims[uid] = replace(claim, account=account)
+        self._reservations[uid] = replace(reservation, pod_resources=pod_resources)
         placed = self.placed.get(uid)
         if placed is not None:
-            self._ledger.change(placed.row, claim.account, account)
-            self.shares.change(placed.row, claim.priority, account.reserved.minus(claim.account.reserved))
-            self.placed[uid] = PlacedPod(row=placed.row, reserved=account.reserved)
-            if not claim.account.reserved.within(account.reserved):
+            self._ledger.change(placed.row, reservation.pod_resources, pod_resources)
+            self.priority_shares.change(
+                placed.row, reservation.priority, pod_resources.reserved.minus(reservation.pod_resources.reserved)
+            )
+            self.placed[uid] = PlacedPod(row=placed.row, reserved=pod_resources.reserved)
+            if not reservation.pod_resources.reserved.within(pod_resources.reserved):
                 self._nodes.room_appeared(placed.row)
 
-    def settle(self, uid: PodUid, state: ClaimState, deadline: Instant | None) -> None:
+    def settle(self, uid: PodUid, state: ReservationState, deadline: Instant | None) -> None:
         """The same place, another certainty."""
-        self._claims[uid] = replace(self._claims[uid], state=state, deadline=deadline)
+        self._reservations[uid] = replace(self._reservations[uid], state=state, deadline=deadline)
         if state == "seen":
             self._waiting.pop(uid, None)
 
     def node_opened(self, name: NodeName, row: Row) -> None:
         """Admits what was claimed on a node before the node was seen. Called once, when a row is first given."""
         for uid in self._by_node.get(name, ()):
-            self._admit(uid, self._claims[uid], row)
+            self._admit(uid, self._reservations[uid], row)
 
     def node_closing(self, name: NodeName) -> None:
         """The node goes, and its row with it; the pods on it stay claims until they are seen to go."""
         for uid in self._by_node.get(name, ()):
-            row, claim = self.placed.pop(uid).row, self._claims[uid]
-            self._ledger.release(row, claim.account)
-            self.shares.release(row, claim.priority, claim.account.reserved)
-            self._nodes.count_vertical(row, -claim.vertical)
+            row, reservation = self.placed.pop(uid).row, self._reservations[uid]
+            self._ledger.release(row, reservation.pod_resources)
+            self.priority_shares.release(row, reservation.priority, reservation.pod_resources.reserved)
+            self._nodes.count_vertical(row, -reservation.vertical)
 
     def place_again(self, name: NodeName, row: Row) -> None:
         """Where the claims of a node count is worked out anew, without counting them; for audits alone."""
         for uid in self._by_node.get(name, ()):
-            self.placed[uid] = PlacedPod(row=row, reserved=self._claims[uid].account.reserved)
+            self.placed[uid] = PlacedPod(row=row, reserved=self._reservations[uid].pod_resources.reserved)
 
-    def _admit(self, uid: PodUid, claim: Claim, row: Row) -> None:
-        self._ledger.admit(row, claim.account)
-        self.shares.admit(row, claim.priority, claim.account.reserved)
-        self._nodes.count_vertical(row, claim.vertical)
-        self.placed[uid] = PlacedPod(row=row, reserved=claim.account.reserved)
+    def _admit(self, uid: PodUid, reservation: Reservation, row: Row) -> None:
+        self._ledger.admit(row, reservation.pod_resources)
+        self.priority_shares.admit(row, reservation.priority, reservation.pod_resources.reserved)
+        self._nodes.count_vertical(row, reservation.vertical)
+        self.placed[uid] = PlacedPod(row=row, reserved=reservation.pod_resources.reserved)
 
-    def overdue(self, now: Instant) -> list[tuple[PodUid, Claim]]:
-        waiting = ((uid, self._claims[uid]) for uid in self._waiting)
-        return [(uid, claim) for uid, claim in waiting if claim.deadline is not None and claim.deadline <= now]
+    def overdue(self, now: Instant) -> list[tuple[PodUid, Reservation]]:
+        waiting = ((uid, self._reservations[uid]) for uid in self._waiting)
+        return [
+            (uid, reservation)
+            for uid, reservation in waiting
+            if reservation.deadline is not None and reservation.deadline <= now
+        ]
 
     def on_node(self, name: NodeName) -> list[PodUid]:
         return list(self._by_node.get(name, ()))
@@ -153,9 +159,9 @@ class Claims:
     def unconfirmed(self) -> int:
         return len(self._waiting)
 
-    def copy(self) -> Mapping[PodUid, Claim]:
+    def copy(self) -> Mapping[PodUid, Reservation]:
         """All of them as they are now; 150,000 take about 3 ms."""
-        return dict(self._claims)
+        return dict(self._reservations)
 
     def __len__(self) -> int:
-        return len(self._claims)
+        return len(self._reservations)

@@ -18,7 +18,7 @@ _FORGET_SECONDS: Final = 300.0
 
 
 @dataclass(slots=True)
-class Starved:
+class SampleMiss:
     """`due` is when to nominate next; None while a nomination is under way or none is wanted."""
 
     key: PodKey
@@ -28,51 +28,51 @@ class Starved:
     forget_at: Instant = Instant(0.0)
 
 
-class Starvation:
+class SampleMisses:
     """The starved pods. Which node is nominated is decided by the caller."""
 
     def __init__(self) -> None:
-        self._pods: dict[PodUid, Starved] = {}
+        self._pods: dict[PodUid, SampleMiss] = {}
 
     def report(self, uid: PodUid, key: PodKey, due: Instant) -> None:
         """The pod's sample was rejected, and some other node would do."""
-        starved = self._pods.setdefault(uid, Starved(key))
-        starved.nominated = None
-        starved.forget_at = Instant(due + _FORGET_SECONDS)
-        starved.due = due if len(starved.tried) < MAX_NOMINATIONS else None
+        sample_miss = self._pods.setdefault(uid, SampleMiss(key))
+        sample_miss.nominated = None
+        sample_miss.forget_at = Instant(due + _FORGET_SECONDS)
+        sample_miss.due = due if len(sample_miss.tried) < MAX_NOMINATIONS else None
 
     def passed(self, uid: PodUid) -> None:
         """A filter let the pod pass: no nomination is wanted now."""
-        starved = self._pods.get(uid)
-        if starved is not None:
-            starved.due = None
+        sample_miss = self._pods.get(uid)
+        if sample_miss is not None:
+            sample_miss.due = None
 
     def hasten(self, uid: PodUid, now: Instant) -> None:
         """kube-scheduler has written the end of the failed cycle: the nomination may go out at once."""
-        starved = self._pods.get(uid)
-        if starved is not None and starved.due is not None:
-            starved.due = min(starved.due, now)
+        sample_miss = self._pods.get(uid)
+        if sample_miss is not None and sample_miss.due is not None:
+            sample_miss.due = min(sample_miss.due, now)
 
-    def due(self, now: Instant) -> list[tuple[PodUid, Starved]]:
+    def due(self, now: Instant) -> list[tuple[PodUid, SampleMiss]]:
         return [(uid, s) for uid, s in self._pods.items() if s.due is not None and s.due <= now]
 
     def nominated(self, uid: PodUid, node: NodeName) -> None:
-        starved = self._pods[uid]
-        starved.tried[node] = None
-        starved.nominated, starved.due = node, None
+        sample_miss = self._pods[uid]
+        sample_miss.tried[node] = None
+        sample_miss.nominated, sample_miss.due = node, None
 
-    def put(self, uid: PodUid, starved: Starved) -> None:
-        self._pods[uid] = starved
+    def put(self, uid: PodUid, sample_miss: SampleMiss) -> None:
+        self._pods[uid] = sample_miss
 
-    def get(self, uid: PodUid) -> Starved | None:
+    def get(self, uid: PodUid) -> SampleMiss | None:
         return self._pods.get(uid)
 
-    def forget(self, uid: PodUid) -> Starved | None:
+    def forget(self, uid: PodUid) -> SampleMiss | None:
         return self._pods.pop(uid, None)
 
     def expire(self, now: Instant) -> None:
-        for uid in [uid for uid, starved in self._pods.items() if starved.forget_at <= now]:
+        for uid in [uid for uid, sample_miss in self._pods.items() if sample_miss.forget_at <= now]:
             del self._pods[uid]
 
-    def items(self) -> list[tuple[PodUid, Starved]]:
+    def items(self) -> list[tuple[PodUid, SampleMiss]]:
         return list(self._pods.items())

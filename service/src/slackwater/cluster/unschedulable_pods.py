@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.model.effects import Effect, Touch
+from slackwater.model.effects import Activate, Effect
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 
@@ -25,34 +25,34 @@ _MOST_PER_TICK: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class _UnschedulablePod:
     pod: Pod
     held: bool
     at: Instant
 
 
-class Refusals:
+class UnschedulablePods:
     """By pod, until the pod is let pass, bound or gone. Oldest first."""
 
     def __init__(self) -> None:
-        self._refused: dict[PodUid, _Refusal] = {}
+        self._refused: dict[PodUid, _UnschedulablePod] = {}
         #: When each of them is looked at, the next one first; also of refusals that are over, until then.
-        self._looks: deque[tuple[Instant, _Refusal]] = deque()
+        self._looks: deque[tuple[Instant, _UnschedulablePod]] = deque()
 
     def note(self, pod: Pod, *, held: bool, now: Instant) -> None:
         """`held`: on some node only holds were in the way."""
         self._refused.pop(pod.uid, None)
-        refusal = self._refused[pod.uid] = _Refusal(pod, held, now)
+        refusal = self._refused[pod.uid] = _UnschedulablePod(pod, held, now)
         self._looks.append((Instant(now + _OWN_SECONDS), refusal))
 
     def forget(self, uid: PodUid) -> None:
         self._refused.pop(uid, None)
 
-    def wake_held(self) -> list[Effect]:
+    def activate_held(self) -> list[Effect]:
         """A hold ended unused."""
         return self._wake([uid for uid, refusal in self._refused.items() if refusal.held], "hold-ended")
 
-    def wake_recent(self, now: Instant) -> list[Effect]:
+    def activate_recent(self, now: Instant) -> list[Effect]:
         """Room appeared, or a node."""
         recent = []
         for uid, refusal in reversed(self._refused.items()):
@@ -75,13 +75,13 @@ class Refusals:
         """There is room for the pod."""
         return self._wake([uid], "room-missed")
 
-    def wake_all(self) -> list[Effect]:
+    def activate_all(self) -> list[Effect]:
         """The rules changed."""
         return self._wake(list(self._refused), "settings-changed")
 
     def _wake(self, uids: list[PodUid], why: str) -> list[Effect]:
         woken = [self._refused.pop(uid).pod for uid in uids]
-        return [Touch(pod.uid, pod.key, why) for pod in woken]
+        return [Activate(pod.uid, pod.key, why) for pod in woken]
 
     def __len__(self) -> int:
         return len(self._refused)

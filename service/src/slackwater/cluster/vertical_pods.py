@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 
 from slackwater.cluster.annotations import PermitAnnotations
 from slackwater.model.ids import Instant, PodKey, PodUid
-from slackwater.model.ledger.account import Account, certain_account, ordinary_account, restored_account, unheard_account
+from slackwater.model.ledger.account import (
+    PodResources,
+    certain_resources,
+    ordinary_resources,
+    restored_resources,
+    unheard_resources,
+)
 from slackwater.model.ledger.transitions import bounds_changed, migration_found, scaling_disabled, use_changed
 from slackwater.model.objects import Pod
 from slackwater.model.permit_annotation import Written, read_written
@@ -17,7 +23,7 @@ from slackwater.model.vertical import Vertical
 
 
 @dataclass(slots=True)
-class Standing:
+class VerticalPodState:
     """`exact`: the account rests on what we know, not on a guess after a restart."""
 
     vertical: Vertical
@@ -32,31 +38,31 @@ class Standing:
     load: Load | None = None
     denied_since: Instant | None = None
     odd: bool = False  #: has asked for no multiple of its compute unit
-    # How the annotation is kept: `ceilings.py` alone changes these.
+    # How the annotation is kept: `permit limits.py` alone changes these.
     writing: Written | None = None
     doubted: tuple[Written, ...] = ()  #: of writes that failed: each may stand there all the same
     fenced: bool = True  #: nothing that a former process sent can change the annotation any more
     found_on: str | None = None  #: the text that its account rests on until its agent has been heard
     doubtful: bool = False  #: that text may have arrived late: until its agent has been heard all of it is Buffer
-    urgent: bool = False  #: an agent waits for its ceiling to be written
+    urgent: bool = False  #: an agent waits for its permit limit to be written
     behind: bool = False  #: has grown into room that is still written as others'
     attempts: int = 0
-    restless: int = 0  #: how often in a row its ceiling was lowered too soon
-    lowered_from: Amounts | None = None  #: the ceiling before it was last lowered, until it has to be raised
+    oscillating: int = 0  #: how often in a row its permit limit was lowered too soon
+    lowered_from: Amounts | None = None  #: the permit limit before it was last lowered, until it has to be raised
     written_at: Instant = Instant(float("-inf"))
     settle_at: Instant | None = None
     settle_for: Amounts | None = None
 
 
-class Standings:
+class VerticalPods:
     """By pod UID."""
 
     def __init__(self, annotations: PermitAnnotations) -> None:
         self._annotations = annotations
-        self._standings: dict[PodUid, Standing] = {}
+        self._vertical_pods: dict[PodUid, VerticalPodState] = {}
         self._of_machine: dict[PodKey, dict[PodUid, None]] = {}
         #: What a restart would count, as last worked out: each request asks for it several times.
-        self._restored: dict[PodUid, tuple[Vertical, str | None, str, Account]] = {}
+        self._restored: dict[PodUid, tuple[Vertical, str | None, str, PodResources]] = {}
         #: By the name of a migration: what its source was permitted, and may not have grown to before it leaves.
         self.arriving: dict[PodKey, Amounts] = {}
         #: Until everything was listed once: what stands on record then was written by a former process.
@@ -64,57 +70,57 @@ class Standings:
         #: Of this process, on what it writes: above all that it found.
         self.epoch = 1
 
-    def get(self, uid: PodUid) -> Standing | None:
-        return self._standings.get(uid)
+    def get(self, uid: PodUid) -> VerticalPodState | None:
+        return self._vertical_pods.get(uid)
 
-    def forget(self, uid: PodUid) -> Standing | None:
+    def forget(self, uid: PodUid) -> VerticalPodState | None:
         self._annotations.forget(uid)
         self._restored.pop(uid, None)
-        standing = self._standings.pop(uid, None)
-        if standing is not None and standing.machine is not None:
-            pods = self._of_machine[standing.machine]
+        vertical_pod = self._vertical_pods.pop(uid, None)
+        if vertical_pod is not None and vertical_pod.machine is not None:
+            pods = self._of_machine[vertical_pod.machine]
             del pods[uid]
             if not pods:
-                del self._of_machine[standing.machine]
-        return standing
+                del self._of_machine[vertical_pod.machine]
+        return vertical_pod
 
     def of_machine(self, machine: PodKey) -> list[PodUid]:
         """The counted pods of a VirtualMachine: one, or two while it migrates."""
         return list(self._of_machine.get(machine, ()))
 
-    def put(self, uid: PodUid, namespace: str, standing: Standing) -> None:
+    def put(self, uid: PodUid, namespace: str, vertical_pod: VerticalPodState) -> None:
         """The pod's standing from now on."""
-        machine = standing.vertical.machine
-        standing.machine = None if machine is None else PodKey(namespace, machine)
-        self._standings[uid] = standing
-        if standing.machine is not None:
-            self._of_machine.setdefault(standing.machine, {})[uid] = None
+        machine = vertical_pod.vertical.machine
+        vertical_pod.machine = None if machine is None else PodKey(namespace, machine)
+        self._vertical_pods[uid] = vertical_pod
+        if vertical_pod.machine is not None:
+            self._of_machine.setdefault(vertical_pod.machine, {})[uid] = None
 
     def _begin(self, pod: Pod, vertical: Vertical, *, exact: bool) -> None:
         self.forget(pod.uid)
-        self.put(pod.uid, pod.key.namespace, Standing(vertical, machine=None, exact=exact))
+        self.put(pod.uid, pod.key.namespace, VerticalPodState(vertical, machine=None, exact=exact))
 
-    def items(self) -> list[tuple[PodUid, Standing]]:
-        return list(self._standings.items())
+    def items(self) -> list[tuple[PodUid, VerticalPodState]]:
+        return list(self._vertical_pods.items())
 
     def __len__(self) -> int:
-        return len(self._standings)
+        return len(self._vertical_pods)
 
     # --- how a pod begins to count ----------------------------------------------------------------------------------------
 
-    def placed(self, pod: Pod) -> Account:
+    def placed(self, pod: Pod) -> PodResources:
         """We have placed the pod: nobody has permitted it more than it uses."""
         if pod.vertical is None:
-            return ordinary_account(pod.kind.requests)
+            return ordinary_resources(pod.kind.requests)
         self._begin(pod, pod.vertical, exact=True)
-        return self.expecting(_placed_account(pod.vertical), pod)
+        return self.expecting(_placed_resources(pod.vertical), pod)
 
-    def expecting(self, account: Account, pod: Pod) -> Account:
+    def expecting(self, pod_resources: PodResources, pod: Pod) -> PodResources:
         """The target of a migration also counts what its machine may have by the time it arrives, as Buffer until its agent
         is heard here."""
-        certain = account.reserved.minus(account.buffer)
+        certain = pod_resources.reserved.minus(pod_resources.buffer)
         reserved = certain.at_least(self._arriving(pod))
-        return replace(account, reserved=reserved, buffer=reserved.minus(certain))
+        return replace(pod_resources, reserved=reserved, buffer=reserved.minus(certain))
 
     def _arriving(self, pod: Pod) -> Amounts:
         vertical = pod.vertical
@@ -126,37 +132,37 @@ class Standings:
         """What the pod will count for where it is placed."""
         return pod.need.at_least(self._arriving(pod))
 
-    def found(self, pod: Pod, *, scheduler_name: str) -> Account:
+    def found(self, pod: Pod, *, scheduler_name: str) -> PodResources:
         """The pod was found bound: before our time, or behind our back."""
         vertical = pod.vertical
         if vertical is None:
-            return ordinary_account(pod.kind.requests)
+            return ordinary_resources(pod.kind.requests)
         self._begin(pod, vertical, exact=not vertical.scaling or _is_target(vertical))
-        standing = self._standings[pod.uid]
-        standing.fenced = not self.listing or not vertical.scaling or _is_target(vertical)
-        standing.found_on = self._annotations.place_of(pod).text
-        account = self._restored_account(pod, vertical, standing.found_on, scheduler_name)
-        return self.expecting(account, pod) if _is_target(vertical) else account
+        vertical_pod = self._vertical_pods[pod.uid]
+        vertical_pod.fenced = not self.listing or not vertical.scaling or _is_target(vertical)
+        vertical_pod.found_on = self._annotations.place_of(pod).text
+        pod_resources = self._restored_resources(pod, vertical, vertical_pod.found_on, scheduler_name)
+        return self.expecting(pod_resources, pod) if _is_target(vertical) else pod_resources
 
-    def _found_again(self, pod: Pod, vertical: Vertical, standing: Standing, scheduler_name: str) -> Account:
+    def _found_again(self, pod: Pod, vertical: Vertical, vertical_pod: VerticalPodState, scheduler_name: str) -> PodResources:
         """Nobody has been heard yet, and the pod or its machine says something else than before."""
         if self.listing:  # else it is what a former process had on its way, of which nobody was told
-            standing.found_on = self._annotations.place_of(pod).text
-        account = self._restored_account(pod, vertical, standing.found_on, scheduler_name)
-        return replace(account, buffer=account.reserved) if standing.doubtful else account
+            vertical_pod.found_on = self._annotations.place_of(pod).text
+        pod_resources = self._restored_resources(pod, vertical, vertical_pod.found_on, scheduler_name)
+        return replace(pod_resources, buffer=pod_resources.reserved) if vertical_pod.doubtful else pod_resources
 
     def listed(self) -> None:
         """Everything was listed once: what is written from now on is of a new epoch."""
         self.listing = False
-        found = (read_written(standing.found_on) for standing in self._standings.values())
+        found = (read_written(vertical_pod.found_on) for vertical_pod in self._vertical_pods.values())
         self.epoch = 1 + max((written.epoch for written in found if written is not None), default=0)
 
     def epoch_of(self, uid: PodUid) -> int | None:
         """Of the record that the pod's account rests on; None where it rests on none, or on one that is in doubt already."""
-        standing = self._standings.get(uid)
-        if standing is None or standing.exact or standing.doubtful:
+        vertical_pod = self._vertical_pods.get(uid)
+        if vertical_pod is None or vertical_pod.exact or vertical_pod.doubtful:
             return None
-        written = read_written(standing.found_on)
+        written = read_written(vertical_pod.found_on)
         return written.epoch if written is not None and written.pod in {"", uid} else None
 
     def own(self, pod: Pod) -> Written | None:
@@ -170,7 +176,7 @@ class Standings:
         written = read_written(self._annotations.place_of(pod).text)
         return pod.vertical.migration is None or written is None or _own(written, pod) is not None
 
-    def after_restart(self, pod: Pod, *, scheduler_name: str) -> Account:
+    def after_restart(self, pod: Pod, *, scheduler_name: str) -> PodResources:
         """What a process that knows only the API's objects counts for the pod."""
         vertical = pod.vertical
         assert vertical is not None
@@ -178,50 +184,52 @@ class Standings:
         known = self._restored.get(pod.uid)
         if known is not None and known[0] is vertical and known[1] is text and known[2] == scheduler_name:
             return known[3]
-        account = self._restored_account(pod, vertical, text, scheduler_name)
-        if pod.uid in self._standings:
-            self._restored[pod.uid] = (vertical, text, scheduler_name, account)
-        return account
+        pod_resources = self._restored_resources(pod, vertical, text, scheduler_name)
+        if pod.uid in self._vertical_pods:
+            self._restored[pod.uid] = (vertical, text, scheduler_name, pod_resources)
+        return pod_resources
 
     @staticmethod
-    def _restored_account(pod: Pod, vertical: Vertical, text: str | None, scheduler_name: str) -> Account:
+    def _restored_resources(pod: Pod, vertical: Vertical, text: str | None, scheduler_name: str) -> PodResources:
         written, migration = read_written(text), vertical.migration
         own = _own(written, pod)
         if not vertical.scaling or _is_target(vertical):
-            return _placed_account(vertical)
+            return _placed_resources(vertical)
         if own is not None:
-            return restored_account(vertical, permit=own.permit, ceiling=own.ceiling)
+            return restored_resources(vertical, permit=own.permit, permit_limit=own.permit_limit)
         if migration is None and pod.kind.scheduler_name != scheduler_name:
-            return _placed_account(vertical)
-        account = unheard_account(vertical)
+            return _placed_resources(vertical)
+        pod_resources = unheard_resources(vertical)
         if migration is None or written is None:
-            return account
+            return pod_resources
         # Its machine has arrived elsewhere, and what it shows as used may be used there.
-        return replace(account, buffer=account.reserved.minus(vertical.using.at_most(vertical.min)))
+        return replace(pod_resources, buffer=pod_resources.reserved.minus(vertical.using.at_most(vertical.min)))
 
     # --- how it changes ---------------------------------------------------------------------------------------------------
 
-    def seen(self, pod: Pod, account: Account, *, scheduler_name: str) -> Account:
+    def seen(self, pod: Pod, pod_resources: PodResources, *, scheduler_name: str) -> PodResources:
         """The watch shows the counted pod as it is now: the account that follows. A pod that cannot be read any more stays."""
-        standing = self._standings.get(pod.uid)
+        vertical_pod = self._vertical_pods.get(pod.uid)
         vertical = pod.vertical
         if vertical is None:
-            if pod.vertical_problem is not None and standing is not None:
-                return account
+            if pod.vertical_problem is not None and vertical_pod is not None:
+                return pod_resources
             self.forget(pod.uid)
-            return ordinary_account(pod.kind.requests)
-        if standing is None:
+            return ordinary_resources(pod.kind.requests)
+        if vertical_pod is None:
             return self.placed(pod)
-        before, standing.vertical = standing.vertical, vertical
-        if not standing.exact and standing.heard_at is None:
-            found = self._found_again(pod, vertical, standing, scheduler_name)
-            return found if account.accounted_for == NOTHING else migration_found(found)
+        before, vertical_pod.vertical = vertical_pod.vertical, vertical
+        if not vertical_pod.exact and vertical_pod.heard_at is None:
+            found = self._found_again(pod, vertical, vertical_pod, scheduler_name)
+            return found if pod_resources.accounted_for == NOTHING else migration_found(found)
         if before != vertical:
             resized = vertical.resizing is not None
-            account = _resized(before, standing, account) if resized else _followed(before, vertical, account)
-            if _is_target(vertical) and standing.heard_at is None:
-                account = self.expecting(account, pod)
-        return account
+            pod_resources = (
+                _resized(before, vertical_pod, pod_resources) if resized else _followed(before, vertical, pod_resources)
+            )
+            if _is_target(vertical) and vertical_pod.heard_at is None:
+                pod_resources = self.expecting(pod_resources, pod)
+        return pod_resources
 
 
 def _is_target(vertical: Vertical) -> bool:
@@ -232,8 +240,8 @@ def _own(written: Written | None, pod: Pod) -> Written | None:
     return written if written is not None and written.pod in {"", pod.uid} else None
 
 
-def _placed_account(vertical: Vertical) -> Account:
-    return replace(certain_account(vertical), capacity_pressure=_withheld(vertical))
+def _placed_resources(vertical: Vertical) -> PodResources:
+    return replace(certain_resources(vertical), capacity_pressure=_withheld(vertical))
 
 
 def _withheld(vertical: Vertical) -> Amounts:
@@ -243,34 +251,34 @@ def _withheld(vertical: Vertical) -> Amounts:
     return vertical.resizing.whole.minus(vertical.using).not_below_zero()
 
 
-def _resized(before: Vertical, standing: Standing, account: Account) -> Account:
+def _resized(before: Vertical, vertical_pod: VerticalPodState, pod_resources: PodResources) -> PodResources:
     """A plain pod counts by what it holds or was permitted, whichever is more; what its node puts off is pressure."""
-    vertical, resizing = standing.vertical, standing.vertical.resizing
-    account = replace(account, min=vertical.min, max=vertical.max)
+    vertical, resizing = vertical_pod.vertical, vertical_pod.vertical.resizing
+    pod_resources = replace(pod_resources, min=vertical.min, max=vertical.max)
     if resizing is not None and resizing.pending is not None:
         held = vertical.using
-        if held == resizing.whole and standing.resized_from is not None:  # the node does not tell what it has
-            held = held.at_most(standing.resized_from)
+        if held == resizing.whole and vertical_pod.resized_from is not None:  # the node does not tell what it has
+            held = held.at_most(vertical_pod.resized_from)
         withheld = resizing.whole.minus(held).not_below_zero()
-        return replace(account, reserved=held, buffer=NOTHING, capacity_pressure=withheld)
+        return replace(pod_resources, reserved=held, buffer=NOTHING, capacity_pressure=withheld)
     if before.resizing is not None and before.resizing.pending is not None:
-        account = replace(account, capacity_pressure=NOTHING)
-    certain = account.reserved.minus(account.buffer)
-    reserved = vertical.using.at_least(certain if standing.permitted is None else standing.permitted)
-    return replace(account, reserved=reserved, buffer=NOTHING)
+        pod_resources = replace(pod_resources, capacity_pressure=NOTHING)
+    certain = pod_resources.reserved.minus(pod_resources.buffer)
+    reserved = vertical.using.at_least(certain if vertical_pod.permitted is None else vertical_pod.permitted)
+    return replace(pod_resources, reserved=reserved, buffer=NOTHING)
 
 
-def _followed(before: Vertical, after: Vertical, account: Account) -> Account:
+def _followed(before: Vertical, after: Vertical, pod_resources: PodResources) -> PodResources:
     """A machine's annotations and labels changed (reference section 2.5)."""
     if before.scaling and not after.scaling:
-        account = scaling_disabled(account)
+        pod_resources = scaling_disabled(pod_resources)
     if (before.min, before.max) != (after.min, after.max):
         grows = after.scaling and after.migration is None
-        account = (
-            bounds_changed(account, minimum=after.min, maximum=after.max)
+        pod_resources = (
+            bounds_changed(pod_resources, minimum=after.min, maximum=after.max)
             if grows
-            else replace(account, min=after.min, max=after.max)
+            else replace(pod_resources, min=after.min, max=after.max)
         )
     if before.using != after.using and (not (before.scaling and after.scaling) or _is_target(after)):
-        account = use_changed(account, after.using)
-    return account
+        pod_resources = use_changed(pod_resources, after.using)
+    return pod_resources

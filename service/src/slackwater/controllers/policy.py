@@ -1,4 +1,4 @@
-"""What the world is told to do, as one value; the configuration file fills it, and may replace it while running."""
+"""What the state machine is told to do, as one value; the configuration file fills it, and may replace it while running."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -58,10 +58,10 @@ class SteeringPolicy:
 class Policy:
     """All durations in seconds.
 
-    `hold_seconds`: how long room is kept between filter and bind. `denial_seconds`: how long a node is left out after a denied
-    bind, unless room appears there. `confirm_seconds`: how long the watch may take to show a binding before the pod is read.
-    Where kube-scheduler binds, `in_flight_seconds` is how long after filter its bind may arrive (an API server gives a request
-    up after 60 s), `volumes_seconds` the same of pods with claims, whose volumes it waits for first.
+    `hold_seconds`: how long room is kept between filter and bind. `bind_backoff_seconds`: how long a node is left out after a
+    denied bind, unless room appears there. `confirm_seconds`: how long the watch may take to show a binding before the pod is
+    read. Where kube-scheduler binds, `in_flight_seconds` is how long after filter its bind may arrive (an API server gives a
+    request up after 60 s), `volumes_seconds` the same of pods with claims, whose volumes it waits for first.
     `nominate_after_seconds`: kube-scheduler clears the nomination of a pod at the end of a failed cycle; ours comes after that.
     """
 
@@ -80,6 +80,6 @@ class Policy:
     in_flight_seconds: float = 75.0
     volumes_seconds: float = 660.0
     hold_seconds: float = 10.0
-    denial_seconds: float = 60.0
+    bind_backoff_seconds: float = 60.0
     confirm_seconds: float = 10.0
     nominate_after_seconds: float = 0.3

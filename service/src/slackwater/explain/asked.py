@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from slackwater.explain.changes import Change, PodEdit
 from slackwater.explain.findings import Finding
-from slackwater.explain.situation import Situation
+from slackwater.explain.situation import ExplainInput
 from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import NO_PARTICULARS, Particulars
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 
 
@@ -27,36 +27,38 @@ class Obstacle:
 class Asked:
     """A pod whose place is asked for. `at` is the row it stands on where it does (and is to leave), None for a pending pod."""
 
-    situation: Situation
+    explain_input: ExplainInput
     pod: Pod
     at: Row | None = None
 
     @property
-    def picture(self) -> Picture:
-        return self.situation.picture
+    def snapshot(self) -> ClusterSnapshot:
+        return self.explain_input.snapshot
 
     @property
     def kind(self) -> KindId:
-        return self.situation.kind_of(self.pod)
+        return self.explain_input.kind_of(self.pod)
 
     @property
     def numbered(self) -> Numbered:
-        return self.picture.of(self.kind)
+        return self.snapshot.of(self.kind)
 
     @property
-    def asks(self) -> Particulars:
-        return self.pod.kind.particulars or NO_PARTICULARS
+    def asks(self) -> PodConstraints:
+        return self.pod.kind.pod_constraints or NO_POD_CONSTRAINTS
 
     def name_of(self, row: Row) -> NodeName:
-        return self.picture.facts.nodes[row].name
+        return self.snapshot.facts.nodes[row].name
 
     def edit_kind(self, words: str, edit: Callable[[Kind], Kind]) -> PodEdit:
         """The pod with another kind."""
         return PodEdit(words=words, pod=self.pod, row=self.at, edit=lambda pod: replace(pod, kind=edit(pod.kind)))
 
-    def edit_asks(self, words: str, edit: Callable[[Particulars], Particulars]) -> PodEdit:
-        """The pod with other particulars."""
-        return self.edit_kind(words, lambda kind: replace(kind, particulars=edit(kind.particulars or NO_PARTICULARS)))
+    def edit_asks(self, words: str, edit: Callable[[PodConstraints], PodConstraints]) -> PodEdit:
+        """The pod with other pod constraints."""
+        return self.edit_kind(
+            words, lambda kind: replace(kind, pod_constraints=edit(kind.pod_constraints or NO_POD_CONSTRAINTS))
+        )
 
     def without_node_affinity(self) -> PodEdit:
         """The pod as it may go to any node."""

@@ -11,11 +11,11 @@ from typing import Final
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.explain.situation import Situation
+from slackwater.explain.situation import ExplainInput
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.snapshot.running_pods import Tenant
+from slackwater.snapshot.running_pods import RunningPod
 
 #: The number of a new node in its name: real plans count from 0.
 _FIRST_OF_OURS: Final = 1_000_000
@@ -30,20 +30,20 @@ class PodEdit:
     edit: Callable[[Pod], Pod]
     row: Row | None = None
 
-    def applied(self, situation: Situation) -> Situation:
+    def applied(self, explain_input: ExplainInput) -> ExplainInput:
         uid = self.pod.uid
         if self.row is None:
-            changed = self.edit(situation.pending[uid])
-            return replace(situation, pending={**situation.pending, uid: changed})
-        tenant = _tenant(situation, self.row, uid)
-        if tenant is None:  # another change took it away
-            return situation
-        picture, pod = situation.picture, self.edit(tenant.pod)
-        kind = picture.kind_id(pod.kind, pod.labels, deleting=pod.deleting)
-        if kind != tenant.kind:
-            picture.remove(tenant.kind, self.row)
-            picture.place(kind, self.row)
-        return situation.edited(uid, Tenant(pod, kind))
+            changed = self.edit(explain_input.pending[uid])
+            return replace(explain_input, pending={**explain_input.pending, uid: changed})
+        running_pod = _running_pod(explain_input, self.row, uid)
+        if running_pod is None:  # another change took it away
+            return explain_input
+        snapshot, pod = explain_input.snapshot, self.edit(running_pod.pod)
+        kind = snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting)
+        if kind != running_pod.kind:
+            snapshot.remove(running_pod.kind, self.row)
+            snapshot.place(kind, self.row)
+        return explain_input.edited(uid, RunningPod(pod, kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +54,12 @@ class PodLeaves:
     pod: Pod
     row: Row
 
-    def applied(self, situation: Situation) -> Situation:
-        tenant = _tenant(situation, self.row, self.pod.uid)
-        if tenant is None:
-            return situation
-        situation.picture.remove(tenant.kind, self.row)
-        return situation.edited(self.pod.uid, None)
+    def applied(self, explain_input: ExplainInput) -> ExplainInput:
+        running_pod = _running_pod(explain_input, self.row, self.pod.uid)
+        if running_pod is None:
+            return explain_input
+        explain_input.snapshot.remove(running_pod.kind, self.row)
+        return explain_input.edited(self.pod.uid, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +70,13 @@ class NodeEdit:
     node: NodeName
     edit: Callable[[Node], Node]
 
-    def applied(self, situation: Situation) -> Situation:
-        picture = situation.picture
-        row = picture.facts.row_of[self.node]
-        before = picture.facts.nodes[row]
+    def applied(self, explain_input: ExplainInput) -> ExplainInput:
+        snapshot = explain_input.snapshot
+        row = snapshot.facts.row_of[self.node]
+        before = snapshot.facts.nodes[row]
         after = self.edit(before)
-        picture.put_node(row, after)
-        return situation
+        snapshot.put_node(row, after)
+        return explain_input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +86,12 @@ class NewNode:
     words: str
     group: GroupName
 
-    def applied(self, situation: Situation) -> Situation:
-        template = situation.groups[self.group].template
+    def applied(self, explain_input: ExplainInput) -> ExplainInput:
+        template = explain_input.groups[self.group].template
         assert template is not None, self.group
         name = upcoming_name(self.group, _FIRST_OF_OURS)
-        add_nodes(situation.picture, template, [name], system=situation.growth.system)
-        return situation
+        add_nodes(explain_input.snapshot, template, [name], system=explain_input.scale_up.system)
+        return explain_input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +102,8 @@ class GroupEdit:
     group: GroupName
     edit: Callable[[GrowableGroup], GrowableGroup]
 
-    def applied(self, situation: Situation) -> Situation:
-        return replace(situation, groups={**situation.groups, self.group: self.edit(situation.groups[self.group])})
+    def applied(self, explain_input: ExplainInput) -> ExplainInput:
+        return replace(explain_input, groups={**explain_input.groups, self.group: self.edit(explain_input.groups[self.group])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +115,12 @@ class BudgetEdit:
     name: str
     edit: Callable[[DisruptionBudget], DisruptionBudget]
 
-    def applied(self, situation: Situation) -> Situation:
+    def applied(self, explain_input: ExplainInput) -> ExplainInput:
         budgets = tuple(
             self.edit(budget) if (budget.namespace, budget.name) == (self.namespace, self.name) else budget
-            for budget in situation.budgets or ()
+            for budget in explain_input.budgets or ()
         )
-        return replace(situation, budgets=budgets)
+        return replace(explain_input, budgets=budgets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,35 +130,35 @@ class BudgetsLeave:
     words: str
     budgets: frozenset[tuple[str, str]]
 
-    def applied(self, situation: Situation) -> Situation:
-        left = (each for each in situation.budgets or () if (each.namespace, each.name) not in self.budgets)
-        return replace(situation, budgets=tuple(left))
+    def applied(self, explain_input: ExplainInput) -> ExplainInput:
+        left = (each for each in explain_input.budgets or () if (each.namespace, each.name) not in self.budgets)
+        return replace(explain_input, budgets=tuple(left))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShrinkEdit:
+class ScaleDownEdit:
     """The configuration says something else of removing nodes."""
 
     words: str
     edit: Callable[[ScaleDownPolicy], ScaleDownPolicy]
 
-    def applied(self, situation: Situation) -> Situation:
-        return replace(situation, shrink=self.edit(situation.shrink))
+    def applied(self, explain_input: ExplainInput) -> ExplainInput:
+        return replace(explain_input, scale_down=self.edit(explain_input.scale_down))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrowthEdit:
+class ScaleUpEdit:
     """The configuration says something else of adding nodes."""
 
     words: str
     edit: Callable[[ScaleUpPolicy], ScaleUpPolicy]
 
-    def applied(self, situation: Situation) -> Situation:
-        return replace(situation, growth=self.edit(situation.growth))
+    def applied(self, explain_input: ExplainInput) -> ExplainInput:
+        return replace(explain_input, scale_up=self.edit(explain_input.scale_up))
 
 
-Change = PodEdit | PodLeaves | NodeEdit | NewNode | GroupEdit | BudgetEdit | BudgetsLeave | ShrinkEdit | GrowthEdit
+Change = PodEdit | PodLeaves | NodeEdit | NewNode | GroupEdit | BudgetEdit | BudgetsLeave | ScaleDownEdit | ScaleUpEdit
 
 
-def _tenant(situation: Situation, row: Row, uid: PodUid) -> Tenant | None:
-    return next((tenant for tenant in situation.standing.on(row) if tenant.pod.uid == uid), None)
+def _running_pod(explain_input: ExplainInput, row: Row, uid: PodUid) -> RunningPod | None:
+    return next((running_pod for running_pod in explain_input.standing.on(row) if running_pod.pod.uid == uid), None)

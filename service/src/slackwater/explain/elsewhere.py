@@ -12,57 +12,59 @@ from slackwater.explain.changes import Change, PodLeaves
 from slackwater.explain.findings import Finding, Remedy
 from slackwater.explain.obstacles import on_row
 from slackwater.explain.pods import nearest, why_nowhere
-from slackwater.explain.situation import Situation, after
+from slackwater.explain.situation import ExplainInput, after
 from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.resources import Amounts
-from slackwater.snapshot.running_pods import Tenant
+from slackwater.snapshot.running_pods import RunningPod
 
 _MOST_TRIED: Final = 32
 
 
-def places(situation: Situation, tenant: Tenant, row: Row, wanted: Amounts) -> tuple[list[NodeName], list[Finding]]:
+def places(
+    explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts
+) -> tuple[list[NodeName], list[Finding]]:
     """Nodes that would take the pod with so much, and why the others would not. The picture is as before afterwards."""
-    picture = situation.picture
-    with picture.fork():
-        asked = _lifted(situation, tenant, row, wanted)
-        picture.close(row)
-        rows = feasible(picture, asked.kind).rows
-        return [picture.facts.nodes[at].name for at in rows.tolist()], why_nowhere(asked)
+    snapshot = explain_input.snapshot
+    with snapshot.fork():
+        asked = _lifted(explain_input, running_pod, row, wanted)
+        snapshot.close(row)
+        rows = feasible(snapshot, asked.kind).rows
+        return [snapshot.facts.nodes[at].name for at in rows.tolist()], why_nowhere(asked)
 
 
-def place_remedies(situation: Situation, tenant: Tenant, row: Row, wanted: Amounts) -> list[Remedy]:
+def place_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> list[Remedy]:
     """Single changes after which some other node would take it."""
-    picture = situation.picture
-    with picture.fork():
-        asked = _lifted(situation, tenant, row, wanted)
+    snapshot = explain_input.snapshot
+    with snapshot.fork():
+        asked = _lifted(explain_input, running_pod, row, wanted)
         tried = [
             change
             for near in nearest(asked, but=row)
             if len(against := on_row(asked, near)) == 1
             for change in against[0].changes
-            if not _is_of(change, tenant.pod)
+            if not _is_of(change, running_pod.pod)
         ]
     found = []
     for change in tried[:_MOST_TRIED]:
-        with after(situation, (change,)) as then:
-            if places(then, tenant, row, wanted)[0]:
+        with after(explain_input, (change,)) as then:
+            if places(then, running_pod, row, wanted)[0]:
                 found.append(Remedy(changes=(change,)))
     return found
 
 
-def room_remedies(situation: Situation, tenant: Tenant, row: Row, wanted: Amounts) -> list[Remedy]:
+def room_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> list[Remedy]:
     """One other pod of the same node whose leaving would make room for all that is wanted, the smallest that does."""
     others = sorted(
-        (other for other in situation.standing.on(row) if other.pod.uid != tenant.pod.uid),
+        (other for other in explain_input.standing.on(row) if other.pod.uid != running_pod.pod.uid),
         key=lambda other: (other.pod.kind.requests.cpu, other.pod.kind.requests.memory, other.pod.key),
     )
     for other in others[:_MOST_TRIED]:
-        name = situation.picture.facts.nodes[row].name
+        name = explain_input.snapshot.facts.nodes[row].name
         change = PodLeaves(words=f"move pod {other.pod.key} off node {name}", pod=other.pod, row=row)
-        with after(situation, (change,)) as then:
-            asked = _lifted(then, tenant, row, wanted)
+        with after(explain_input, (change,)) as then:
+            asked = _lifted(then, running_pod, row, wanted)
             if not list(_short(asked, row)):
                 return [Remedy(changes=(change,))]
     return []
@@ -73,12 +75,12 @@ def _short(asked: Asked, row: Row) -> Iterator[Finding]:
     yield from (obstacle.finding for obstacle in on_row(asked, row) if obstacle.finding.resource is not None)
 
 
-def _lifted(situation: Situation, tenant: Tenant, row: Row, wanted: Amounts) -> Asked:
+def _lifted(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> Asked:
     """The pod, taken off its row in the present trial, as it asks for a place."""
-    situation.picture.remove(tenant.kind, row)
-    pod = tenant.pod
+    explain_input.snapshot.remove(running_pod.kind, row)
+    pod = running_pod.pod
     bigger = replace(pod, kind=replace(pod.kind, requests=pod.kind.requests.at_least(wanted)))
-    return Asked(situation.edited(pod.uid, None), bigger, at=row)
+    return Asked(explain_input.edited(pod.uid, None), bigger, at=row)
 
 
 def _is_of(change: Change, pod: Pod) -> bool:

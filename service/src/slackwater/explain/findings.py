@@ -9,9 +9,9 @@ from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.unremovable_reasons import TEXTS as HINDRANCE_TEXTS
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.model.wait_reasons import TEXTS as STANDSTILL_TEXTS
-from slackwater.model.wait_reasons import Standstill
+from slackwater.model.wait_reasons import WaitReason
 
 OURS: Final = "Slackwater"
 #: How many objects one finding names.
@@ -20,7 +20,7 @@ MOST_OBJECTS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One reason. `code` is from a closed list (`model.reasons`, `.hindrances`, `.standstills`).
+    """One reason. `code` is from a closed list (`model.reasons`, `.unremovable reasons`, `.wait reasons`).
 
     It holds on `nodes` nodes. `short` is what is lacking of `resource` on the `closest` of them, by unit (milliCPU, bytes,
     count). `objects` name what is in the way, as "kind name".
@@ -86,12 +86,12 @@ def of_reason(reason: Reason, **more: Any) -> Finding:
     return Finding(code=meaning.label, plugin=meaning.plugin, text=meaning.text, **more)
 
 
-def of_hindrance(hindrance: Hindrance, **more: Any) -> Finding:
-    return Finding(code=str(hindrance), text=HINDRANCE_TEXTS[hindrance], **more)
+def of_unremovable_reason(unremovable_reason: UnremovableReason, **more: Any) -> Finding:
+    return Finding(code=str(unremovable_reason), text=HINDRANCE_TEXTS[unremovable_reason], **more)
 
 
-def of_standstill(standstill: Standstill, **more: Any) -> Finding:
-    return Finding(code=str(standstill), text=STANDSTILL_TEXTS[standstill], **more)
+def of_wait_reason(wait_reason: WaitReason, **more: Any) -> Finding:
+    return Finding(code=str(wait_reason), text=STANDSTILL_TEXTS[wait_reason], **more)
 
 
 def document(explanation: Explanation) -> dict[str, Any]:

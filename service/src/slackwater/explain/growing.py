@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from slackwater.explain.elsewhere import place_remedies, places, room_remedies
-from slackwater.explain.findings import Explanation, Finding, Remedy, of_reason, of_standstill
+from slackwater.explain.findings import Explanation, Finding, Remedy, of_reason, of_wait_reason
 from slackwater.explain.room import unit_of
-from slackwater.explain.situation import Situation
+from slackwater.explain.situation import ExplainInput
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts
-from slackwater.model.wait_reasons import Standstill
-from slackwater.snapshot.running_pods import Tenant
+from slackwater.model.wait_reasons import WaitReason
+from slackwater.snapshot.running_pods import RunningPod
 
 _MOST_NODES: Final = 5
 
@@ -45,7 +45,7 @@ class Moving:
 
     grower: Grower
     phase: str | None = None
-    landing: NodeName | None = None
+    target_node: NodeName | None = None
     before: int = 0
     backing_off: float | None = None
 
@@ -62,55 +62,55 @@ class Gated:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def explain_permit(situation: Situation, told: Grower) -> Explanation:
+def explain_permit(explain_input: ExplainInput, told: Grower) -> Explanation:
     """Why an agent has not got more."""
     reasons: list[Finding] = [*_denied(told)]
     if any(told.held):
-        reasons.append(of_standstill(Standstill.NOT_HEARD, objects=(f"pod {told.pod.key}",), short=_amounts(told.held)))
+        reasons.append(of_wait_reason(WaitReason.NOT_HEARD, objects=(f"pod {told.pod.key}",), short=_amounts(told.held)))
     if told.writing:
-        reasons.append(of_standstill(Standstill.NOT_ON_RECORD, objects=(f"pod {told.pod.key}",)))
+        reasons.append(of_wait_reason(WaitReason.NOT_ON_RECORD, objects=(f"pod {told.pod.key}",)))
     if not told.fenced:
-        reasons.append(of_standstill(Standstill.FENCED, objects=(f"pod {told.pod.key}",)))
-    found = _standing(situation, told)
+        reasons.append(of_wait_reason(WaitReason.FENCED, objects=(f"pod {told.pod.key}",)))
+    found = _standing(explain_input, told)
     remedies: list[Remedy] = []
     facts = dict(told.facts)
     if any(told.denied) and found is not None:
         wanted = told.reserved.plus(told.denied)
-        remedies = room_remedies(situation, *found, wanted)
+        remedies = room_remedies(explain_input, *found, wanted)
         if told.may_migrate:
-            facts["nodesWithRoom"] = places(situation, *found, wanted)[0][:_MOST_NODES]
+            facts["nodesWithRoom"] = places(explain_input, *found, wanted)[0][:_MOST_NODES]
     return Explanation(
         object=f"permit {told.pod.key}",
         state="denied" if any(told.denied) else "granted",
-        reasons=tuple(reasons) or (of_standstill(Standstill.GRANTED),),
+        reasons=tuple(reasons) or (of_wait_reason(WaitReason.GRANTED),),
         remedies=tuple(remedies),
         facts=facts,
     )
 
 
-def explain_migration(situation: Situation, told: Moving) -> Explanation:
+def explain_migration(explain_input: ExplainInput, told: Moving) -> Explanation:
     """Why a pod migrates, or does not."""
     pod = told.grower.pod
     title = f"migration {pod.key}"
     if told.phase is not None:
-        where = () if told.landing is None else (f"node {told.landing}",)
-        under_way = of_standstill(Standstill.UNDER_WAY, detail=told.phase, objects=where)
+        where = () if told.target_node is None else (f"node {told.target_node}",)
+        under_way = of_wait_reason(WaitReason.UNDER_WAY, detail=told.phase, objects=where)
         return Explanation(object=title, state="under_way", reasons=(under_way,), facts=told.grower.facts)
     reasons: list[Finding] = []
     if told.backing_off is not None:
-        reasons.append(of_standstill(Standstill.BACKING_OFF, detail=f"for {told.backing_off:.0f} s"))
+        reasons.append(of_wait_reason(WaitReason.BACKING_OFF, detail=f"for {told.backing_off:.0f} s"))
     if told.before:
-        reasons.append(of_standstill(Standstill.QUEUED, detail=f"{told.before} before it"))
-    found = _standing(situation, told.grower)
+        reasons.append(of_wait_reason(WaitReason.QUEUED, detail=f"{told.before} before it"))
+    found = _standing(explain_input, told.grower)
     remedies: list[Remedy] = []
     facts = dict(told.grower.facts)
     if found is not None:
         wanted = told.grower.reserved
-        nodes, why = places(situation, *found, wanted)
+        nodes, why = places(explain_input, *found, wanted)
         facts["nodesWithRoom"] = nodes[:_MOST_NODES]
         if not nodes:
-            reasons += [of_standstill(Standstill.NO_LANDING, objects=(f"pod {pod.key}",)), *why]
-            remedies = place_remedies(situation, *found, wanted)
+            reasons += [of_wait_reason(WaitReason.NO_TARGET_NODE, objects=(f"pod {pod.key}",)), *why]
+            remedies = place_remedies(explain_input, *found, wanted)
     return Explanation(object=title, state="waiting", reasons=tuple(reasons), remedies=tuple(remedies), facts=facts)
 
 
@@ -120,7 +120,7 @@ def explain_gate(told: Gated) -> Explanation:
     reason = (
         of_reason(Reason.GATED, nodes=1, objects=objects)
         if told.shut
-        else of_standstill(Standstill.VICTIMS_LEAVE, nodes=1, objects=objects, detail=told.phase)
+        else of_wait_reason(WaitReason.VICTIMS_LEAVE, nodes=1, objects=objects, detail=told.phase)
     )
     return Explanation(object=f"gate {told.pod.key}", state=told.phase, reasons=(reason,), facts=told.facts)
 
@@ -138,9 +138,9 @@ def _amounts(amounts: Amounts) -> dict[str, int]:
     return {unit_of(resource): amount for resource, amount in zip(RESOURCES, amounts, strict=True) if amount}
 
 
-def _standing(situation: Situation, told: Grower) -> tuple[Tenant, Row] | None:
-    row = situation.row_of(told.node)
+def _standing(explain_input: ExplainInput, told: Grower) -> tuple[RunningPod, Row] | None:
+    row = explain_input.row_of(told.node)
     if row is None:
         return None
-    tenant = next((each for each in situation.standing.on(row) if each.pod.uid == told.pod.uid), None)
-    return None if tenant is None else (tenant, row)
+    running_pod = next((each for each in explain_input.standing.on(row) if each.pod.uid == told.pod.uid), None)
+    return None if running_pod is None else (running_pod, row)

@@ -10,68 +10,68 @@ from typing import Any, Final
 
 import numpy as np
 
-from slackwater.controllers.scaleup.groups import Bar, GrowableGroup, add_nodes, upcoming_name
+from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.limits import Budget, Quota, amount_of, counts_for
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
 from slackwater.controllers.scaleup.pending import Demand, which_count
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.explain import obstacles
 from slackwater.explain.asked import Asked
-from slackwater.explain.changes import Change, GroupEdit, GrowthEdit, NewNode
-from slackwater.explain.findings import Explanation, Finding, GroupWord, Remedy, of_standstill
-from slackwater.explain.situation import Situation, after
+from slackwater.explain.changes import Change, GroupEdit, NewNode, ScaleUpEdit
+from slackwater.explain.findings import Explanation, Finding, GroupWord, Remedy, of_wait_reason
+from slackwater.explain.situation import ExplainInput, after
 from slackwater.fit.feasible import feasible
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.model.wait_reasons import Standstill
+from slackwater.model.wait_reasons import WaitReason
 
 _NEW: Final = 2_000_000
 #: Kinds of pending pods that are looked at for one group.
 _MOST_KINDS: Final = 200
 
 
-def group_words(situation: Situation, pod: Pod) -> list[GroupWord]:
+def group_words(explain_input: ExplainInput, pod: Pod) -> list[GroupWord]:
     """For each group, why it does not help the pod; no findings where it would."""
     return [
-        GroupWord(group=name, findings=(*bars(situation, name), *on_new_node(situation, name, pod)))
-        for name in situation.groups
+        GroupWord(group=name, findings=(*skip_reasons(explain_input, name), *on_new_node(explain_input, name, pod)))
+        for name in explain_input.groups
     ]
 
 
-def bars(situation: Situation, name: GroupName) -> Iterator[Finding]:
+def skip_reasons(explain_input: ExplainInput, name: GroupName) -> Iterator[Finding]:
     """What keeps a group from growing at all."""
-    group = situation.groups[name]
-    bar = group.bar or _limit(situation, name)
-    if bar is None and group.template is None:
-        bar = Bar(kind="no-template", text="nobody knows what a node of the group looks like")
-    if bar is not None:
-        yield of_standstill(Standstill(bar.kind), detail=bar.text, objects=(f"group {name}",))
+    group = explain_input.groups[name]
+    skip_reason = group.skip_reason or _limit(explain_input, name)
+    if skip_reason is None and group.template is None:
+        skip_reason = SkipReason(kind="no-template", text="nobody knows what a node of the group looks like")
+    if skip_reason is not None:
+        yield of_wait_reason(WaitReason(skip_reason.kind), detail=skip_reason.text, objects=(f"group {name}",))
 
 
-def _limit(situation: Situation, name: GroupName) -> Bar | None:
-    groups = list(situation.groups.values())
-    budget = _budget(situation, groups)
-    return budget.bar(list(situation.groups).index(name))
+def _limit(explain_input: ExplainInput, name: GroupName) -> SkipReason | None:
+    groups = list(explain_input.groups.values())
+    budget = _budget(explain_input, groups)
+    return budget.skip_reason(list(explain_input.groups).index(name))
 
 
-def _budget(situation: Situation, groups: Sequence[GrowableGroup]) -> Budget:
-    facts = situation.picture.facts
+def _budget(explain_input: ExplainInput, groups: Sequence[GrowableGroup]) -> Budget:
+    facts = explain_input.snapshot.facts
     nodes = [node for row, node in enumerate(facts.nodes) if facts.live[row]]
-    policy = situation.growth
+    policy = explain_input.scale_up
     return Budget.of(groups, nodes=nodes, quotas=policy.quotas, max_nodes=policy.max_nodes)
 
 
-def on_new_node(situation: Situation, name: GroupName, pod: Pod) -> list[Finding]:
+def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[Finding]:
     """What a new node of the group would have against the pod."""
-    template = situation.groups[name].template
+    template = explain_input.groups[name].template
     if template is None:
         return []
-    picture = situation.picture
-    with picture.fork():
-        (row,) = add_nodes(picture, template, [upcoming_name(name, _NEW)], system=situation.growth.system)
-        asked = Asked(situation, pod)
-        verdicts = feasible(picture, asked.kind)
+    snapshot = explain_input.snapshot
+    with snapshot.fork():
+        (row,) = add_nodes(snapshot, template, [upcoming_name(name, _NEW)], system=explain_input.scale_up.system)
+        asked = Asked(explain_input, pod)
+        verdicts = feasible(snapshot, asked.kind)
         if verdicts.refusal is not None:
             return [obstacles.of_refusal(asked, verdicts.refusal)]
         reason = Reason(int(verdicts.codes[row]))
@@ -80,61 +80,63 @@ def on_new_node(situation: Situation, name: GroupName, pod: Pod) -> list[Finding
         return [replace(each, closest=None) for each in obstacles.of_rows(asked, obstacles.Verdict(reason, np.array([row])))]
 
 
-def on_its_way(situation: Situation, pod: Pod) -> list[Finding]:
+def on_its_way(explain_input: ExplainInput, pod: Pod) -> list[Finding]:
     """What a plan made now would do for the pod by itself: a node that is on its way takes it, or one would be added."""
-    if not situation.groups:
+    if not explain_input.groups:
         return []
-    plan = _planned(situation, Demand(counted=(pod,)))
-    coming = [of_standstill(Standstill.COMING, objects=(f"node {name}",)) for _, name in plan.schedulable]
-    grows = [of_standstill(Standstill.GROWS, objects=(f"group {growth.group}",)) for growth in plan.growths if growth.pods]
+    plan = _planned(explain_input, Demand(counted=(pod,)))
+    coming = [of_wait_reason(WaitReason.COMING, objects=(f"node {name}",)) for _, name in plan.schedulable]
+    grows = [
+        of_wait_reason(WaitReason.GROWS, objects=(f"group {scale_up.group}",)) for scale_up in plan.scale_ups if scale_up.pods
+    ]
     return [*coming, *grows]
 
 
 # --- what would let a group grow ------------------------------------------------------------------------------------------
 
 
-def growing_changes(situation: Situation, pod: Pod) -> Iterator[Change]:
+def growing_changes(explain_input: ExplainInput, pod: Pod) -> Iterator[Change]:
     """Changes after which a group might grow for the pod, group by group."""
-    for name in situation.groups:
-        if not on_new_node(situation, name, pod):
-            yield from group_changes(situation, name)
+    for name in explain_input.groups:
+        if not on_new_node(explain_input, name, pod):
+            yield from group_changes(explain_input, name)
 
 
-def group_changes(situation: Situation, name: GroupName) -> Iterator[Change]:
+def group_changes(explain_input: ExplainInput, name: GroupName) -> Iterator[Change]:
     """What lifts the bar of a group; where it has none, a node more."""
-    group = situation.groups[name]
-    bar = group.bar or _limit(situation, name)
+    group = explain_input.groups[name]
+    skip_reason = group.skip_reason or _limit(explain_input, name)
     if group.template is None:
         return
-    if bar is None:
+    if skip_reason is None:
         yield NewNode(words=f"add a node of group {name}", group=name)
-    elif bar.kind == "switched-off":
-        yield GroupEdit(words=f"switch group {name} on", group=name, edit=lambda group: replace(group, bar=None))
+    elif skip_reason.kind == "switched-off":
+        yield GroupEdit(words=f"switch group {name} on", group=name, edit=lambda group: replace(group, skip_reason=None))
     elif group.group.target >= group.group.max_size:
         yield _larger(group)
-    elif bar.kind == "limit":
-        yield from _quotas(situation, group)
+    elif skip_reason.kind == "limit":
+        yield from _quotas(explain_input, group)
 
 
 def _larger(group: GrowableGroup) -> Change:
     size = group.group.target + 1
 
     def edit(group: GrowableGroup) -> GrowableGroup:
-        bar = None if group.bar is not None and group.bar.kind == "limit" else group.bar
-        return replace(group, group=replace(group.group, max_size=max(size, group.group.max_size)), bar=bar)
+        skip_reason = None if group.skip_reason is not None and group.skip_reason.kind == "limit" else group.skip_reason
+        return replace(group, group=replace(group.group, max_size=max(size, group.group.max_size)), skip_reason=skip_reason)
 
     words = f"raise max of group {group.name} from {group.group.max_size} to {size}"
     return GroupEdit(words=words, group=group.name, edit=edit)
 
 
-def _quotas(situation: Situation, group: GrowableGroup) -> Iterator[Change]:
+def _quotas(explain_input: ExplainInput, group: GrowableGroup) -> Iterator[Change]:
     """Every quota that a node more would exceed, raised by as much as that; several only together, so one change."""
     assert group.template is not None
     new = group.template.node
-    facts = situation.picture.facts
+    facts = explain_input.snapshot.facts
     nodes = [node for row, node in enumerate(facts.nodes) if facts.live[row]]
     raised: list[tuple[Quota, dict[str, int]]] = []
-    for quota in situation.growth.quotas:
+    for quota in explain_input.scale_up.quotas:
         if not counts_for(quota, new):
             continue
         counted = [node for node in nodes if counts_for(quota, node)]
@@ -143,7 +145,7 @@ def _quotas(situation: Situation, group: GrowableGroup) -> Iterator[Change]:
         if lacking:
             raised.append((quota, lacking))
     if raised:
-        yield GrowthEdit(words="; ".join(_quota_words(quota, lacking) for quota, lacking in raised), edit=_raising(raised))
+        yield ScaleUpEdit(words="; ".join(_quota_words(quota, lacking) for quota, lacking in raised), edit=_raising(raised))
 
 
 def _quota_words(quota: Quota, lacking: dict[str, int]) -> str:
@@ -159,42 +161,46 @@ def _raising(raised: list[tuple[Quota, dict[str, int]]]) -> Any:
     )
 
 
-def grows_for(situation: Situation, pod: Pod, change: Change) -> bool:
+def grows_for(explain_input: ExplainInput, pod: Pod, change: Change) -> bool:
     """Would a plan made after the change find the pod a place? A node more is simply there."""
-    with after(situation, (change,)) as then:
+    with after(explain_input, (change,)) as then:
         if isinstance(change, NewNode):
-            return bool(len(feasible(then.picture, then.kind_of(pod)).rows))
+            return bool(len(feasible(then.snapshot, then.kind_of(pod)).rows))
         plan = _planned(then, Demand(counted=(pod,)))
-    return any(pods for growth in plan.growths for pods in growth.nodes) or bool(plan.schedulable)
+    return any(pods for scale_up in plan.scale_ups for pods in scale_up.nodes) or bool(plan.schedulable)
 
 
-def _planned(situation: Situation, demand: Demand) -> ScaleUpPlan:
+def _planned(explain_input: ExplainInput, demand: Demand) -> ScaleUpPlan:
     """A plan without a clock: nothing cuts it off but its end."""
-    with situation.picture.fork():
+    with explain_input.snapshot.fork():
         return plan_scale_up(
-            situation.picture, demand, list(situation.groups.values()), policy=situation.growth, clock=lambda: 0.0
+            explain_input.snapshot,
+            demand,
+            list(explain_input.groups.values()),
+            policy=explain_input.scale_up,
+            clock=lambda: 0.0,
         )
 
 
 # --- a group --------------------------------------------------------------------------------------------------------------
 
 
-def explain_group(situation: Situation, name: GroupName, facts: dict[str, Any]) -> Explanation:
+def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str, Any]) -> Explanation:
     """Why a group has not grown, and what would let it."""
-    found = list(bars(situation, name))
-    rules = replace(situation.growth.pending, after_scheduler=False)
-    demand = which_count(list(situation.pending.values()), rules=rules, now=None)
-    waiting = _by_kind(situation, demand)
-    plan = _planned(situation, demand)
-    grows = sum(growth.count for growth in plan.growths if growth.group == name)
+    found = list(skip_reasons(explain_input, name))
+    rules = replace(explain_input.scale_up.pending, after_scheduler=False)
+    demand = which_count(list(explain_input.pending.values()), rules=rules, now=None)
+    waiting = _by_kind(explain_input, demand)
+    plan = _planned(explain_input, demand)
+    grows = sum(scale_up.count for scale_up in plan.scale_ups if scale_up.group == name)
     if grows:
-        found.append(of_standstill(Standstill.GROWS, detail=f"{grows} nodes", objects=(f"group {name}",)))
+        found.append(of_wait_reason(WaitReason.GROWS, detail=f"{grows} nodes", objects=(f"group {name}",)))
     helpless = [pod for unhelpable in plan.unhelpable for pod in unhelpable.pods]
-    found += _refused(situation, name, waiting)
+    found += _refused(explain_input, name, waiting)
     if not helpless and not grows:
-        found.append(of_standstill(Standstill.NOT_NEEDED, objects=(f"group {name}",)))
-    remedies = [] if not helpless or grows else _letting_grow(situation, name, Demand(counted=tuple(helpless)))
-    pending = {"pending": len(situation.pending), "counted": len(demand.counted), "helpless": len(helpless)}
+        found.append(of_wait_reason(WaitReason.NOT_NEEDED, objects=(f"group {name}",)))
+    remedies = [] if not helpless or grows else _letting_grow(explain_input, name, Demand(counted=tuple(helpless)))
+    pending = {"pending": len(explain_input.pending), "counted": len(demand.counted), "helpless": len(helpless)}
     return Explanation(
         object=f"group {name}",
         state="grows" if grows else ("stuck" if helpless else "idle"),
@@ -204,21 +210,21 @@ def explain_group(situation: Situation, name: GroupName, facts: dict[str, Any]) 
     )
 
 
-def _by_kind(situation: Situation, demand: Demand) -> list[tuple[Pod, int]]:
+def _by_kind(explain_input: ExplainInput, demand: Demand) -> list[tuple[Pod, int]]:
     """One pod of each kind, and how many there are, the most frequent first."""
-    kinds = situation.picture.number(demand.counted).tolist()
+    kinds = explain_input.snapshot.number(demand.counted).tolist()
     first = dict(zip(reversed(kinds), reversed(demand.counted), strict=True))
     return [(first[kind], count) for kind, count in Counter(kinds).most_common(_MOST_KINDS)]
 
 
-def _refused(situation: Situation, name: GroupName, waiting: Sequence[tuple[Pod, int]]) -> list[Finding]:
+def _refused(explain_input: ExplainInput, name: GroupName, waiting: Sequence[tuple[Pod, int]]) -> list[Finding]:
     """What a new node would have against those that fit nowhere now, by verdict, with how many pods say so."""
-    picture, counted = situation.picture, Counter[str]()
+    snapshot, counted = explain_input.snapshot, Counter[str]()
     shown: dict[str, Finding] = {}
     for pod, count in waiting:
-        if len(feasible(picture, situation.kind_of(pod)).rows):
+        if len(feasible(snapshot, explain_input.kind_of(pod)).rows):
             continue
-        for finding in on_new_node(situation, name, pod):
+        for finding in on_new_node(explain_input, name, pod):
             key = f"{finding.code} {finding.resource}"
             counted[key] += count
             shown.setdefault(key, finding)
@@ -228,12 +234,12 @@ def _refused(situation: Situation, name: GroupName, waiting: Sequence[tuple[Pod,
     ]
 
 
-def _letting_grow(situation: Situation, name: GroupName, demand: Demand) -> list[Remedy]:
+def _letting_grow(explain_input: ExplainInput, name: GroupName, demand: Demand) -> list[Remedy]:
     found = []
-    for change in group_changes(situation, name):
-        with after(situation, (change,)) as then:
+    for change in group_changes(explain_input, name):
+        with after(explain_input, (change,)) as then:
             plan = _planned(then, demand)
             placed = bool(plan.schedulable) if isinstance(change, NewNode) else False
-        if placed or any(growth.group == name and growth.pods for growth in plan.growths):
+        if placed or any(scale_up.group == name and scale_up.pods for scale_up in plan.scale_ups):
             found.append(Remedy(changes=(change,)))
     return found

@@ -5,30 +5,30 @@ from dataclasses import replace
 
 from slackwater.explain.asked import Obstacle
 from slackwater.explain.changes import BudgetEdit, BudgetsLeave, Change, PodEdit, PodLeaves
-from slackwater.explain.findings import MOST_OBJECTS, of_hindrance
-from slackwater.explain.situation import Situation
+from slackwater.explain.findings import MOST_OBJECTS, of_unremovable_reason
+from slackwater.explain.situation import ExplainInput
 from slackwater.fit.drainability import Facts, judge
 from slackwater.model.ids import Row
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater_protocol.names import SAFE_TO_EVICT
 
 
-def blocked(situation: Situation, row: Row, facts: Facts) -> list[Obstacle]:
+def blocked(explain_input: ExplainInput, row: Row, facts: Facts) -> list[Obstacle]:
     """One for each pod that a rule keeps, and one for each budget that keeps pods, with all of those."""
     found: list[Obstacle] = []
     by_budget: dict[tuple[str, str], list[Pod]] = {}
     by_budgets: dict[tuple[tuple[str, str], ...], list[Pod]] = {}
-    for tenant in situation.standing.on(row):
-        verdict = judge(tenant.pod, facts)
-        if verdict.hindrance is Hindrance.NOT_ENOUGH_PDB and facts.disruptions is not None:
-            for budget in facts.disruptions.against(tenant.pod):
-                by_budget.setdefault(budget, []).append(tenant.pod)
-        elif verdict.hindrance is Hindrance.MULTIPLE_PDBS and facts.disruptions is not None:
-            by_budgets.setdefault(facts.disruptions.of(tenant.pod), []).append(tenant.pod)
-        elif verdict.hindrance is not None:
-            found.append(_of_pod(situation, tenant.pod, row, verdict.hindrance))
-    found += [_of_budget(situation, key, pods) for key, pods in by_budget.items()]
+    for running_pod in explain_input.standing.on(row):
+        verdict = judge(running_pod.pod, facts)
+        if verdict.unremovable_reason is UnremovableReason.NOT_ENOUGH_PDB and facts.disruptions is not None:
+            for budget in facts.disruptions.against(running_pod.pod):
+                by_budget.setdefault(budget, []).append(running_pod.pod)
+        elif verdict.unremovable_reason is UnremovableReason.MULTIPLE_PDBS and facts.disruptions is not None:
+            by_budgets.setdefault(facts.disruptions.of(running_pod.pod), []).append(running_pod.pod)
+        elif verdict.unremovable_reason is not None:
+            found.append(_of_pod(explain_input, running_pod.pod, row, verdict.unremovable_reason))
+    found += [_of_budget(explain_input, key, pods) for key, pods in by_budget.items()]
     return [*found, *(_of_several(keys, pods) for keys, pods in by_budgets.items())]
 
 
@@ -36,7 +36,9 @@ def _of_several(keys: tuple[tuple[str, str], ...], pods: list[Pod]) -> Obstacle:
     """All budgets but one have to go; which one stays is their owner's choice."""
     names = [f"PodDisruptionBudget {namespace}/{name}" for namespace, name in keys]
     objects = (*names, *(f"pod {pod.key}" for pod in pods))
-    finding = of_hindrance(Hindrance.MULTIPLE_PDBS, nodes=1, objects=objects[:MOST_OBJECTS], detail=", ".join(names))
+    finding = of_unremovable_reason(
+        UnremovableReason.MULTIPLE_PDBS, nodes=1, objects=objects[:MOST_OBJECTS], detail=", ".join(names)
+    )
     changes = []
     for kept in range(len(keys)):
         others = [at for at in range(len(keys)) if at != kept]
@@ -45,40 +47,44 @@ def _of_several(keys: tuple[tuple[str, str], ...], pods: list[Pod]) -> Obstacle:
     return Obstacle(finding, tuple(changes))
 
 
-def _of_pod(situation: Situation, pod: Pod, row: Row, hindrance: Hindrance) -> Obstacle:
-    owner = pod.ties.owner
+def _of_pod(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason: UnremovableReason) -> Obstacle:
+    owner = pod.eviction_facts.owner
     objects = [f"pod {pod.key}"]
     if owner is not None:
         objects.append(f"{owner.kind} {pod.key.namespace}/{owner.name}")
-    if hindrance is Hindrance.LOCAL_STORAGE:
-        objects += [f"volume {name}" for name in pod.ties.local_volumes]
-    finding = of_hindrance(hindrance, nodes=1, objects=tuple(objects[:MOST_OBJECTS]))
-    return Obstacle(finding, tuple(_of_rule(situation, pod, row, hindrance)))
+    if unremovable_reason is UnremovableReason.LOCAL_STORAGE:
+        objects += [f"volume {name}" for name in pod.eviction_facts.local_volumes]
+    finding = of_unremovable_reason(unremovable_reason, nodes=1, objects=tuple(objects[:MOST_OBJECTS]))
+    return Obstacle(finding, tuple(_of_rule(explain_input, pod, row, unremovable_reason)))
 
 
-def _of_rule(situation: Situation, pod: Pod, row: Row, hindrance: Hindrance) -> Iterator[Change]:
-    if hindrance is Hindrance.MACHINE_CANNOT_MIGRATE and pod.vertical is not None:
+def _of_rule(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason: UnremovableReason) -> Iterator[Change]:
+    if unremovable_reason is UnremovableReason.MACHINE_CANNOT_MIGRATE and pod.vertical is not None:
         yield PodEdit(words=f"let the virtual machine of pod {pod.key} migrate", pod=pod, row=row, edit=_migratable)
     yield PodEdit(words=f"annotate pod {pod.key} with {SAFE_TO_EVICT}: true", pod=pod, row=row, edit=_safe)
-    name = situation.picture.facts.nodes[row].name
+    name = explain_input.snapshot.facts.nodes[row].name
     yield PodLeaves(words=f"delete pod {pod.key} from node {name}", pod=pod, row=row)
 
 
 def _safe(pod: Pod) -> Pod:
-    return replace(pod, ties=replace(pod.ties, safe_to_evict="true"))
+    return replace(pod, eviction_facts=replace(pod.eviction_facts, safe_to_evict="true"))
 
 
 def _migratable(pod: Pod) -> Pod:
     return pod if pod.vertical is None else replace(pod, vertical=replace(pod.vertical, auto_migrate=True))
 
 
-def _of_budget(situation: Situation, key: tuple[str, str], pods: list[Pod]) -> Obstacle:
+def _of_budget(explain_input: ExplainInput, key: tuple[str, str], pods: list[Pod]) -> Obstacle:
     namespace, name = key
-    budget = next(each for each in situation.budgets or () if (each.namespace, each.name) == key)
-    owners = dict.fromkeys(f"{p.ties.owner.kind} {namespace}/{p.ties.owner.name}" for p in pods if p.ties.owner is not None)
+    budget = next(each for each in explain_input.budgets or () if (each.namespace, each.name) == key)
+    owners = dict.fromkeys(
+        f"{p.eviction_facts.owner.kind} {namespace}/{p.eviction_facts.owner.name}"
+        for p in pods
+        if p.eviction_facts.owner is not None
+    )
     objects = (f"PodDisruptionBudget {namespace}/{name}", *(f"pod {pod.key}" for pod in pods))
-    finding = of_hindrance(
-        Hindrance.NOT_ENOUGH_PDB,
+    finding = of_unremovable_reason(
+        UnremovableReason.NOT_ENOUGH_PDB,
         nodes=1,
         objects=objects[:MOST_OBJECTS],
         detail=f"it allows {budget.disruptions_allowed} disruptions",

@@ -8,45 +8,49 @@ from typing import Final
 from slackwater.controllers.scaledown.eligibility import Look
 from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
 from slackwater.explain.asked import Obstacle
-from slackwater.explain.changes import Change, GroupEdit, NodeEdit, ShrinkEdit
-from slackwater.explain.findings import of_hindrance
+from slackwater.explain.changes import Change, GroupEdit, NodeEdit, ScaleDownEdit
+from slackwater.explain.findings import of_unremovable_reason
 from slackwater.explain.room import quantity
-from slackwater.explain.situation import Situation
+from slackwater.explain.situation import ExplainInput
 from slackwater.model.ids import Row
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 #: Thresholds are raised to whole thousandths.
 _FINE: Final = 1000
 
 
-def obstacle(situation: Situation, look: Look, row: Row, hindrance: Hindrance, detail: str) -> Obstacle:
+def obstacle(explain_input: ExplainInput, look: Look, row: Row, unremovable_reason: UnremovableReason, detail: str) -> Obstacle:
     """A rule's word as an obstacle."""
     objects = [f"node {look.node.name}"] + ([f"group {look.group}"] if look.group is not None else [])
-    finding = of_hindrance(hindrance, nodes=1, objects=tuple(objects), detail=detail)
+    finding = of_unremovable_reason(unremovable_reason, nodes=1, objects=tuple(objects), detail=detail)
     if look.group is None:
         return Obstacle(finding)
-    return Obstacle(finding, tuple(_changes(situation, look, row, look.group, hindrance)))
+    return Obstacle(finding, tuple(_changes(explain_input, look, row, look.group, unremovable_reason)))
 
 
-def _changes(situation: Situation, look: Look, row: Row, group: GroupName, hindrance: Hindrance) -> Iterator[Change]:
-    match hindrance:
-        case Hindrance.DISABLED_FOR_GROUP:
+def _changes(
+    explain_input: ExplainInput, look: Look, row: Row, group: GroupName, unremovable_reason: UnremovableReason
+) -> Iterator[Change]:
+    match unremovable_reason:
+        case UnremovableReason.DISABLED_FOR_GROUP:
             words = f"let nodes of group {group} be removed (scaleDown.enabled)"
-            yield ShrinkEdit(words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, enabled=True)))
-        case Hindrance.DISABLED_ANNOTATION:
+            yield ScaleDownEdit(
+                words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, enabled=True))
+            )
+        case UnremovableReason.DISABLED_ANNOTATION:
             words = f"remove annotation scale-down-disabled from node {look.node.name}"
             yield NodeEdit(words=words, node=look.node.name, edit=lambda node: replace(node, keep=False))
-        case Hindrance.UNREADY_DISABLED:
+        case UnremovableReason.UNREADY_DISABLED:
             words = "let nodes that are not ready be removed (scaleDown.unreadyEnabled)"
-            yield ShrinkEdit(words=words, edit=lambda policy: replace(policy, unready_enabled=True))
-        case Hindrance.NOT_UNDERUTILIZED:
+            yield ScaleDownEdit(words=words, edit=lambda policy: replace(policy, unready_enabled=True))
+        case UnremovableReason.NOT_UNDERUTILIZED:
             yield from _threshold(look, group)
-        case Hindrance.GROUP_MIN_SIZE:
-            yield _smaller(situation, group)
-        case Hindrance.CLUSTER_MINIMUM:
-            yield _less(situation, row)
+        case UnremovableReason.GROUP_MIN_SIZE:
+            yield _smaller(explain_input, group)
+        case UnremovableReason.CLUSTER_MINIMUM:
+            yield _less(explain_input, row)
         case _:
             return
 
@@ -61,16 +65,16 @@ def _threshold(look: Look, group: GroupName) -> Iterator[Change]:
     if look.utilization.of_gpu:
         before = look.rules.gpu_utilization_threshold
         words = f"raise scaleDown.gpuUtilizationThreshold from {before:g} to {share:g}"
-        yield ShrinkEdit(words=words, edit=lambda policy: replace(policy, gpu_utilization_threshold=share))
+        yield ScaleDownEdit(words=words, edit=lambda policy: replace(policy, gpu_utilization_threshold=share))
     else:
         words = f"raise the utilization threshold of group {group} from {look.rules.utilization_threshold:g} to {share:g}"
-        yield ShrinkEdit(
+        yield ScaleDownEdit(
             words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, utilization_threshold=share))
         )
 
 
-def _smaller(situation: Situation, group: GroupName) -> Change:
-    known = situation.groups[group].group
+def _smaller(explain_input: ExplainInput, group: GroupName) -> Change:
+    known = explain_input.groups[group].group
     size = max(known.target - 1, 0)
     return GroupEdit(
         words=f"lower min of group {group} from {known.min_size} to {size}",
@@ -79,12 +83,12 @@ def _smaller(situation: Situation, group: GroupName) -> Change:
     )
 
 
-def _less(situation: Situation, row: Row) -> Change:
+def _less(explain_input: ExplainInput, row: Row) -> Change:
     """The cluster's minima as low as they have to be."""
-    facts = situation.picture.facts
+    facts = explain_input.snapshot.facts
     live = facts.live[: facts.n_rows]
     stay = facts.allocatable[[CPU, MEMORY], : facts.n_rows][:, live].sum(axis=1) - facts.allocatable[[CPU, MEMORY], row]
-    before = situation.shrink.minimum
+    before = explain_input.scale_down.minimum
     nodes, cpu, memory = int(live.sum()) - 1, int(stay[CPU]), int(stay[MEMORY])
     after = replace(before, nodes=min(before.nodes, nodes), cpu=min(before.cpu, cpu), memory=min(before.memory, memory))
     changed = [
@@ -97,4 +101,4 @@ def _less(situation: Situation, row: Row) -> Change:
         if was != now
     ]
     words = f"lower the cluster's minimum of {' and of '.join(changed)}"
-    return ShrinkEdit(words=words, edit=lambda policy: replace(policy, minimum=after))
+    return ScaleDownEdit(words=words, edit=lambda policy: replace(policy, minimum=after))

@@ -34,7 +34,7 @@ def _untolerated(asked: Asked, taints: tuple[Taint, ...]) -> list[Taint]:
 
 def n_taints(asked: Asked) -> Int64:
     """How many obstacles the taints of each row are at least, shape (n_rows,). A cordon's is counted as a cordon."""
-    facts = asked.picture.facts
+    facts = asked.snapshot.facts
     of_set = np.array([_n_obstacles(_untolerated(asked, taints)) for taints in facts.taint_sets], np.int64)
     counted: Int64 = of_set[facts.taints[: facts.n_rows]]
     return counted
@@ -47,7 +47,7 @@ def _n_obstacles(taints: list[Taint]) -> int:
 
 def taint_findings(asked: Asked, rows: Rows) -> list[Finding]:
     """One for each taint, the most frequent first."""
-    facts = asked.picture.facts
+    facts = asked.snapshot.facts
     counts: Counter[str] = Counter()
     for number, n_rows in zip(*np.unique(facts.taints[: facts.n_rows][rows], return_counts=True), strict=True):
         for taint in _untolerated(asked, facts.taint_sets[number]):
@@ -61,7 +61,7 @@ def taint_findings(asked: Asked, rows: Rows) -> list[Finding]:
 
 def taint_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
     """One for each taint; taints of one state of the node, which end together, are one."""
-    node = asked.picture.facts.nodes[row]
+    node = asked.snapshot.facts.nodes[row]
     taints = _untolerated(asked, node.taints)
     passing = dict.fromkeys(taint.key for taint in taints if is_passing(taint.key))
     for key in passing:
@@ -92,14 +92,14 @@ def _tolerate(asked: Asked, taint: Taint) -> Change:
 
 
 def cordon_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
-    node = asked.picture.facts.nodes[row]
+    node = asked.snapshot.facts.nodes[row]
     finding = of_reason(Reason.NODE_UNSCHEDULABLE, nodes=1, objects=(f"node {node.name}",))
     yield Obstacle(finding, (until_over(node, UNSCHEDULABLE),))
 
 
 def affinity_findings(asked: Asked, rows: Rows) -> list[Finding]:
     """One for each label that the pod's node selector asks for and nodes lack, and one for its required node affinity."""
-    facts, kind = asked.picture.facts, asked.pod.kind
+    facts, kind = asked.snapshot.facts, asked.pod.kind
     found = []
     for key, value in kind.node_selector:
         column = facts.label(key)
@@ -126,7 +126,7 @@ def _terms(asked: Asked) -> str:
 
 
 def affinity_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
-    node, kind, facts = asked.picture.facts.nodes[row], asked.pod.kind, asked.picture.facts
+    node, kind, facts = asked.snapshot.facts.nodes[row], asked.pod.kind, asked.snapshot.facts
     for key, value in kind.node_selector:
         if node.labels.get(key) != value:
             finding = of_reason(Reason.NODE_AFFINITY, nodes=1, objects=(f"label {key}={value}", f"node {node.name}"))

@@ -55,26 +55,26 @@ def of_rows(asked: Asked, verdict: Verdict) -> list[Finding]:
         return nodeside.affinity_findings(asked, rows)
     first = Row(int(rows[0]))
     objects = tuple(dict.fromkeys(name for row in rows[:3].tolist() for name in podside.objects(asked, reason, Row(row))))
-    said = "; ".join(words(asked.picture, asked.kind, first, reason, None))
+    said = "; ".join(words(asked.snapshot, asked.kind, first, reason, None))
     detail = said if said != of_reason(reason).text else ""
     return [of_reason(reason, nodes=len(rows), objects=objects, detail=detail)]
 
 
 def of_refusal(asked: Asked, refusal: Refusal) -> Finding:
     """A word on the pod itself, whatever the node."""
-    n_live = int(asked.picture.facts.live[: asked.picture.n_rows].sum())
+    n_live = int(asked.snapshot.facts.live[: asked.snapshot.n_rows].sum())
     objects = podside.objects(asked, refusal.reason, Row(0))
     return of_reason(refusal.reason, nodes=n_live, objects=objects, detail=refusal.text)
 
 
 def on_row(asked: Asked, row: Row) -> list[Obstacle]:
     """Everything that a row has against the pod, in the order of the rules; empty where it fits."""
-    refusal = refused(asked.picture, asked.numbered)
+    refusal = refused(asked.snapshot, asked.numbered)
     if refusal is not None:
         return [Obstacle(of_refusal(asked, refusal), podside.of_refusal(asked, refusal))]
     rows: Rows = np.array([row], np.intp)
     found: list[Obstacle] = []
-    for codes in judged_apart(asked.picture, asked.kind).values():
+    for codes in judged_apart(asked.snapshot, asked.kind).values():
         reason = Reason(int(codes[row]))
         if reason is not Reason.OK:
             found += _obstacles(asked, row, rows, reason)
@@ -97,9 +97,9 @@ def _obstacles(asked: Asked, row: Row, rows: Rows, reason: Reason) -> Iterator[O
 
 def counts(asked: Asked) -> Int64:
     """How many things each row has against the pod, at least; shape (n_rows,). Closed rows have very many."""
-    picture = asked.picture
-    apart = judged_apart(picture, asked.kind)
-    total: Int64 = np.zeros(picture.n_rows, np.int64)
+    snapshot = asked.snapshot
+    apart = judged_apart(snapshot, asked.kind)
+    total: Int64 = np.zeros(snapshot.n_rows, np.int64)
     for name, codes in apart.items():
         against = (codes != 0).astype(np.int64)
         if name == "NodeResourcesFit":
@@ -109,17 +109,17 @@ def counts(asked: Asked) -> Int64:
         elif name == "Ledger" and "NodeResourcesFit" in apart:
             against = against * (apart["NodeResourcesFit"] == 0)
         total += against
-    total[~picture.facts.live[: picture.n_rows]] = np.iinfo(np.int32).max
+    total[~snapshot.facts.live[: snapshot.n_rows]] = np.iinfo(np.int32).max
     return total
 
 
 def nearness(asked: Asked) -> Int64:
     """How large the lacking amounts are together, in millionths of what the node has: among rows with as many obstacles the
     smaller is nearer. Shape (n_rows,)."""
-    picture = asked.picture
-    far: Int64 = np.zeros(picture.n_rows, np.int64)
+    snapshot = asked.snapshot
+    far: Int64 = np.zeros(snapshot.n_rows, np.int64)
     for line, lacking in room.lacking(asked):
-        total = np.maximum(picture.facts.allocatable[line, : picture.n_rows], 1)
+        total = np.maximum(snapshot.facts.allocatable[line, : snapshot.n_rows], 1)
         weight = 1_000 if line == PODS else 1_000_000
         far += np.minimum(np.maximum(lacking, 0) / total * weight, 1_000_000_000).astype(np.int64)
     return far

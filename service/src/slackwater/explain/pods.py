@@ -14,15 +14,15 @@ import numpy as np
 from slackwater.controllers.scaleup.pending import which_count
 from slackwater.explain import obstacles
 from slackwater.explain.asked import Asked, Obstacle
-from slackwater.explain.findings import Explanation, Finding, MinimalSet, Remedy, of_reason, of_standstill
+from slackwater.explain.findings import Explanation, Finding, MinimalSet, Remedy, of_reason, of_wait_reason
 from slackwater.explain.growth import group_words, growing_changes, grows_for, on_its_way
 from slackwater.explain.search import Goal, minimal_set, single_remedies
-from slackwater.explain.situation import Situation
+from slackwater.explain.situation import ExplainInput
 from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.model.wait_reasons import Standstill
+from slackwater.model.wait_reasons import WaitReason
 
 #: Nodes that are looked at closely, and minimal sets and remedies that are told.
 _NEAREST: Final = 6
@@ -54,26 +54,26 @@ class PodWord:
 NO_WORD: Final = PodWord()
 
 
-def explain_pod(situation: Situation, pod: Pod, word: PodWord = NO_WORD) -> Explanation:
+def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodWord = NO_WORD) -> Explanation:
     """See the module. A pod with a node is only told to have one."""
     name = f"pod {pod.key}"
     facts = _facts(pod)
     if pod.ended or word.reason is Reason.POD_FINISHED:
-        return Explanation(object=name, state="ended", reasons=(of_standstill(Standstill.ENDED),), facts=facts)
+        return Explanation(object=name, state="ended", reasons=(of_wait_reason(WaitReason.ENDED),), facts=facts)
     if pod.node is not None:
-        placed = of_standstill(Standstill.PLACED, objects=(f"node {pod.node}",))
+        placed = of_wait_reason(WaitReason.PLACED, objects=(f"node {pod.node}",))
         return Explanation(object=name, state="placed", reasons=(placed,), facts=facts)
-    situation = _beside(situation, pod, word)
-    asked = Asked(situation, pod)
+    explain_input = _beside(explain_input, pod, word)
+    asked = Asked(explain_input, pod)
     reasons = [*_about_the_pod(pod, word), *why_nowhere(asked)]
-    if _fits(situation, pod.uid, word):
-        fits = of_standstill(Standstill.SCHEDULER_FREE, nodes=len(feasible(asked.picture, asked.kind).rows))
+    if _fits(explain_input, pod.uid, word):
+        fits = of_wait_reason(WaitReason.SCHEDULER_FREE, nodes=len(feasible(asked.snapshot, asked.kind).rows))
         state = "waiting" if reasons and reasons[0].nodes == 0 else "schedulable"
         return Explanation(object=name, state=state, reasons=tuple(reasons) or (fits,), facts=facts)
-    left_out = _not_counted(situation, pod)
-    coming = [] if left_out else on_its_way(situation, pod)
-    remedies, minimal = _helps(situation, pod, word, with_groups=not left_out and not _is_coming(coming))
-    words = group_words(situation, pod) if not left_out else ()
+    left_out = _not_counted(explain_input, pod)
+    coming = [] if left_out else on_its_way(explain_input, pod)
+    remedies, minimal = _helps(explain_input, pod, word, with_groups=not left_out and not _is_coming(coming))
+    words = group_words(explain_input, pod) if not left_out else ()
     return Explanation(
         object=name,
         state="pending",
@@ -95,16 +95,16 @@ def _facts(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _beside(situation: Situation, pod: Pod, word: PodWord) -> Situation:
+def _beside(explain_input: ExplainInput, pod: Pod, word: PodWord) -> ExplainInput:
     """Our own accounting wants every request where the word says that one is missing; else it does not look."""
-    situation.picture.missing_requests_refused = word.reason is Reason.MISSING_REQUEST
-    return replace(situation, pending={**situation.pending, pod.uid: pod})
+    explain_input.snapshot.missing_requests_refused = word.reason is Reason.MISSING_REQUEST
+    return replace(explain_input, pending={**explain_input.pending, pod.uid: pod})
 
 
 def _about_the_pod(pod: Pod, word: PodWord) -> Iterator[Finding]:
     """What waits whatever the nodes say."""
     if pod.gates:
-        yield of_standstill(Standstill.SCHEDULING_GATES, objects=tuple(f"gate {gate}" for gate in pod.gates))
+        yield of_wait_reason(WaitReason.SCHEDULING_GATES, objects=tuple(f"gate {gate}" for gate in pod.gates))
     if word.reason not in {Reason.OK, Reason.MISSING_REQUEST}:
         where = (f"node {word.only_on}",) if word.only_on is not None else ()
         objects = (*(f"pod {victim}" for victim in word.waits_for), *where)
@@ -116,11 +116,11 @@ def _about_the_pod(pod: Pod, word: PodWord) -> Iterator[Finding]:
 
 def why_nowhere(asked: Asked) -> list[Finding]:
     """Why each node will not do: the first rule that rejects it, most nodes first. Nodes where it fits are in none."""
-    picture = asked.picture
-    verdicts = feasible(picture, asked.kind)
-    live = np.flatnonzero(picture.facts.live[: picture.n_rows])
+    snapshot = asked.snapshot
+    verdicts = feasible(snapshot, asked.kind)
+    live = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])
     if not len(live):
-        return [of_standstill(Standstill.NO_NODES)]
+        return [of_wait_reason(WaitReason.NO_NODES)]
     if verdicts.refusal is not None:
         return [obstacles.of_refusal(asked, verdicts.refusal)]
     codes = verdicts.codes[live]
@@ -130,12 +130,12 @@ def why_nowhere(asked: Asked) -> list[Finding]:
     return sorted(found, key=lambda finding: -finding.nodes)
 
 
-def _fits(situation: Situation, uid: PodUid, word: PodWord) -> bool:
-    pod = situation.pending[uid]
-    rows = feasible(situation.picture, situation.kind_of(pod)).rows
+def _fits(explain_input: ExplainInput, uid: PodUid, word: PodWord) -> bool:
+    pod = explain_input.pending[uid]
+    rows = feasible(explain_input.snapshot, explain_input.kind_of(pod)).rows
     if not word.closed:
         return bool(len(rows))
-    nodes = situation.picture.facts.nodes
+    nodes = explain_input.snapshot.facts.nodes
     return any(nodes[row].name not in word.closed for row in rows.tolist())
 
 
@@ -144,28 +144,28 @@ def _fits(situation: Situation, uid: PodUid, word: PodWord) -> bool:
 
 def _is_coming(found: Sequence[Finding]) -> bool:
     """Its node is on its way: no group has to be changed for it."""
-    return any(finding.code == Standstill.COMING for finding in found)
+    return any(finding.code == WaitReason.COMING for finding in found)
 
 
-def _helps(situation: Situation, pod: Pod, word: PodWord, *, with_groups: bool) -> tuple[list[Remedy], list[MinimalSet]]:
-    goals = _goals(situation, pod, word)
-    remedies = single_remedies(situation, goals)
-    minimal = [found for goal in goals[:_MOST_SETS] if (found := minimal_set(situation, goal)) is not None]
+def _helps(explain_input: ExplainInput, pod: Pod, word: PodWord, *, with_groups: bool) -> tuple[list[Remedy], list[MinimalSet]]:
+    goals = _goals(explain_input, pod, word)
+    remedies = single_remedies(explain_input, goals)
+    minimal = [found for goal in goals[:_MOST_SETS] if (found := minimal_set(explain_input, goal)) is not None]
     if with_groups:
-        remedies += _through_groups(situation, pod)
+        remedies += _through_groups(explain_input, pod)
     if not remedies:
         remedies = [Remedy(changes=found.changes) for found in minimal]
     told = {remedy.words: remedy for remedy in remedies}
     return list(told.values())[:_MOST_REMEDIES], minimal
 
 
-def _goals(situation: Situation, pod: Pod, word: PodWord) -> list[Goal]:
+def _goals(explain_input: ExplainInput, pod: Pod, word: PodWord) -> list[Goal]:
     """One for each of the nearest nodes, no two of which have the same against the pod."""
-    asked = Asked(situation, pod)
-    if not asked.picture.n_rows:
+    asked = Asked(explain_input, pod)
+    if not asked.snapshot.n_rows:
         return []
 
-    def on_row(row: Row, then: Situation) -> Sequence[Obstacle]:
+    def on_row(row: Row, then: ExplainInput) -> Sequence[Obstacle]:
         return obstacles.on_row(Asked(then, then.pending[pod.uid]), row)
 
     return [
@@ -181,25 +181,27 @@ def _goals(situation: Situation, pod: Pod, word: PodWord) -> list[Goal]:
 def nearest(asked: Asked, *, leave_out: frozenset[NodeName] = frozenset(), but: Row | None = None) -> list[Row]:
     """The rows with the fewest obstacles, the least lacking first; of rows with the same obstacles only the first."""
     counts, far = obstacles.counts(asked), obstacles.nearness(asked)
-    facts = asked.picture.facts
+    facts = asked.snapshot.facts
     open_rows = facts.live[: facts.n_rows].copy()
     open_rows[[facts.row_of[name] for name in leave_out if name in facts.row_of]] = False
     if but is not None:
         open_rows[but] = False
     order = np.lexsort((far, counts))
     order = order[open_rows[order]]
-    codes = feasible(asked.picture, asked.kind).codes.astype(np.int64)
+    codes = feasible(asked.snapshot, asked.kind).codes.astype(np.int64)
     _, first = np.unique(counts[order] * len(Reason) + codes[order], return_index=True)
     return [Row(row) for row in order[np.sort(first)][:_NEAREST].tolist()]
 
 
-def _through_groups(situation: Situation, pod: Pod) -> list[Remedy]:
+def _through_groups(explain_input: ExplainInput, pod: Pod) -> list[Remedy]:
     """Changes of groups and of their limits after which a plan would add a node for the pod."""
-    return [Remedy(changes=(change,)) for change in growing_changes(situation, pod) if grows_for(situation, pod, change)]
+    return [
+        Remedy(changes=(change,)) for change in growing_changes(explain_input, pod) if grows_for(explain_input, pod, change)
+    ]
 
 
-def _not_counted(situation: Situation, pod: Pod) -> tuple[Finding, ...]:
+def _not_counted(explain_input: ExplainInput, pod: Pod) -> tuple[Finding, ...]:
     """Why no node would be added for the pod, whatever the groups say; its age does not count."""
-    rules = replace(situation.growth.pending, after_scheduler=False)
+    rules = replace(explain_input.scale_up.pending, after_scheduler=False)
     demand = which_count([replace(pod, nominated_node=None)], rules=rules, now=None)
-    return tuple(of_standstill(Standstill.NOT_COUNTED, detail=each.why) for each in demand.passed_over)
+    return tuple(of_wait_reason(WaitReason.NOT_COUNTED, detail=each.why) for each in demand.passed_over)

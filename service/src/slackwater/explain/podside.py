@@ -15,10 +15,10 @@ from slackwater.fit.filter.pod_topology_spread import judge_pod_topology_spread
 from slackwater.fit.filter.refusal import Refusal
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Row
-from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort, Particulars, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort, PodConstraints, PodTerm, SpreadConstraint
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
-from slackwater.snapshot.running_pods import Tenant
+from slackwater.snapshot.running_pods import RunningPod
 
 #: Rows of one topology value that are looked through for the pods in the way, and pods that are told to leave at most.
 _MOST_ROWS: Final = 256
@@ -49,7 +49,7 @@ def objects(asked: Asked, reason: Reason, row: Row) -> tuple[str, ...]:
         return tuple(f"claim {asked.pod.key.namespace}/{mount.claim}" for mount in asked.asks.claims)
     if reason in _IN_THE_WAY:
         pods = islice(_IN_THE_WAY[reason](asked, row), MOST_OBJECTS)
-        return tuple(dict.fromkeys(f"pod {tenant.pod.key}" for _, tenant in pods))
+        return tuple(dict.fromkeys(f"pod {running_pod.pod.key}" for _, running_pod in pods))
     return tuple(_asked_for(asked, reason))
 
 
@@ -129,12 +129,12 @@ def _breaks(asked: Asked, row: Row, constraint: SpreadConstraint) -> bool:
     return _rejects(asked, row, replace(asked.asks, spread=spread), spread=True)
 
 
-def _rejects(asked: Asked, row: Row, asks: Particulars, *, spread: bool) -> bool:
-    picture, pod = asked.picture, asked.pod
-    kind = picture.of(picture.kind_id(replace(pod.kind, particulars=asks), pod.labels))
+def _rejects(asked: Asked, row: Row, asks: PodConstraints, *, spread: bool) -> bool:
+    snapshot, pod = asked.snapshot, asked.pod
+    kind = snapshot.of(snapshot.kind_id(replace(pod.kind, pod_constraints=asks), pod.labels))
     rows: Rows = np.array([row], np.intp)
     judge = judge_pod_topology_spread if spread else judge_inter_pod_affinity
-    return bool(judge(picture, kind, rows)[0])
+    return bool(judge(snapshot, kind, rows)[0])
 
 
 def _loosen(asked: Asked, row: Row, constraint: SpreadConstraint) -> Iterator[Change]:
@@ -150,7 +150,7 @@ def _loosen(asked: Asked, row: Row, constraint: SpreadConstraint) -> Iterator[Ch
     yield asked.edit_asks(words, _instead(constraint, replace(constraint, hard=False)))
 
 
-def _instead(before: SpreadConstraint, now: SpreadConstraint) -> Callable[[Particulars], Particulars]:
+def _instead(before: SpreadConstraint, now: SpreadConstraint) -> Callable[[PodConstraints], PodConstraints]:
     return lambda asks: replace(asks, spread=tuple(now if each == before else each for each in asks.spread))
 
 
@@ -159,47 +159,47 @@ def _instead(before: SpreadConstraint, now: SpreadConstraint) -> Callable[[Parti
 
 def _rows_at(asked: Asked, row: Row, key: str) -> list[Row]:
     """The rows with the same value of a label as this one."""
-    facts = asked.picture.facts
+    facts = asked.snapshot.facts
     ids = facts.label(key).ids[: facts.n_rows]
     if ids[row] < 0:
         return []
     return [Row(at) for at in np.flatnonzero((ids == ids[row]) & facts.live[: facts.n_rows])[:_MOST_ROWS].tolist()]
 
 
-def _repelled(asked: Asked, row: Row) -> Iterator[tuple[Row, Tenant]]:
+def _repelled(asked: Asked, row: Row) -> Iterator[tuple[Row, RunningPod]]:
     """Pods that the pod's own anti-affinity keeps it away from."""
-    picture = asked.picture
+    snapshot = asked.snapshot
     for term in asked.asks.anti_affinity:
-        namespaces = picture.namespaces.of_incoming(term)
+        namespaces = snapshot.namespaces.of_incoming(term)
         for at in _rows_at(asked, row, term.topology_key):
-            for tenant in asked.situation.standing.on(at):
-                inside = namespaces is None or tenant.pod.key.namespace in namespaces
-                if inside and selects(term.selector, dict(tenant.pod.labels)):
-                    yield at, tenant
+            for running_pod in asked.explain_input.standing.on(at):
+                inside = namespaces is None or running_pod.pod.key.namespace in namespaces
+                if inside and selects(term.selector, dict(running_pod.pod.labels)):
+                    yield at, running_pod
 
 
-def _repelling(asked: Asked, row: Row) -> Iterator[tuple[Row, Tenant]]:
+def _repelling(asked: Asked, row: Row) -> Iterator[tuple[Row, RunningPod]]:
     """Pods whose anti-affinity keeps this one away."""
-    picture, pod = asked.picture, asked.pod
+    snapshot, pod = asked.snapshot, asked.pod
     labels = dict(pod.labels)
     terms = {
         term
-        for numbered in picture.kinds.all
+        for numbered in snapshot.kinds.all
         for term in numbered.asks.anti_affinity
-        if selects(term.selector, labels) and picture.namespaces.reached_by_existing(term, pod.key.namespace)
+        if selects(term.selector, labels) and snapshot.namespaces.reached_by_existing(term, pod.key.namespace)
     }
     for term in sorted(terms, key=repr):
         for at in _rows_at(asked, row, term.topology_key):
-            for tenant in asked.situation.standing.on(at):
-                if term in picture.of(tenant.kind).asks.anti_affinity:
-                    yield at, tenant
+            for running_pod in asked.explain_input.standing.on(at):
+                if term in snapshot.of(running_pod.kind).asks.anti_affinity:
+                    yield at, running_pod
 
 
-def _at_my_ports(asked: Asked, row: Row) -> Iterator[tuple[Row, Tenant]]:
-    for tenant in asked.situation.standing.on(row):
-        theirs = asked.picture.of(tenant.kind).asks.host_ports
+def _at_my_ports(asked: Asked, row: Row) -> Iterator[tuple[Row, RunningPod]]:
+    for running_pod in asked.explain_input.standing.on(row):
+        theirs = asked.snapshot.of(running_pod.kind).asks.host_ports
         if any(_clash(mine, their) for mine in asked.asks.host_ports for their in theirs):
-            yield row, tenant
+            yield row, running_pod
 
 
 def _clash(mine: HostPort, their: HostPort) -> bool:
@@ -207,15 +207,15 @@ def _clash(mine: HostPort, their: HostPort) -> bool:
     return same and (mine.ip == their.ip or EVERY_ADDRESS in (mine.ip, their.ip))
 
 
-def _with_my_disks(asked: Asked, row: Row) -> Iterator[tuple[Row, Tenant]]:
+def _with_my_disks(asked: Asked, row: Row) -> Iterator[tuple[Row, RunningPod]]:
     mine = {(disk.source, disk.disk) for disk in asked.asks.disks}
-    for tenant in asked.situation.standing.on(row):
-        if any((disk.source, disk.disk) in mine for disk in asked.picture.of(tenant.kind).asks.disks):
-            yield row, tenant
+    for running_pod in asked.explain_input.standing.on(row):
+        if any((disk.source, disk.disk) in mine for disk in asked.snapshot.of(running_pod.kind).asks.disks):
+            yield row, running_pod
 
 
 #: Who is in the way: (row, pod), some perhaps twice.
-_IN_THE_WAY: Final[dict[Reason, Callable[[Asked, Row], Iterator[tuple[Row, Tenant]]]]] = {
+_IN_THE_WAY: Final[dict[Reason, Callable[[Asked, Row], Iterator[tuple[Row, RunningPod]]]]] = {
     Reason.POD_ANTI_AFFINITY: _repelled,
     Reason.EXISTING_ANTI_AFFINITY: _repelling,
     Reason.HOST_PORTS: _at_my_ports,
@@ -225,15 +225,15 @@ _IN_THE_WAY: Final[dict[Reason, Callable[[Asked, Row], Iterator[tuple[Row, Tenan
 
 def _leavers(asked: Asked, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
     """Each pod in the way is an obstacle of its own; where there are too many, only a word of the pod's own helps."""
-    pods = {tenant.pod.uid: (at, tenant) for at, tenant in _IN_THE_WAY[reason](asked, row)}
+    pods = {running_pod.pod.uid: (at, running_pod) for at, running_pod in _IN_THE_WAY[reason](asked, row)}
     own = tuple(_own_claims(asked, reason))
     if not pods or len(pods) > _MOST_LEAVING:
         yield Obstacle(finding, own)
         return
-    for at, tenant in pods.values():
-        key, node = tenant.pod.key, asked.name_of(at)
+    for at, running_pod in pods.values():
+        key, node = running_pod.pod.key, asked.name_of(at)
         named = replace(finding, objects=(f"pod {key}", f"node {node}"))
-        yield Obstacle(named, (PodLeaves(words=f"move pod {key} off node {node}", pod=tenant.pod, row=at), *own))
+        yield Obstacle(named, (PodLeaves(words=f"move pod {key} off node {node}", pod=running_pod.pod, row=at), *own))
 
 
 def _own_claims(asked: Asked, reason: Reason) -> Iterator[Change]:

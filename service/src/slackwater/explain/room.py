@@ -13,7 +13,7 @@ from slackwater.fit.filter.node_resources_fit import asked_lines
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Node, Pod
-from slackwater.model.pod_constraints import NO_PARTICULARS
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import RESOURCES, Amounts
 from slackwater.snapshot.node_facts import CPU, MEMORY, PODS
@@ -43,16 +43,16 @@ def quantity(resource: str, amount: int) -> str:
 
 def lacking(asked: Asked) -> Iterator[tuple[int, Int64]]:
     """(line, what is lacking on each row; 0 or less: nothing) for each resource that the pod asks, and the count of pods."""
-    picture = asked.picture
-    allocatable, used = picture.facts.allocatable[:, : picture.n_rows], picture.used[:, : picture.n_rows]
+    snapshot = asked.snapshot
+    allocatable, used = snapshot.facts.allocatable[:, : snapshot.n_rows], snapshot.used[:, : snapshot.n_rows]
     yield PODS, 1 - (allocatable[PODS] - used[PODS])
-    for line, amount in asked_lines(picture, asked.numbered):
+    for line, amount in asked_lines(snapshot, asked.numbered):
         yield line, amount - (allocatable[line] - used[line])
 
 
 def n_short(asked: Asked) -> Int64:
     """Of how many resources each row lacks some, shape (n_rows,)."""
-    total: Int64 = np.zeros(asked.picture.n_rows, np.int64)
+    total: Int64 = np.zeros(asked.snapshot.n_rows, np.int64)
     for _, amounts in lacking(asked):
         total += amounts > 0
     return total
@@ -60,17 +60,17 @@ def n_short(asked: Asked) -> Int64:
 
 def short_findings(asked: Asked, rows: Rows) -> list[Finding]:
     """By kube-scheduler's count: one finding for each resource that is short on some of the rows, the most frequent first."""
-    names = list(asked.picture.facts.resource)
+    names = list(asked.snapshot.facts.resource)
     found = [_short(asked, names[line], line, rows, amounts) for line, amounts in lacking(asked) if (amounts[rows] > 0).any()]
     return sorted(found, key=lambda finding: -finding.nodes)
 
 
 def _short(asked: Asked, resource: str, line: int, rows: Rows, amounts: Int64) -> Finding:
-    picture = asked.picture
+    snapshot = asked.snapshot
     short = rows[amounts[rows] > 0]
     closest = short[int(np.argmin(amounts[short]))]
-    asks = int(picture.kinds.requests[line, asked.kind])
-    above = bool((picture.facts.allocatable[line, short] < asks).all())
+    asks = int(snapshot.kinds.requests[line, asked.kind])
+    above = bool((snapshot.facts.allocatable[line, short] < asks).all())
     detail = "Too many pods" if line == PODS else f"Insufficient {resource}"
     return of_reason(
         Reason.RESOURCES_ABOVE_NODE if above else Reason.RESOURCES_SHORT,
@@ -97,7 +97,7 @@ def _enough(asked: Asked, row: Row, finding: Finding) -> tuple[Change, ...]:
 
 
 def _more_pods(asked: Asked, row: Row, amount: int) -> Change:
-    node = asked.picture.facts.nodes[row]
+    node = asked.snapshot.facts.nodes[row]
     before = dict(node.scalars).get("pods", 0)
 
     def edit(node: Node) -> Node:
@@ -123,14 +123,14 @@ def asked_of(pod: Pod, resource: str) -> int:
     """What a pod asks of a resource."""
     if resource in RESOURCES:
         return pod.kind.requests[RESOURCES.index(resource)]
-    return dict((pod.kind.particulars or NO_PARTICULARS).scalars).get(resource, 0)
+    return dict((pod.kind.pod_constraints or NO_POD_CONSTRAINTS).scalars).get(resource, 0)
 
 
 def lowered(resource: str, left: int) -> Callable[[Pod], Pod]:
     """The pod as it asks at most so much of a resource."""
 
     def edit(pod: Pod) -> Pod:
-        kind, asks = pod.kind, pod.kind.particulars
+        kind, asks = pod.kind, pod.kind.pod_constraints
         if resource in RESOURCES:
             cpu, memory = kind.requests
             at = RESOURCES.index(resource)
@@ -138,7 +138,7 @@ def lowered(resource: str, left: int) -> Callable[[Pod], Pod]:
             return replace(pod, kind=replace(kind, requests=new))
         assert asks is not None, resource
         scalars = tuple((name, min(amount, left) if name == resource else amount) for name, amount in asks.scalars)
-        return replace(pod, kind=replace(kind, particulars=replace(asks, scalars=scalars)))
+        return replace(pod, kind=replace(kind, pod_constraints=replace(asks, scalars=scalars)))
 
     return edit
 
@@ -149,14 +149,14 @@ def lowered(resource: str, left: int) -> Callable[[Pod], Pod]:
 def ledger_findings(asked: Asked, rows: Rows) -> list[Finding]:
     """By our own count: what is free is Total less Reserved and less what is held for pods about to be bound."""
     kind = asked.pod.kind
-    if kind.missing_request is not None and asked.picture.missing_requests_refused:
+    if kind.missing_request is not None and asked.snapshot.missing_requests_refused:
         return [of_reason(Reason.MISSING_REQUEST, nodes=len(rows), objects=(f"container {kind.missing_request}",))]
     found = [finding for line in (CPU, MEMORY) for finding in _ledger_short(asked, line, rows) if asked.pod.kind.requests[line]]
     return sorted(found, key=lambda finding: -finding.nodes)
 
 
 def _ledger_short(asked: Asked, line: int, rows: Rows) -> Iterator[Finding]:
-    columns = asked.picture.ledger
+    columns = asked.snapshot.ledger
     assert columns is not None
     want, total = asked.pod.kind.requests[line], columns.total[line, rows]
     free = total - columns.reserved[line, rows]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from slackwater.explain.asked import Obstacle
 from slackwater.explain.changes import Change
 from slackwater.explain.findings import Finding, MinimalSet, Remedy
-from slackwater.explain.situation import Situation, after
+from slackwater.explain.situation import ExplainInput, after
 
 #: Obstacles of one way beyond which no remedy is looked for, and how often obstacles may hide behind others.
 MOST_CHANGES: Final = 24
@@ -25,8 +25,8 @@ _MOST_TRIED: Final = 64
 class Goal:
     """`reached` says whether it is so now; `obstacles` what is in the way at one place."""
 
-    reached: Callable[[Situation], bool]
-    obstacles: Callable[[Situation], Sequence[Obstacle]]
+    reached: Callable[[ExplainInput], bool]
+    obstacles: Callable[[ExplainInput], Sequence[Obstacle]]
     where: str
 
 
@@ -37,40 +37,40 @@ class Step(NamedTuple):
     change: Change
 
 
-def reached_by(situation: Situation, changes: Iterable[Change], goal: Goal) -> bool:
+def reached_by(explain_input: ExplainInput, changes: Iterable[Change], goal: Goal) -> bool:
     """Is it so after the changes? The picture is as before afterwards."""
-    with after(situation, changes) as then:
+    with after(explain_input, changes) as then:
         return goal.reached(then)
 
 
-def single_remedies(situation: Situation, goals: Iterable[Goal], more: Iterable[Change] = ()) -> list[Remedy]:
+def single_remedies(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterable[Change] = ()) -> list[Remedy]:
     """Single changes that help: those against the only obstacle of a way, and `more`. Each is told once."""
     found: dict[str, Remedy] = {}
     tried: set[str] = set()
-    for goal, change in _candidates(situation, goals, more):
+    for goal, change in _candidates(explain_input, goals, more):
         if change.words in tried or len(tried) >= _MOST_TRIED:
             continue
         tried.add(change.words)
-        if reached_by(situation, (change,), goal):
+        if reached_by(explain_input, (change,), goal):
             found[change.words] = Remedy(changes=(change,))
     return list(found.values())
 
 
-def _candidates(situation: Situation, goals: Iterable[Goal], more: Iterable[Change]) -> Iterator[tuple[Goal, Change]]:
+def _candidates(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterable[Change]) -> Iterator[tuple[Goal, Change]]:
     last: Goal | None = None
     for goal in goals:
         last = goal
-        obstacles = goal.obstacles(situation)
+        obstacles = goal.obstacles(explain_input)
         if len(_by_first_change(obstacles)) == 1:
             yield from ((goal, change) for obstacle in obstacles for change in obstacle.changes)
     if last is not None:
         yield from ((last, change) for change in more)
 
 
-def minimal_set(situation: Situation, goal: Goal) -> MinimalSet | None:
+def minimal_set(explain_input: ExplainInput, goal: Goal) -> MinimalSet | None:
     """All that has to go at one place; None where it cannot be told, or not be changed."""
-    steps = _repaired(situation, goal)
-    steps = None if steps is None else _pruned(situation, goal, steps)
+    steps = _repaired(explain_input, goal)
+    steps = None if steps is None else _pruned(explain_input, goal, steps)
     if not steps:
         return None
     return MinimalSet(
@@ -80,11 +80,11 @@ def minimal_set(situation: Situation, goal: Goal) -> MinimalSet | None:
     )
 
 
-def _repaired(situation: Situation, goal: Goal) -> list[Step] | None:
+def _repaired(explain_input: ExplainInput, goal: Goal) -> list[Step] | None:
     """Changes that together make it so; perhaps more of them than are needed."""
     steps: list[Step] = []
     for _ in range(_MOST_ROUNDS):
-        with after(situation, [step.change for step in steps]) as then:
+        with after(explain_input, [step.change for step in steps]) as then:
             if goal.reached(then):
                 return steps
             obstacles = goal.obstacles(then)
@@ -111,15 +111,15 @@ def _by_first_change(obstacles: Sequence[Obstacle]) -> set[str]:
     return {obstacle.changes[0].words if obstacle.changes else repr(obstacle.finding) for obstacle in obstacles}
 
 
-def _pruned(situation: Situation, goal: Goal, steps: list[Step]) -> list[Step]:
+def _pruned(explain_input: ExplainInput, goal: Goal, steps: list[Step]) -> list[Step]:
     """Without what is not needed, whatever the order in which it is left out."""
     for step in steps:
-        if len(steps) > 1 and reached_by(situation, (step.change,), goal):
+        if len(steps) > 1 and reached_by(explain_input, (step.change,), goal):
             return [step]
     at = 0
     while at < len(steps) and len(steps) > 1:
         without = [step for number, step in enumerate(steps) if number != at]
-        if reached_by(situation, [step.change for step in without], goal):
+        if reached_by(explain_input, [step.change for step in without], goal):
             steps, at = without, 0
         else:
             at += 1

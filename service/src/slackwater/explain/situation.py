@@ -3,7 +3,7 @@
     with after(situation, changes) as then:
         ...                            # then.picture is the same picture, in a trial that ends here
 
-One thread owns the picture. Deliberately absent: how it is filled (`simulate.mirror`, or a file).
+One thread owns the picture. Deliberately absent: how it is filled (`simulate.replica`, or a file).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,42 +18,42 @@ from slackwater.model.controllers import Targets
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
-from slackwater.snapshot.running_pods import Standing, Tenant
+from slackwater.snapshot.running_pods import RunningPod, Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class ExplainInput:
     """`pending` are pods without a node. Budgets and replicas are None where nothing is known of such objects.
 
     `group_of` names the group, one of `groups`, at least of the node that is asked about. `now` is the time on the wall.
     """
 
-    picture: Picture
+    snapshot: ClusterSnapshot
     standing: Standing
     pending: Mapping[PodUid, Pod] = field(default_factory=dict)
     budgets: tuple[DisruptionBudget, ...] | None = None
     replicas: Targets | None = None
     groups: Mapping[GroupName, GrowableGroup] = field(default_factory=dict)
     group_of: Mapping[NodeName, GroupName] = field(default_factory=dict)
-    growth: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
-    shrink: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
+    scale_up: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
+    scale_down: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
     now: UnixTime
 
     def row_of(self, name: NodeName) -> Row | None:
         """The row of a node that is there."""
-        return self.picture.facts.live_row(name)
+        return self.snapshot.facts.live_row(name)
 
     def kind_of(self, pod: Pod) -> KindId:
         """The kind's number of a pod without a node."""
-        return self.picture.kind_id(pod.kind, pod.labels)
+        return self.snapshot.kind_id(pod.kind, pod.labels)
 
-    def edited(self, uid: PodUid, tenant: Tenant | None) -> "Situation":
+    def edited(self, uid: PodUid, running_pod: RunningPod | None) -> "ExplainInput":
         """With another pod in place of one that stands, or none."""
         known = self.standing.edits if isinstance(self.standing, Edited) else {}
         below = self.standing.below if isinstance(self.standing, Edited) else self.standing
-        return replace(self, standing=Edited(below, {**known, uid: tenant}))
+        return replace(self, standing=Edited(below, {**known, uid: running_pod}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +61,23 @@ class Edited:
     """Who stands where, with some pods changed or (None) gone."""
 
     below: Standing
-    edits: Mapping[PodUid, Tenant | None]
+    edits: Mapping[PodUid, RunningPod | None]
 
-    def on(self, row: Row) -> list[Tenant]:
-        found = (self.edits.get(tenant.pod.uid, tenant) for tenant in self.below.on(row))
-        return [tenant for tenant in found if tenant is not None]
+    def on(self, row: Row) -> list[RunningPod]:
+        found = (self.edits.get(running_pod.pod.uid, running_pod) for running_pod in self.below.on(row))
+        return [running_pod for running_pod in found if running_pod is not None]
 
 
 class Applied(Protocol):
     """What can be applied: see `changes`."""
 
-    def applied(self, situation: Situation) -> Situation: ...
+    def applied(self, explain_input: ExplainInput) -> ExplainInput: ...
 
 
 @contextmanager
-def after(situation: Situation, changes: Iterable[Applied]) -> Iterator[Situation]:
-    """The situation as it would be; the picture is in a trial that is dropped at the end."""
-    with situation.picture.fork():
+def after(explain_input: ExplainInput, changes: Iterable[Applied]) -> Iterator[ExplainInput]:
+    """The explained cluster as it would be; the picture is in a trial that is dropped at the end."""
+    with explain_input.snapshot.fork():
         for change in changes:
-            situation = change.applied(situation)
-        yield situation
+            explain_input = change.applied(explain_input)
+        yield explain_input

@@ -8,17 +8,17 @@ from dataclasses import replace
 from slackwater.fit.filter.volume_binding import bindings_on
 from slackwater.model.ids import Row
 from slackwater.model.storage import ClaimRef
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 
-def assume_volumes(picture: Picture, kind: KindId, row: Row) -> None:
+def assume_volumes(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> None:
     """Reserves volumes, and selects the node for claims whose volume is made there. The row must be feasible."""
-    numbered = picture.of(kind)
-    if not numbered.asks.claims or picture.volumes.objects.claims is None:
+    numbered = snapshot.of(kind)
+    if not numbered.asks.claims or snapshot.volumes.objects.claims is None:
         return
-    bindings = bindings_on(picture, numbered, row)
+    bindings = bindings_on(snapshot, numbered, row)
     for claim, volume in bindings.chosen:
-        picture.assume_volume(replace(volume, claim=ClaimRef(namespace=claim.namespace, name=claim.name, uid=claim.uid)))
+        snapshot.assume_volume(replace(volume, claim=ClaimRef(namespace=claim.namespace, name=claim.name, uid=claim.uid)))
     for claim in bindings.made:
-        picture.assume_claim(replace(claim, selected_node=picture.facts.nodes[row].name))
+        snapshot.assume_claim(replace(claim, selected_node=snapshot.facts.nodes[row].name))

@@ -7,21 +7,21 @@ import numpy as np
 
 from slackwater.fit.filter.node_resources_fit import asked_lines
 from slackwater.model.columns import Int64, Rows
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_facts import PODS
 
 
-def copies_on(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+def copies_on(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
     """How many copies each of `rows` takes, shape (len(rows),), >= 1. The rows must be feasible for the kind."""
     if kind.asks.host_ports:
         return np.ones(len(rows), np.int64)
-    copies: Int64 = picture.facts.allocatable[PODS][rows] - picture.used[PODS][rows]
-    for line, amount in asked_lines(picture, kind):
-        free = picture.facts.allocatable[line][rows] - picture.used[line][rows]
+    copies: Int64 = snapshot.facts.allocatable[PODS][rows] - snapshot.used[PODS][rows]
+    for line, amount in asked_lines(snapshot, kind):
+        free = snapshot.facts.allocatable[line][rows] - snapshot.used[line][rows]
         np.minimum(copies, free // amount, out=copies)
-    if picture.ledger is not None:
-        columns = picture.ledger
+    if snapshot.ledger is not None:
+        columns = snapshot.ledger
         for resource, wanted in enumerate(kind.kind.requests):
             if wanted:
                 free = (columns.total - columns.reserved - columns.held)[resource][rows]

@@ -62,8 +62,8 @@ class _Counting:
         self.assumed: set[str] = set()
         for pod in pods:
             self._pods.setdefault(pod.key.namespace, {}).setdefault(pod.labels, []).append(pod)
-            if pod.ties.owner is not None and not pod.ended and not pod.deleting:
-                key = (pod.key.namespace, pod.ties.owner)
+            if pod.eviction_facts.owner is not None and not pod.ended and not pod.deleting:
+                key = (pod.key.namespace, pod.eviction_facts.owner)
                 self._own[key] = self._own.get(key, 0) + 1
 
     def count(self, budget: DisruptionBudget) -> DisruptionBudget:
@@ -95,7 +95,7 @@ class _Counting:
 
     def _expected(self, pods: Sequence[Pod]) -> int | None:
         scales: dict[ControllerKey, int] = {}
-        for key in {(pod.key.namespace, pod.ties.owner) for pod in pods if pod.ties.owner is not None}:
+        for key in {(pod.key.namespace, pod.eviction_facts.owner) for pod in pods if pod.eviction_facts.owner is not None}:
             found = self._scale(*key)
             if found is None:
                 return None

@@ -22,7 +22,7 @@ from slackwater.fit.filter.pod_topology_spread import (
 )
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.selectors import selects
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import Carrying
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_facts import ABSENT
@@ -94,45 +94,45 @@ class DomainLimit:
         return before + copies - self.least > self.room
 
 
-def own_limits(picture: Picture, kind: Numbered, rows: Rows) -> list[DomainLimit]:
+def own_limits(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> list[DomainLimit]:
     """The limits that copies of the kind set one another on candidate rows.
 
     Where the kind `counts_itself`, all of its hard spread constraints are among them, and the rows must carry their labels.
     """
-    limits = [_apart(picture, key, rows) for key in _own_keys(picture, kind)]
-    if not counts_itself(picture, kind):
+    limits = [_apart(snapshot, key, rows) for key in _own_keys(snapshot, kind)]
+    if not counts_itself(snapshot, kind):
         return limits
     constraints = hard_constraints(kind)
-    carrying = rows_with_labels(picture, constraints)
+    carrying = rows_with_labels(snapshot, constraints)
     for constraint in constraints:
         # Every candidate counts for the constraint: what its policies exclude, affinity and taints exclude as well.
-        matches = matches_by_value(picture, kind, constraint, carrying)
+        matches = matches_by_value(snapshot, kind, constraint, carrying)
         moving = int((matches != ABSENT).sum()) >= constraint.min_domains
-        ids = picture.facts.label(constraint.topology_key).ids[rows]
+        ids = snapshot.facts.label(constraint.topology_key).ids[rows]
         room = constraint.max_skew - int(selects(constraint.selector, kind.labels))
-        adds = 0 if constraint.selector == () else spread_counter(picture, kind, constraint).of.weight(kind)
+        adds = 0 if constraint.selector == () else spread_counter(snapshot, kind, constraint).of.weight(kind)
         limits.append(DomainLimit(ids, matches, room=room, adds=adds, moving=moving))
     return limits
 
 
-def counts_itself(picture: Picture, kind: Numbered) -> bool:
+def counts_itself(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
     """Does a hard spread constraint of the kind count its own copies?"""
     return any(
-        constraint.selector != () and spread_counter(picture, kind, constraint).of.weight(kind)
+        constraint.selector != () and spread_counter(snapshot, kind, constraint).of.weight(kind)
         for constraint in hard_constraints(kind)
     )
 
 
-def _own_keys(picture: Picture, kind: Numbered) -> list[str]:
+def _own_keys(snapshot: ClusterSnapshot, kind: Numbered) -> list[str]:
     """The topology keys at whose values copies of the kind bear no other copy."""
-    own = [term.topology_key for term in kind.asks.anti_affinity if term_counter(picture, term).of.weight(kind)]
-    repelling = [counter.of for counter in repelling_counters(picture, kind)]
+    own = [term.topology_key for term in kind.asks.anti_affinity if term_counter(snapshot, term).of.weight(kind)]
+    repelling = [counter.of for counter in repelling_counters(snapshot, kind)]
     own += [of.term.topology_key for of in repelling if isinstance(of, Carrying) and of.weight(kind)]
     return list(dict.fromkeys(own))
 
 
-def _apart(picture: Picture, key: str, rows: Rows) -> DomainLimit:
-    column = picture.facts.label(key)
+def _apart(snapshot: ClusterSnapshot, key: str, rows: Rows) -> DomainLimit:
+    column = snapshot.facts.label(key)
     return DomainLimit(column.ids[rows], np.zeros(len(column.values), np.int64), room=0, adds=1, moving=False)
 
 
@@ -239,15 +239,15 @@ class _Queues:
         if not self._moving or count > least:
             return self._room + least - count + 1
         others = [other for it, other in enumerate(self._counts) if it != value and other != ABSENT]
-        ceiling = min(others, default=None)
+        permit_limit = min(others, default=None)
         opens = [
             max(self._counts[other], 0) - self._room
             for other, queue in self._waiting.items()
             if other != ABSENT and queue[-1] < at and not self._is_open(other, least)
         ]
-        ends = [] if ceiling is None else [ceiling + self._room + 1]
+        ends = [] if permit_limit is None else [permit_limit + self._room + 1]
         # The smallest of all rises with this one, up to the next smallest.
-        ends += [opening for opening in opens if ceiling is None or opening <= ceiling]
+        ends += [opening for opening in opens if permit_limit is None or opening <= permit_limit]
         return min(ends) - count if ends else self._left[at]
 
     def _least(self) -> int:

@@ -23,25 +23,25 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.fit.drainability import Facts, Fate, judge
+from slackwater.fit.drainability import DrainabilityOutcome, Facts, judge
 from slackwater.fit.packing import NOWHERE, Hints, Placements, place_pods
 from slackwater.model.columns import Mask, Rows
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.objects import Pod, Taint
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.reasons import Reason
-from slackwater.model.unremovable_reasons import Hindrance
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import CPU, MEMORY
-from slackwater.snapshot.running_pods import Standing, Tenant
+from slackwater.snapshot.running_pods import RunningPod, Standing
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 _NO_NODE: Final = NodeName("")
 _LEAVING: Final = Taint(TO_BE_DELETED_TAINT, "", "NoSchedule")
 
 
-class Move(NamedTuple):
+class Destination(NamedTuple):
     """A pod, and the row where it would live."""
 
     pod: Pod
@@ -57,7 +57,7 @@ class Evacuated:
     """
 
     row: Row
-    moves: tuple[Move, ...]
+    moves: tuple[Destination, ...]
     daemons: tuple[Pod, ...]
     awaited: tuple[Pod, ...]
     risky: bool
@@ -76,7 +76,7 @@ class Kept:
 
     row: Row
     pod: Pod
-    hindrance: Hindrance
+    unremovable_reason: UnremovableReason
     reasons: tuple[tuple[Reason, int], ...] = ()
 
 
@@ -85,26 +85,26 @@ class Evacuations:
 
     def __init__(
         self,
-        picture: Picture,
-        tenants: Standing,
+        snapshot: ClusterSnapshot,
+        running_pods: Standing,
         *,
         facts: Facts,
         hints: Mapping[PodUid, NodeName] | None = None,
         leaving: Iterable[Row] = (),
     ) -> None:
-        """Every pod that stands in the picture must be among the tenants. `hints` say where pods went in an earlier plan. No
-        pod goes to rows that are `leaving`."""
+        """Every pod that stands in the picture must be among the running pods. `hints` say where pods went in an earlier plan.
+        No pod goes to rows that are `leaving`."""
         #: Where each moved pod is in the end.
         self.destinations: dict[PodUid, Row] = {}
-        self._picture = picture
-        self._tenants = tenants
+        self._snapshot = snapshot
+        self._running_pods = running_pods
         self._facts = facts
         self._hints = hints or {}
         self._evacuated: set[Row] = set()
         #: Rows where nobody may go any more, as far as there are any among the first ones.
-        self._shut: Mask = np.zeros(picture.n_rows, np.bool_)
+        self._shut: Mask = np.zeros(snapshot.n_rows, np.bool_)
         self._shut[list(leaving)] = True
-        self._guests: dict[Row, list[Tenant]] = {}
+        self._rescheduled_pods: dict[Row, list[RunningPod]] = {}
         self._last_of_kind: dict[KindId, int] = {}
 
     def evacuate(
@@ -118,100 +118,103 @@ class Evacuations:
         """
         if row in self._evacuated:
             raise ValueError(f"row {row}: is evacuated already")
-        tenants, guests = self._tenants.on(row), self._guests.get(row, [])
-        judged = [(tenant, judge(tenant.pod, self._facts)) for tenant in tenants]
-        for tenant, verdict in judged:
-            if verdict.hindrance is not None and not begun:
-                return Kept(row=row, pod=tenant.pod, hindrance=verdict.hindrance)
+        running_pods, rescheduled_pods = self._running_pods.on(row), self._rescheduled_pods.get(row, [])
+        judged = [(running_pod, judge(running_pod.pod, self._facts)) for running_pod in running_pods]
+        for running_pod, verdict in judged:
+            if verdict.unremovable_reason is not None and not begun:
+                return Kept(row=row, pod=running_pod.pod, unremovable_reason=verdict.unremovable_reason)
         own = [
-            tenant
-            for tenant, verdict in judged
-            if verdict.fate in (Fate.MOVE, Fate.BLOCK) and not (begun and tenant.pod.deleting)
+            running_pod
+            for running_pod, verdict in judged
+            if verdict.outcome in (DrainabilityOutcome.MOVE, DrainabilityOutcome.BLOCK)
+            and not (begun and running_pod.pod.deleting)
         ]
-        movers = self._in_order(row, [*map(self._anew, own), *guests])
-        with self._picture.fork() as trial:
-            self._clear(row, [*tenants, *guests])
+        movers = self._in_order(row, [*map(self._renewed, own), *rescheduled_pods])
+        with self._snapshot.fork() as trial:
+            self._clear(row, [*running_pods, *rescheduled_pods])
             placements = self._place(row, movers, rows, stop)
             if placements.cut:
                 return None
             if placements.left:
                 return _kept(row, movers, placements)
-            self._picture.close(row)
+            self._snapshot.close(row)
             trial.commit()
-        pods = [tenant.pod for tenant in own if not is_placeholder(tenant.pod)]
+        pods = [running_pod.pod for running_pod in own if not is_placeholder(running_pod.pod)]
         moved = [(movers[at], Row(to)) for at, to in _pairs(placements)]
         evacuated = Evacuated(
             row=row,
-            moves=tuple(Move(tenant.pod, to) for tenant, to in moved),
-            daemons=tuple(tenant.pod for tenant, verdict in judged if verdict.fate is Fate.DAEMON),
-            awaited=tuple(tenant.pod for tenant, verdict in judged if verdict.fate is Fate.WAIT),
+            moves=tuple(Destination(running_pod.pod, to) for running_pod, to in moved),
+            daemons=tuple(running_pod.pod for running_pod, verdict in judged if verdict.outcome is DrainabilityOutcome.DAEMON),
+            awaited=tuple(running_pod.pod for running_pod, verdict in judged if verdict.outcome is DrainabilityOutcome.WAIT),
             risky=self._facts.disruptions is not None and not self._facts.disruptions.allow_all(pods),
         )
         self._settle(row, pods, moved)
         return evacuated
 
-    def has_guests(self, row: Row) -> bool:
+    def has_rescheduled_pods(self, row: Row) -> bool:
         """Would pods of an evacuated row live there?"""
-        return bool(self._guests.get(row))
+        return bool(self._rescheduled_pods.get(row))
 
-    def _anew(self, tenant: Tenant) -> Tenant:
+    def _renewed(self, running_pod: RunningPod) -> RunningPod:
         """The pod as its controller makes it anew: not one that is being deleted, nor one whose node refuses it something."""
-        pod = tenant.pod
+        pod = running_pod.pod
         if not pod.deleting and pod.successor is None:
-            return tenant
-        return Tenant(pod, self._picture.kind_id(pod.kind_anew, pod.labels))
+            return running_pod
+        return RunningPod(pod, self._snapshot.kind_id(pod.renewed_kind, pod.labels))
 
-    def _in_order(self, row: Row, tenants: Sequence[Tenant]) -> list[Tenant]:
+    def _in_order(self, row: Row, running_pods: Sequence[RunningPod]) -> list[RunningPod]:
         """Who looks for a place first. 1. higher priority  2. larger, as a share of the node  3. of the kind that stands there
         first, so that pods of one kind come together  4. name: arbitrary, but the same on every run."""
-        cpu, memory = self._picture.facts.allocatable[[CPU, MEMORY], row].tolist()
-        requests = self._picture.kinds.requests
-        kinds = dict.fromkeys(tenant.kind for tenant in tenants)
+        cpu, memory = self._snapshot.facts.allocatable[[CPU, MEMORY], row].tolist()
+        requests = self._snapshot.kinds.requests
+        kinds = dict.fromkeys(running_pod.kind for running_pod in running_pods)
         rank = {
             kind: (-int(requests[CPU, kind]) * memory - int(requests[MEMORY, kind]) * cpu, index)
             for index, kind in enumerate(kinds)
         }
-        return sorted(tenants, key=lambda tenant: (-tenant.pod.priority, rank[tenant.kind], tenant.pod.key))
+        return sorted(
+            running_pods, key=lambda running_pod: (-running_pod.pod.priority, rank[running_pod.kind], running_pod.pod.key)
+        )
 
-    def _clear(self, row: Row, there: Sequence[Tenant]) -> None:
+    def _clear(self, row: Row, there: Sequence[RunningPod]) -> None:
         """Taints the node and takes all its pods off it."""
-        picture = self._picture
-        node = picture.facts.nodes[row]
-        picture.put_node(row, replace(node, taints=(*node.taints, _LEAVING)))
-        for kind, copies in Counter([tenant.kind for tenant in there]).items():
-            picture.remove(kind, row, copies)
+        snapshot = self._snapshot
+        node = snapshot.facts.nodes[row]
+        snapshot.put_node(row, replace(node, taints=(*node.taints, _LEAVING)))
+        for kind, copies in Counter([running_pod.kind for running_pod in there]).items():
+            snapshot.remove(kind, row, copies)
 
-    def _place(self, row: Row, movers: Sequence[Tenant], rows: Rows, stop: Callable[[], bool]) -> Placements:
+    def _place(self, row: Row, movers: Sequence[RunningPod], rows: Rows, stop: Callable[[], bool]) -> Placements:
         hinted = None
         if self._hints:
-            row_of, hints = self._picture.facts.row_of, self._hints
+            row_of, hints = self._snapshot.facts.row_of, self._hints
             hinted = np.array([row_of.get(hints.get(t.pod.uid, _NO_NODE), NOWHERE) for t in movers], np.intp)
         return place_pods(
-            self._picture,
-            np.array([tenant.kind for tenant in movers], np.intp),
+            self._snapshot,
+            np.array([running_pod.kind for running_pod in movers], np.intp),
             rows=self._open_rows(rows, row),
             hints=Hints(pods=hinted, kinds=self._last_of_kind),
             stop=stop,
         )
 
     def _open_rows(self, rows: Rows, but: Row) -> Rows:
-        n_new = self._picture.n_rows - len(self._shut)
+        n_new = self._snapshot.n_rows - len(self._shut)
         if n_new > 0:
             self._shut = np.append(self._shut, np.zeros(n_new, np.bool_))
         open_rows: Rows = rows[~self._shut[rows] & (rows != but)]
         return open_rows
 
-    def _settle(self, row: Row, pods: Sequence[Pod], moved: Sequence[tuple[Tenant, Row]]) -> None:
+    def _settle(self, row: Row, pods: Sequence[Pod], moved: Sequence[tuple[RunningPod, Row]]) -> None:
         """Remembers what later evacuations have to know."""
         self._evacuated.add(row)
         self._shut[row] = True
-        self._guests.pop(row, None)
+        self._rescheduled_pods.pop(row, None)
         if self._facts.disruptions is not None:
             self._facts.disruptions.spend(pods)
-        for tenant, to in moved:
-            self._guests.setdefault(to, []).append(tenant)
-            self._last_of_kind[tenant.kind] = to
-            self.destinations[tenant.pod.uid] = to
+        for running_pod, to in moved:
+            self._rescheduled_pods.setdefault(to, []).append(running_pod)
+            self._last_of_kind[running_pod.kind] = to
+            self.destinations[running_pod.pod.uid] = to
 
 
 def _pairs(placements: Placements) -> Iterable[tuple[int, int]]:
@@ -219,9 +222,9 @@ def _pairs(placements: Placements) -> Iterable[tuple[int, int]]:
     return zip(placements.order.tolist(), placements.rows[placements.order].tolist(), strict=True)
 
 
-def _kept(row: Row, movers: Sequence[Tenant], placements: Placements) -> Kept:
+def _kept(row: Row, movers: Sequence[RunningPod], placements: Placements) -> Kept:
     """The first pod that found no place is in the way."""
     left = min(placements.left, key=lambda left: left.pods[0])
     pod = movers[left.pods[0]].pod
-    hindrance = Hindrance.SLACK_NEEDED if is_placeholder(pod) else Hindrance.NO_PLACE
-    return Kept(row=row, pod=pod, hindrance=hindrance, reasons=left.reasons)
+    unremovable_reason = UnremovableReason.SLACK_NEEDED if is_placeholder(pod) else UnremovableReason.NO_PLACE
+    return Kept(row=row, pod=pod, unremovable_reason=unremovable_reason, reasons=left.reasons)

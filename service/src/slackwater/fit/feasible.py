@@ -13,7 +13,7 @@ are renewed depends on what a predicate reads: rows of which nothing changed kee
 limits, what nodes say); rules about other pods are judged anew only when a pod that they count moved. After one pod moved
 a kind is renewed at the cost of one row and of the rules that count that pod, whatever the number of nodes and kinds.
 
-Deliberately absent: choosing among the rows (`scores`), changing the picture (`Picture.place`).
+Deliberately absent: choosing among the rows (`scores`), changing the picture (`ClusterSnapshot.place`).
 """
 
 from collections.abc import Callable, Collection, Hashable
@@ -50,7 +50,7 @@ from slackwater.fit.filter.volume_zone import judge_volume_zone, refuse_volume_z
 from slackwater.model.columns import Codes, Mask, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from slackwater.snapshot.selection import Selection, coded
 
@@ -92,10 +92,10 @@ class _Predicate:
     """
 
     name: str
-    part: Callable[[Picture, Numbered], Hashable | None]
-    judge: Callable[[Picture, Numbered, Selection], Codes]
+    part: Callable[[ClusterSnapshot, Numbered], Hashable | None]
+    judge: Callable[[ClusterSnapshot, Numbered, Selection], Codes]
     reads: _Reads
-    stamp: Callable[[Picture, Numbered], tuple[int, ...]] = lambda _picture, _kind: ()
+    stamp: Callable[[ClusterSnapshot, Numbered], tuple[int, ...]] = lambda _snapshot, _kind: ()
 
 
 class _Kept:
@@ -110,21 +110,21 @@ class _Kept:
         self.stamp: tuple[int, ...] | None = None
 
 
-def feasible(picture: Picture, kind: KindId, *, without: Collection[str] = ()) -> Verdicts:
+def feasible(snapshot: ClusterSnapshot, kind: KindId, *, without: Collection[str] = ()) -> Verdicts:
     """A verdict for each row; see the module. The arrays are the caller's.
 
     `without` names predicates that are left out, for a caller that judges by them itself.
     """
-    numbered = picture.of(kind)
-    refusal = refused(picture, numbered)
+    numbered = snapshot.of(kind)
+    refusal = refused(snapshot, numbered)
     if refusal is not None:
-        return Verdicts(np.full(picture.n_rows, refusal.reason, np.uint8), refusal)
+        return Verdicts(np.full(snapshot.n_rows, refusal.reason, np.uint8), refusal)
     codes: Codes | None = None
     for predicate in PREDICATES:
-        part = None if predicate.name in without else predicate.part(picture, numbered)
+        part = None if predicate.name in without else predicate.part(snapshot, numbered)
         if part is None:
             continue
-        judged = _codes(picture, numbered, predicate, part)
+        judged = _codes(snapshot, numbered, predicate, part)
         if codes is None:
             codes = judged.copy()
         else:
@@ -133,23 +133,23 @@ def feasible(picture: Picture, kind: KindId, *, without: Collection[str] = ()) -
     return Verdicts(codes)
 
 
-def judged_apart(picture: Picture, kind: KindId) -> dict[str, Codes]:
+def judged_apart(snapshot: ClusterSnapshot, kind: KindId) -> dict[str, Codes]:
     """What each predicate that has a word on the kind says for itself, by its name; not to be written to.
 
     Of a row that several reject, `feasible` has only the first word. What refuses the pod whatever the node is not in it.
     """
-    numbered = picture.of(kind)
-    parts = ((predicate, predicate.part(picture, numbered)) for predicate in PREDICATES)
-    return {predicate.name: _codes(picture, numbered, predicate, part) for predicate, part in parts if part is not None}
+    numbered = snapshot.of(kind)
+    parts = ((predicate, predicate.part(snapshot, numbered)) for predicate in PREDICATES)
+    return {predicate.name: _codes(snapshot, numbered, predicate, part) for predicate, part in parts if part is not None}
 
 
-def refused(picture: Picture, kind: Numbered) -> Refusal | None:
+def refused(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal | None:
     """The word on the pod itself, from the first plug-in that has one."""
     if kind.kind.node_affinity is not None and names_asked(kind.kind) == frozenset():
         return Refusal(Reason.AFFINITY_CONFLICT, MEANINGS[Reason.AFFINITY_CONFLICT].text)
     if kind.asks.claims:
         for refuse in (refuse_volume_restrictions, refuse_volume_binding, refuse_volume_zone):
-            refusal = refuse(picture, kind)
+            refusal = refuse(snapshot, kind)
             if refusal is not None:
                 return refusal
     if kind.asks.resource_claims:
@@ -157,104 +157,104 @@ def refused(picture: Picture, kind: Numbered) -> Refusal | None:
     return None
 
 
-def reasons(picture: Picture, kind: KindId, row: Row) -> list[str]:
+def reasons(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> list[str]:
     """Why a row will not do, in kube-scheduler's words; empty where it will."""
-    verdicts = feasible(picture, kind)
-    return words(picture, kind, row, Reason(verdicts.codes[row]), verdicts.refusal)
+    verdicts = feasible(snapshot, kind)
+    return words(snapshot, kind, row, Reason(verdicts.codes[row]), verdicts.refusal)
 
 
-def words(picture: Picture, kind: KindId, row: Row, reason: Reason, refusal: Refusal | None) -> list[str]:
+def words(snapshot: ClusterSnapshot, kind: KindId, row: Row, reason: Reason, refusal: Refusal | None) -> list[str]:
     """The texts of a verdict that is known already."""
     if refusal is not None:
         return [refusal.text]
-    numbered = picture.of(kind)
+    numbered = snapshot.of(kind)
     match reason:
         case Reason.OK:
             return []
         case Reason.RESOURCES_SHORT | Reason.RESOURCES_ABOVE_NODE:
-            return short_resources(picture, numbered, row)
+            return short_resources(snapshot, numbered, row)
         case Reason.VOLUME_NODE_CONFLICT | Reason.VOLUME_BIND_CONFLICT | Reason.STORAGE_SHORT | Reason.VOLUME_NOT_FOUND:
-            return binding_reasons(picture, numbered, row)
+            return binding_reasons(snapshot, numbered, row)
         case _:
             return [MEANINGS[reason].text]
 
 
-def _codes(picture: Picture, kind: Numbered, predicate: _Predicate, part: Hashable) -> Codes:
+def _codes(snapshot: ClusterSnapshot, kind: Numbered, predicate: _Predicate, part: Hashable) -> Codes:
     key = (predicate.name, part)
-    kept = picture.kept.pop(key, None)
-    if not isinstance(kept, _Kept) or len(kept.codes) < picture.n_rows:
-        kept = _Kept(picture.facts.capacity)
-    if len(picture.kept) >= _MOST_KEPT:
-        del picture.kept[next(iter(picture.kept))]
-    picture.kept[key] = kept
+    kept = snapshot.kept.pop(key, None)
+    if not isinstance(kept, _Kept) or len(kept.codes) < snapshot.n_rows:
+        kept = _Kept(snapshot.facts.capacity)
+    if len(snapshot.kept) >= _MOST_KEPT:
+        del snapshot.kept[next(iter(snapshot.kept))]
+    snapshot.kept[key] = kept
     if predicate.reads == "anywhere":
-        _renew_all(picture, kind, predicate, kept)
+        _renew_all(snapshot, kind, predicate, kept)
     else:
-        _renew_rows(picture, kind, predicate, kept)
-    return kept.codes[: picture.n_rows]
+        _renew_rows(snapshot, kind, predicate, kept)
+    return kept.codes[: snapshot.n_rows]
 
 
-def _renew_all(picture: Picture, kind: Numbered, predicate: _Predicate, kept: _Kept) -> None:
-    stamp = (picture.n_rows, picture.facts.journal.position, *predicate.stamp(picture, kind))
+def _renew_all(snapshot: ClusterSnapshot, kind: Numbered, predicate: _Predicate, kept: _Kept) -> None:
+    stamp = (snapshot.n_rows, snapshot.facts.journal.position, *predicate.stamp(snapshot, kind))
     if kept.stamp != stamp:
-        _judge(picture, kind, predicate, kept, slice(0, picture.n_rows))
+        _judge(snapshot, kind, predicate, kept, slice(0, snapshot.n_rows))
         # The judge may have made counters, so the stamp is taken anew.
-        kept.stamp = (picture.n_rows, picture.facts.journal.position, *predicate.stamp(picture, kind))
+        kept.stamp = (snapshot.n_rows, snapshot.facts.journal.position, *predicate.stamp(snapshot, kind))
 
 
-def _renew_rows(picture: Picture, kind: Numbered, predicate: _Predicate, kept: _Kept) -> None:
-    facts, pods = picture.facts.journal.position, picture.journal.position
-    stamp = predicate.stamp(picture, kind)
-    changed = _changed_rows(picture, predicate, kept) if kept.stamp == stamp else None
+def _renew_rows(snapshot: ClusterSnapshot, kind: Numbered, predicate: _Predicate, kept: _Kept) -> None:
+    facts, pods = snapshot.facts.journal.position, snapshot.journal.position
+    stamp = predicate.stamp(snapshot, kind)
+    changed = _changed_rows(snapshot, predicate, kept) if kept.stamp == stamp else None
     if changed is None:
-        _judge(picture, kind, predicate, kept, slice(0, picture.n_rows))
+        _judge(snapshot, kind, predicate, kept, slice(0, snapshot.n_rows))
     else:
-        changed = changed[changed < picture.n_rows]
+        changed = changed[changed < snapshot.n_rows]
         if len(changed):
-            _judge(picture, kind, predicate, kept, changed)
+            _judge(snapshot, kind, predicate, kept, changed)
     kept.facts, kept.pods, kept.stamp = facts, pods, stamp
 
 
-def _changed_rows(picture: Picture, predicate: _Predicate, kept: _Kept) -> Rows | None:
+def _changed_rows(snapshot: ClusterSnapshot, predicate: _Predicate, kept: _Kept) -> Rows | None:
     """Rows to be judged anew; None for all."""
     if kept.facts < 0:
         return None
-    most = max(8, picture.n_rows // 4)
-    changed = picture.facts.journal.since(kept.facts, at_most=most)
+    most = max(8, snapshot.n_rows // 4)
+    changed = snapshot.facts.journal.since(kept.facts, at_most=most)
     if predicate.reads == "facts" or changed is None:
         return changed
-    moved = picture.journal.since(kept.pods, at_most=most)
+    moved = snapshot.journal.since(kept.pods, at_most=most)
     if moved is None or not len(changed):
         return moved
     return np.union1d(changed, moved)
 
 
-def _judge(picture: Picture, kind: Numbered, predicate: _Predicate, kept: _Kept, rows: Selection) -> None:
-    kept.codes[: picture.n_rows][rows] = predicate.judge(picture, kind, rows)
-    picture.rows_judged += picture.n_rows if isinstance(rows, slice) else len(rows)
+def _judge(snapshot: ClusterSnapshot, kind: Numbered, predicate: _Predicate, kept: _Kept, rows: Selection) -> None:
+    kept.codes[: snapshot.n_rows][rows] = predicate.judge(snapshot, kind, rows)
+    snapshot.rows_judged += snapshot.n_rows if isinstance(rows, slice) else len(rows)
 
 
-def _live(picture: Picture, _kind: Numbered, rows: Selection) -> Codes:
-    return coded(~picture.facts.live[: picture.n_rows][rows], Reason.NODE_UNKNOWN)
+def _live(snapshot: ClusterSnapshot, _kind: Numbered, rows: Selection) -> Codes:
+    return coded(~snapshot.facts.live[: snapshot.n_rows][rows], Reason.NODE_UNKNOWN)
 
 
-def _left_out(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
+def _left_out(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
     """kube-scheduler looks only at nodes that the affinity names one by one."""
-    row_of = picture.facts.row_of
+    row_of = snapshot.facts.row_of
     named = [row_of[NodeName(name)] for name in names_asked(kind.kind) or () if NodeName(name) in row_of]
-    return coded(~np.isin(np.arange(picture.n_rows)[rows], named), Reason.NODE_LEFT_OUT)
+    return coded(~np.isin(np.arange(snapshot.n_rows)[rows], named), Reason.NODE_LEFT_OUT)
 
 
-def _ledger(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
-    assert picture.ledger is not None
-    if kind.kind.missing_request is not None and picture.missing_requests_refused:
-        return np.full(len(np.arange(picture.n_rows)[rows]), Reason.MISSING_REQUEST, np.uint8)
-    return judge_ledger(kind.kind.requests, picture.ledger, np.arange(picture.n_rows)[rows])
+def _ledger(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+    assert snapshot.ledger is not None
+    if kind.kind.missing_request is not None and snapshot.missing_requests_refused:
+        return np.full(len(np.arange(snapshot.n_rows)[rows]), Reason.MISSING_REQUEST, np.uint8)
+    return judge_ledger(kind.kind.requests, snapshot.ledger, np.arange(snapshot.n_rows)[rows])
 
 
-def _of_affinity(picture: Picture, kind: Numbered) -> Hashable | None:
+def _of_affinity(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | None:
     asks = kind.asks.affinity or kind.asks.anti_affinity
-    return kind.id if asks or repelling_counters(picture, kind) else None
+    return kind.id if asks or repelling_counters(snapshot, kind) else None
 
 
 #: In the order of kube-scheduler's default profile, ours last. The first that rejects a row gives its verdict.
@@ -269,19 +269,19 @@ PREDICATES: Final = (
     _Predicate(
         name="NodeUnschedulable",
         part=lambda _, kind: kind.kind.tolerations,
-        judge=lambda picture, kind, rows: judge_node_unschedulable(picture.facts, kind.kind, rows),
+        judge=lambda snapshot, kind, rows: judge_node_unschedulable(snapshot.facts, kind.kind, rows),
         reads="facts",
     ),
     _Predicate(
         name="NodeName",
         part=lambda _, kind: kind.asks.node_name,
-        judge=lambda picture, kind, rows: judge_node_name(picture.facts, kind.asks.node_name or "", rows),
+        judge=lambda snapshot, kind, rows: judge_node_name(snapshot.facts, kind.asks.node_name or "", rows),
         reads="facts",
     ),
     _Predicate(
         name="TaintToleration",
         part=lambda _, kind: kind.kind.tolerations,
-        judge=lambda picture, kind, rows: judge_taint_toleration(picture.facts, kind.kind, rows),
+        judge=lambda snapshot, kind, rows: judge_taint_toleration(snapshot.facts, kind.kind, rows),
         reads="facts",
     ),
     _Predicate(
@@ -291,7 +291,7 @@ PREDICATES: Final = (
             if kind.kind.node_selector or kind.kind.node_affinity is not None
             else None
         ),
-        judge=lambda picture, kind, rows: judge_node_affinity(picture.facts, kind.kind, rows),
+        judge=lambda snapshot, kind, rows: judge_node_affinity(snapshot.facts, kind.kind, rows),
         reads="facts",
     ),
     _Predicate(name="NodePorts", part=lambda _, kind: kind.asks.host_ports or None, judge=judge_node_ports, reads="room"),
@@ -306,7 +306,7 @@ PREDICATES: Final = (
         part=volume_restrictions_part,
         judge=judge_volume_restrictions,
         reads="anywhere",
-        stamp=lambda picture, _: (picture.attached_version,),
+        stamp=lambda snapshot, _: (snapshot.attached_version,),
     ),
     _Predicate(
         name="NodeVolumeLimits",
@@ -327,13 +327,13 @@ PREDICATES: Final = (
     _Predicate(
         name="NodeDeclaredFeatures",
         part=lambda _, kind: kind.asks.features or None,
-        judge=lambda picture, kind, rows: judge_node_declared_features(picture.facts, kind.asks.features, rows),
+        judge=lambda snapshot, kind, rows: judge_node_declared_features(snapshot.facts, kind.asks.features, rows),
         reads="facts",
     ),
     _Predicate(
         name=LEDGER,
-        part=lambda picture, kind: (
-            (kind.kind.requests, kind.kind.missing_request is not None) if picture.ledger is not None else None
+        part=lambda snapshot, kind: (
+            (kind.kind.requests, kind.kind.missing_request is not None) if snapshot.ledger is not None else None
         ),
         judge=_ledger,
         reads="room",

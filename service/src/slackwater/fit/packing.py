@@ -32,7 +32,7 @@ from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_wit
 from slackwater.model.columns import Mask, Rows
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 
 #: In place of a row: the pod has none.
@@ -84,7 +84,7 @@ class Placements:
 
 
 def place_pods(
-    picture: Picture,
+    snapshot: ClusterSnapshot,
     kinds: Rows,
     *,
     rows: Rows,
@@ -96,7 +96,7 @@ def place_pods(
 
     Why pods are left costs as much as placing them: without `reasons` nothing is said of it.
     """
-    packing = _Packing(picture, len(kinds), rows, stop, reasons=reasons)
+    packing = _Packing(snapshot, len(kinds), rows, stop, reasons=reasons)
     everyone = np.arange(len(kinds))
     if hints.pods is not None:
         for kind, run in _runs(kinds, everyone[packing.knows(hints.pods)]):
@@ -119,11 +119,11 @@ def _runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
 class _Packing:
     """One packing under way. `at` are the placements so far."""
 
-    def __init__(self, picture: Picture, n_pods: int, order: Rows, stop: Callable[[], bool], *, reasons: bool) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, n_pods: int, order: Rows, stop: Callable[[], bool], *, reasons: bool) -> None:
         self.at: Rows = np.full(n_pods, NOWHERE, np.intp)
-        self._picture = picture
+        self._snapshot = snapshot
         self._order = order
-        self._among: Mask = np.zeros(picture.n_rows, np.bool_)
+        self._among: Mask = np.zeros(snapshot.n_rows, np.bool_)
         self._among[order] = True
         self._stop = stop
         self._reasons = reasons
@@ -141,7 +141,7 @@ class _Packing:
         """Places those of a run that fit at their own hints; nothing is said of the others."""
         if self._is_cut():
             return
-        if _heeds_its_copies(self._picture.of(kind)):
+        if _heeds_its_copies(self._snapshot.of(kind)):
             for pod, hint in zip(pods, hints, strict=True):
                 if self._is_cut():
                     return
@@ -151,7 +151,7 @@ class _Packing:
 
     def place(self, kind: KindId, pods: Rows, hint: int) -> None:
         """Places a run of pods of one kind, from the front on; the others are left, or the packing is cut off."""
-        numbered = self._picture.of(kind)
+        numbered = self._snapshot.of(kind)
         if self._cut:
             return
         if kind in self._left and not _may_open(numbered):
@@ -160,7 +160,7 @@ class _Packing:
         order = self._order
         if self.knows(np.array([hint])).all():
             order = np.append(hint, order[order != hint])
-        for batch in _batches(self._picture, numbered, pods):
+        for batch in _batches(self._snapshot, numbered, pods):
             if self._is_cut():
                 return
             placed = self._put_one(kind, batch, order) if len(batch) == 1 else self._put_some(kind, batch, order)
@@ -188,46 +188,46 @@ class _Packing:
         self._left[kind][0].extend(pods.tolist())
 
     def _why(self, kind: KindId) -> tuple[tuple[Reason, int], ...]:
-        counts = np.bincount(feasible(self._picture, kind).codes[self._order], minlength=len(Reason))
+        counts = np.bincount(feasible(self._snapshot, kind).codes[self._order], minlength=len(Reason))
         most = np.argsort(-counts, kind="stable")
         return tuple((Reason(code), int(counts[code])) for code in most.tolist() if counts[code])
 
     def _put_one(self, kind: KindId, pods: Rows, order: Rows) -> int:
         """The same as `_put_some` for a single pod, for which its own copies mean nothing: half as dear."""
-        fits = feasible(self._picture, kind).feasible[order]
+        fits = feasible(self._snapshot, kind).feasible[order]
         at = int(fits.argmax()) if len(fits) else 0
         if not len(fits) or not fits[at]:
             return 0
         row = int(order[at])
-        if self._picture.of(kind).asks.claims:
-            assume_volumes(self._picture, kind, Row(row))
-        self._picture.place(kind, row)
+        if self._snapshot.of(kind).asks.claims:
+            assume_volumes(self._snapshot, kind, Row(row))
+        self._snapshot.place(kind, row)
         self.at[pods] = row
         self._placed.append(pods)
         return 1
 
     def _put_some(self, kind: KindId, pods: Rows, order: Rows) -> int:
         """Puts as many of a batch as fit, from the front on; how many."""
-        picture, numbered = self._picture, self._picture.of(kind)
-        spreads = counts_itself(picture, numbered)
-        fits = feasible(picture, kind, without=(SPREAD,) if spreads else ()).feasible
+        snapshot, numbered = self._snapshot, self._snapshot.of(kind)
+        spreads = counts_itself(snapshot, numbered)
+        fits = feasible(snapshot, kind, without=(SPREAD,) if spreads else ()).feasible
         if spreads:
-            fits &= rows_with_labels(picture, hard_constraints(numbered))
+            fits &= rows_with_labels(snapshot, hard_constraints(numbered))
         rows = order[fits[order]]
-        limits = own_limits(picture, numbered, rows)
+        limits = own_limits(snapshot, numbered, rows)
         if not limits:
             rows = rows[: len(pods)]  # each takes at least one copy
-        steps, cut = in_sequence(copies_on(picture, numbered, rows), limits, len(pods), self._stop)
+        steps, cut = in_sequence(copies_on(snapshot, numbered, rows), limits, len(pods), self._stop)
         self._cut = cut
         self._put(kind, pods[: len(steps)], rows, steps)
         return len(steps)
 
     def _fill_hints(self, kind: KindId, pods: Rows, hints: Rows) -> None:
         """Of pods with the same hint, as many as it takes copies: the first ones."""
-        fits = feasible(self._picture, kind).feasible[hints]
+        fits = feasible(self._snapshot, kind).feasible[hints]
         pods, hints = pods[fits], hints[fits]
         rows, steps = np.unique(hints, return_inverse=True)
-        placed = _ranks(steps) < copies_on(self._picture, self._picture.of(kind), rows)[steps]
+        placed = _ranks(steps) < copies_on(self._snapshot, self._snapshot.of(kind), rows)[steps]
         self._put(kind, pods[placed], rows, steps[placed])
 
     def _put(self, kind: KindId, pods: Rows, rows: Rows, steps: Rows) -> None:
@@ -238,7 +238,7 @@ class _Packing:
         self._placed.append(pods)
         counts = np.bincount(steps, minlength=len(rows))
         used = np.flatnonzero(counts)
-        self._picture.place_many(kind, rows[used], counts[used])
+        self._snapshot.place_many(kind, rows[used], counts[used])
 
 
 def _ranks(values: Rows) -> Rows:
@@ -250,12 +250,12 @@ def _ranks(values: Rows) -> Rows:
     return ranks
 
 
-def _batches(picture: Picture, kind: Numbered, pods: Rows) -> Iterator[Rows]:
+def _batches(snapshot: ClusterSnapshot, kind: Numbered, pods: Rows) -> Iterator[Rows]:
     """The pods of a run, cut where verdicts on copies change in ways that `domainlimits` does not count."""
     if kind.asks.claims or kind.asks.disks:
         # Volumes that the first takes are gone for the next, or tie it to the same node.
         yield from np.split(pods, len(pods))
-    elif kind.asks.affinity and len(pods) > 1 and matches_all_its_terms(picture, kind):
+    elif kind.asks.affinity and len(pods) > 1 and matches_all_its_terms(snapshot, kind):
         # The first of a series may go where the others then may not.
         yield pods[:1]
         yield pods[1:]

@@ -14,10 +14,10 @@ from slackwater.fit.score.node_resources_fit import score_node_resources_fit
 from slackwater.fit.score.pod_topology_spread import score_pod_topology_spread, tells_domains_apart
 from slackwater.fit.score.taint_toleration import score_taint_toleration, tells_taints_apart
 from slackwater.model.columns import Int64, Rows
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 
-_Score = Callable[[Picture, Numbered, Rows], Int64]
+_Score = Callable[[ClusterSnapshot, Numbered, Rows], Int64]
 
 #: Each plug-in with its weight in the default profile.
 PREFERENCES: Final[Mapping[str, tuple[_Score, int]]] = {
@@ -31,7 +31,7 @@ PREFERENCES: Final[Mapping[str, tuple[_Score, int]]] = {
 }
 #: Of those that compare rows with one another: may they say different things of different rows? Where not, that holds as long
 #: as nodes and kinds stay as they are, wherever pods stand.
-TELLS_APART: Final[Mapping[str, Callable[[Picture, Numbered], bool]]] = {
+TELLS_APART: Final[Mapping[str, Callable[[ClusterSnapshot, Numbered], bool]]] = {
     "TaintToleration": tells_taints_apart,
     "NodeAffinity": tells_nodes_apart,
     "PodTopologySpread": tells_domains_apart,
@@ -40,7 +40,7 @@ TELLS_APART: Final[Mapping[str, Callable[[Picture, Numbered], bool]]] = {
 }
 
 
-def scores(picture: Picture, kind: KindId, rows: Rows) -> dict[str, Int64]:
+def scores(snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> dict[str, Int64]:
     """Of each plug-in, for the rows asked about, which are those that are feasible; shape (len(rows),)."""
-    numbered = picture.of(kind)
-    return {name: score(picture, numbered, rows) for name, (score, _) in PREFERENCES.items()}
+    numbered = snapshot.of(kind)
+    return {name: score(snapshot, numbered, rows) for name, (score, _) in PREFERENCES.items()}

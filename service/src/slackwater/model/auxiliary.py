@@ -1,13 +1,13 @@
 """Objects that only planners read: namespaces, storage, controllers of pods. Their changes, and all of them at one moment.
 
-Deliberately absent: nodes and pods, which the world keeps.
+Deliberately absent: nodes and pods, which the state machine keeps.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from slackwater.model.buffers import Askers, CapacityBuffer, Workload
+from slackwater.model.buffers import CapacityBuffer, HeadroomRequests, Workload
 from slackwater.model.controllers import Targets, Wanted
 from slackwater.model.objects import Pod
 from slackwater.model.storage import (
@@ -21,7 +21,7 @@ from slackwater.model.storage import (
     Volume,
 )
 
-SurroundingKind = Literal[
+AuxiliaryKind = Literal[
     "namespaces",
     "persistentvolumeclaims",
     "persistentvolumes",
@@ -40,7 +40,7 @@ SurroundingKind = Literal[
     "capacitybuffers",
 ]
 #: What asks for placeholders: watched only where slack is planned.
-ASKING: Final[frozenset[SurroundingKind]] = frozenset(
+ASKING: Final[frozenset[AuxiliaryKind]] = frozenset(
     {
         "deployments",
         "replicasets",
@@ -52,7 +52,7 @@ ASKING: Final[frozenset[SurroundingKind]] = frozenset(
     }
 )
 #: The resource of a workload, by its API group and kind.
-WORKLOAD_KINDS: Final[Mapping[tuple[str, str], SurroundingKind]] = {
+WORKLOAD_KINDS: Final[Mapping[tuple[str, str], AuxiliaryKind]] = {
     ("apps", "Deployment"): "deployments",
     ("apps", "ReplicaSet"): "replicasets",
     ("apps", "StatefulSet"): "statefulsets",
@@ -61,7 +61,7 @@ WORKLOAD_KINDS: Final[Mapping[tuple[str, str], SurroundingKind]] = {
 }
 
 
-class SurroundingKey(NamedTuple):
+class AuxiliaryKey(NamedTuple):
     """`namespace` is empty for objects that have none."""
 
     namespace: str
@@ -82,7 +82,7 @@ class DaemonSet:
     pod: Pod
 
 
-Surrounding = (
+AuxiliaryObject = (
     NamespaceLabels
     | Claim
     | Volume
@@ -99,31 +99,31 @@ Surrounding = (
 
 
 @dataclass(frozen=True, slots=True)
-class SurroundingSeen:
+class AuxiliarySeen:
     """The object as the API server has it now."""
 
-    kind: SurroundingKind
-    key: SurroundingKey
-    value: Surrounding
+    kind: AuxiliaryKind
+    key: AuxiliaryKey
+    value: AuxiliaryObject
 
 
 @dataclass(frozen=True, slots=True)
-class SurroundingGone:
+class AuxiliaryGone:
     """The object is deleted."""
 
-    kind: SurroundingKind
-    key: SurroundingKey
+    kind: AuxiliaryKind
+    key: AuxiliaryKey
 
 
-SurroundingEvent = SurroundingSeen | SurroundingGone
+AuxiliaryEvent = AuxiliarySeen | AuxiliaryGone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class AuxiliaryObjects:
     """What changed since it was last asked for; a field is None where nothing of its kind did."""
 
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     storage: Storage | None = None
     daemons: tuple[Pod, ...] | None = None
-    askers: Askers | None = None
+    headroom_requests: HeadroomRequests | None = None
     replicas: Targets | None = None

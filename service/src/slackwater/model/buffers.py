@@ -70,7 +70,7 @@ class CapacityBuffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Askers:
+class HeadroomRequests:
     """All that asks for placeholders like pods, but pods themselves: buffers with what they refer to, and marked workloads.
 
     `workloads` and `templates` are those that some buffer names, by namespace and reference, or name.
@@ -82,4 +82,4 @@ class Askers:
     marked: tuple[Workload, ...] = ()
 
 
-NO_ASKERS: Final = Askers()
+NO_HEADROOM_REQUESTS: Final = HeadroomRequests()

@@ -2,8 +2,8 @@
 
 Frozen values, so that they may be handed to another thread. A pod is given *as it counts*: `node` is where it takes room,
 also where its bind is still on its way, and its kind's requests are what is Reserved for it where that is more. A node's
-allocatable is what may be promised on it. Deliberately absent: how it is noticed (`world.changes`), and what is made of it
-(`simulate.mirror`).
+allocatable is what may be promised on it. Deliberately absent: how it is noticed (`state_machine.changes`), and what is made of
+it (`simulate.replica`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What should be done outside: values that `World` returns and the dispatcher carries out.
+"""What should be done outside: values that `StateMachine` returns and the dispatcher carries out.
 
 Each names its object by UID as well, so that a write meant for one pod never meets its successor of the same name.
 """
@@ -21,7 +21,7 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class Activate:
     """Patch an annotation of a pending pod: kube-scheduler then tries it again within about 100 ms (facts, call 2)."""
 
     uid: PodUid
@@ -125,7 +125,7 @@ class CreateMigration:
     key: PodKey
     name: str
     machine: str
-    landing: NodeName
+    target_node: NodeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Evict:
 
 
 #: What is written to a pod on its way to a node.
-PlacingEffect = Bind | Touch | OpenGate | Nominate | Steer | ReadPod | WritePreempting
+PlacingEffect = Bind | Activate | OpenGate | Nominate | Steer | ReadPod | WritePreempting
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
 DrainEffect = MarkNode | UnmarkNode | Evict
 Effect = PlacingEffect | DeleteVictim | Announce | VerticalEffect | DrainEffect

@@ -6,7 +6,7 @@ Judging a kind judges all its pods. What no decision reads is no part of a kind,
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary, ref
 
-from slackwater.model.pod_constraints import NodeSelectorTerm, Particulars
+from slackwater.model.pod_constraints import NodeSelectorTerm, PodConstraints
 from slackwater.model.resources import Amounts
 
 
@@ -26,7 +26,7 @@ class Kind:
 
     `node_affinity` is None where the pod demands no node affinity; one of its terms must match otherwise.
     `missing_request` names the first container and resource without a request ("app: memory"), or is None.
-    `images` are those of all containers, in order. `particulars` is None where the pod asks nothing of what stands there.
+    `images` are those of all containers, in order. `pod constraints` is None where the pod asks nothing of what stands there.
     """
 
     namespace: str
@@ -38,7 +38,7 @@ class Kind:
     preempts: bool = True
     missing_request: str | None = None
     images: tuple[str, ...] = ()
-    particulars: Particulars | None = None
+    pod_constraints: PodConstraints | None = None
 
 
 class KindInterner:

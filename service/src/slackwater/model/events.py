@@ -1,11 +1,12 @@
-"""What can happen to the world: the only things `World.apply` takes. Facts from watches, ends of API calls, and time."""
+"""What can happen to the state machine: the only things `StateMachine.apply` takes. Facts from watches, ends of API calls, and
+time."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from slackwater.model.auxiliary import SurroundingEvent
+from slackwater.model.auxiliary import AuxiliaryEvent
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.machines import Machine, Migration
+from slackwater.model.machines import Machine, VirtualMachineMigration
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 
 
@@ -105,7 +106,7 @@ class SteerEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class TouchLost:
+class ActivationLost:
     """A pod could not be touched in time: whoever it was to wake still sleeps."""
 
     uid: PodUid
@@ -190,7 +191,7 @@ class MachineGone:
 class MigrationSeen:
     """A VirtualMachineMigration as the API server has it now."""
 
-    migration: Migration
+    migration: VirtualMachineMigration
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,11 +345,11 @@ VerticalEvent = (
     | MigrationDeleteEnded
 )
 
-PodEvent = PodSeen | PodRead | PodGone | BindEnded | TouchLost
+PodEvent = PodSeen | PodRead | PodGone | BindEnded | ActivationLost
 GroundEvent = NodeSeen | NodeGone | BudgetSeen | BudgetGone
 #: Something has become true of our own watching or leading.
 MomentEvent = Ticked | Watched | TakenOver | Synced
 OtherEvent = PodEvent | GroundEvent | MomentEvent | VerticalEvent
 Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent | SteeringEvent
-#: What feeds give out; the world takes the first kind.
-FeedEvent = Event | SurroundingEvent
+#: What event sources give out; the state machine takes the first kind.
+SourceEvent = Event | AuxiliaryEvent

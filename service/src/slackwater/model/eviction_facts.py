@@ -21,7 +21,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
-class Ties:
+class EvictionFacts:
     """`owner` is None where no controller makes a new pod for this one.
 
     `mirror`: the kubelet runs it from a file; the API only shows it. `daemon`: an annotation says that it counts as a
@@ -31,7 +31,7 @@ class Ties:
     """
 
     owner: Owner | None = None
-    mirror: bool = False
+    mirror_pod: bool = False
     daemon: bool = False
     safe_to_evict: SafeToEvict | None = None
     local_volumes: tuple[str, ...] = ()
@@ -39,4 +39,4 @@ class Ties:
     slack: str = ""
 
 
-NO_TIES: Final = Ties()
+NO_EVICTION_FACTS: Final = EvictionFacts()

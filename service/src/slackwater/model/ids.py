@@ -4,8 +4,8 @@ from typing import NamedTuple, NewType
 
 PodUid = NewType("PodUid", str)  # unique in time; a name is not
 NodeName = NewType("NodeName", str)
-Row = NewType("Row", int)  # a position in the world's columns; a snapshot keeps the meaning it had when taken
-Generation = NewType("Generation", int)  # counts the world's changes; a plan carries the one it was made on
+Row = NewType("Row", int)  # a position in the state machine's columns; a snapshot keeps the meaning it had when taken
+Generation = NewType("Generation", int)  # counts the state machine's changes; a plan carries the one it was made on
 Instant = NewType("Instant", float)  # seconds on a monotonic clock; only differences mean anything
 UnixTime = NewType("UnixTime", float)  # seconds since 1970 by the clock on the wall: what objects' times are compared with
 

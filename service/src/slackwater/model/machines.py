@@ -20,7 +20,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
+class VirtualMachineMigration:
     """A VirtualMachineMigration. `ours`: it carries the label of what a scheduler made, so it is ours to clean up.
 
     `landing` is the node that we keep room on for its target pod, by our annotation.
@@ -35,7 +35,7 @@ class Migration:
     deleting: bool
     source_pod: str
     target_pod: str
-    landing: NodeName | None
+    target_node: NodeName | None
 
     @property
     def finished(self) -> bool:

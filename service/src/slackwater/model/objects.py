@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from slackwater.model.equivalence import Kind
-from slackwater.model.eviction_facts import NO_TIES, Ties
+from slackwater.model.eviction_facts import NO_EVICTION_FACTS, EvictionFacts
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.preempting import Preempting
 from slackwater.model.resources import Amounts
@@ -98,7 +98,7 @@ class Pod:
     vertical: Vertical | None = None
     #: Why the pod's annotations say that it grows, but not how: it then counts as an ordinary pod, and is not placed.
     vertical_problem: str | None = None
-    ties: Ties = NO_TIES
+    eviction_facts: EvictionFacts = NO_EVICTION_FACTS
     ready: bool = True
     overdue_at: UnixTime | None = None
     #: How long the pod may take to end, by its own word.
@@ -113,7 +113,7 @@ class Pod:
     starting: bool = False
 
     @property
-    def kind_anew(self) -> Kind:
+    def renewed_kind(self) -> Kind:
         """Of a pod that is made anew for this one."""
         return self.successor or self.kind
 
@@ -171,8 +171,12 @@ class DisruptionBudget:
 
 def is_daemon(pod: Pod) -> bool:
     """Does the pod come with its node?"""
-    owner = pod.ties.owner
-    return pod.ties.daemon or pod.ties.mirror or (owner is not None and (owner.group, owner.kind) == _DAEMON_SET)
+    owner = pod.eviction_facts.owner
+    return (
+        pod.eviction_facts.daemon
+        or pod.eviction_facts.mirror_pod
+        or (owner is not None and (owner.group, owner.kind) == _DAEMON_SET)
+    )
 
 
 @lru_cache(maxsize=8_192)

@@ -1,10 +1,10 @@
 """The permit annotation: what of an agent's permit outlives this process.
 
-Text of `slackwater.dev/permit`: `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "ceiling": {...}, "pod": "<uid>", "number": 7,
-"epoch": 3}`, quantities as in the agent protocol. Every permit that was answered since it was written is at most `ceiling`.
-A machine's annotation outlives its pods: `pod` says whose permit it is. `number` grows with each text that is written, so that
-no text ever comes again, and a write that was meant for an older one never finds it. `epoch` is the writing process's: each
-begins one above all that it finds, so of texts that cannot all be true those of lower epochs may have arrived late.
+Text of `slackwater.dev/permit`: `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "permit limit": {...}, "pod": "<uid>", "number":
+7, "epoch": 3}`, quantities as in the agent protocol. Every permit that was answered since it was written is at most `permit
+limit`. A machine's annotation outlives its pods: `pod` says whose permit it is. `number` grows with each text that is written,
+so that no text ever comes again, and a write that was meant for an older one never finds it. `epoch` is the writing process's:
+each begins one above all that it finds, so of texts that cannot all be true those of lower epochs may have arrived late.
 """
 
 import json
@@ -23,22 +23,22 @@ _LARGEST_COUNTER: Final = 2**53 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """`permit` <= `ceiling`. `pod` is "" in a text of a time when that was not told. Equal where the amounts are."""
+    """`permit` <= `permit limit`. `pod` is "" in a text of a time when that was not told. Equal where the amounts are."""
 
     permit: Amounts
-    ceiling: Amounts
+    permit_limit: Amounts
     pod: str = field(default="", compare=False)
     number: int = field(default=0, compare=False)
     epoch: int = field(default=0, compare=False)
 
     def text(self) -> str:
-        return _text(self.permit, self.ceiling, self.pod, self.number, self.epoch)
+        return _text(self.permit, self.permit_limit, self.pod, self.number, self.epoch)
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
-def _text(permit: Amounts, ceiling: Amounts, pod: str, number: int, epoch: int) -> str:
+def _text(permit: Amounts, permit_limit: Amounts, pod: str, number: int, epoch: int) -> str:
     whose = {"pod": pod, "number": number, "epoch": epoch} if pod else {}
-    return json.dumps({"permit": _quantities(permit), "ceiling": _quantities(ceiling), **whose}, separators=(",", ":"))
+    return json.dumps({"permit": _quantities(permit), "limit": _quantities(permit_limit), **whose}, separators=(",", ":"))
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
@@ -48,13 +48,13 @@ def read_written(text: str | None) -> Written | None:
         return None
     try:
         document = json.loads(text)
-        permit, ceiling = (_amounts(document[key]) for key in ("permit", "ceiling"))
+        permit, permit_limit = (_amounts(document[key]) for key in ("permit", "limit"))
         pod = str(document.get("pod", ""))
         number, epoch = (_counter(document.get(key, 0)) for key in ("number", "epoch"))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    written = Written(permit=permit, ceiling=ceiling, pod=pod, number=number, epoch=epoch)
-    return written if permit.within(ceiling) else None
+    written = Written(permit=permit, permit_limit=permit_limit, pod=pod, number=number, epoch=epoch)
+    return written if permit.within(permit_limit) else None
 
 
 def _quantities(amounts: Amounts) -> dict[str, int | str]:

@@ -51,7 +51,7 @@ class PermitAnswer:
     permit: Amounts
     slot_bytes: int  #: > 0; `permit.memory` is a multiple of it for a VM whose agent counts slots
     migrate: bool  #: the pod is going to be migrated by this very request's decision
-    ceiling_pending: bool  #: less than room allows, since the higher ceiling is not yet written
+    permit_limit_pending: bool  #: less than room allows, since the higher permit limit is not yet written
     node: NodeName | None = None  #: where the pod counts; for metrics
 
 

@@ -8,7 +8,7 @@ many there are, and where they stand (`decide.slack`).
 from typing import Final
 
 from slackwater.model.equivalence import Kind
-from slackwater.model.eviction_facts import Owner, Ties
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Labels, Pod
 
@@ -18,7 +18,7 @@ NAMESPACE: Final = "slack"
 LOWEST_PRIORITY: Final = -(2**31)
 _UID_PREFIX: Final = "placeholder:"
 #: One replica set looks as if it made them all, so that they count as pods that something makes anew elsewhere.
-_TIES: Final = Ties(owner=Owner("apps", "ReplicaSet", NAMESPACE), safe_to_evict="true")
+_EVICTION_FACTS: Final = EvictionFacts(owner=Owner("apps", "ReplicaSet", NAMESPACE), safe_to_evict="true")
 
 
 def a_placeholder(number: int, kind: Kind, labels: Labels = (), *, node: NodeName | None = None) -> Pod:
@@ -37,7 +37,7 @@ def a_placeholder(number: int, kind: Kind, labels: Labels = (), *, node: NodeNam
         started_at="",
         nominated_node=None,
         unschedulable_message=None,
-        ties=_TIES,
+        eviction_facts=_EVICTION_FACTS,
     )
 
 

@@ -114,7 +114,7 @@ class InlineDisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Particulars:
+class PodConstraints:
     """See the module. Empty fields ask nothing.
 
     `scalars` are requests beyond CPU and memory, sorted by name: ephemeral-storage, huge pages, extended resources.
@@ -145,4 +145,4 @@ class Particulars:
     node_name: str | None = None
 
 
-NO_PARTICULARS: Final = Particulars()
+NO_POD_CONSTRAINTS: Final = PodConstraints()

@@ -30,7 +30,7 @@ class Reason(IntEnum):
     API_UNREACHABLE = 15
     MISSING_REQUEST = 16
     VERTICAL_UNREADABLE = 17
-    LANDING_ELSEWHERE = 18
+    TARGET_NODE_ELSEWHERE = 18
     NODE_NAME = 19
     NODE_LEFT_OUT = 20
     AFFINITY_CONFLICT = 21
@@ -92,7 +92,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.VERTICAL_UNREADABLE: Meaning(
         "vertical_unreadable", "Slackwater: the annotations of a workload that grows in place cannot be read", False
     ),
-    Reason.LANDING_ELSEWHERE: Meaning("landing_elsewhere", "Slackwater: the migration has its room on another node", False),
+    Reason.TARGET_NODE_ELSEWHERE: Meaning("landing_elsewhere", "Slackwater: the migration has its room on another node", False),
     Reason.NODE_NAME: Meaning("node_name", "node(s) didn't match the requested node name", False, "NodeName"),
     Reason.NODE_LEFT_OUT: Meaning("node_left_out", "node(s) didn't satisfy plugin(s) [NodeAffinity]", False, "NodeAffinity"),
     Reason.AFFINITY_CONFLICT: Meaning("affinity_conflict", "pod affinity terms conflict", False, "NodeAffinity"),

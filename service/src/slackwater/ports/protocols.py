@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from slackwater.model.effects import Effect
-from slackwater.model.events import Event, FeedEvent
+from slackwater.model.events import Event, SourceEvent
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, NodeGroup
 from slackwater.model.objects import Node, Pod
@@ -22,7 +22,7 @@ class Outcome:
 
     done: it is so now (also when it was so before). refused: it will not be; trying again would not help. again: try again,
     not sooner than `after_seconds`; nothing happened. unknown: no answer; it may have happened.
-    `event` is what the call taught about the world (the pod that a GET returned, the end of a bind), or None.
+    `event` is what the call taught about the state machine (the pod that a GET returned, the end of a bind), or None.
     """
 
     verdict: Literal["done", "refused", "again", "unknown"]
@@ -41,7 +41,7 @@ class Writer(Protocol):
     async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome: ...
 
 
-class Feed(Protocol):
+class EventSource(Protocol):
     """Events of one resource type, in order, without gap or double, from the first list on.
 
     Iterate it within `contextlib.aclosing`, so that its connection ends with the loop. The first batch whose `listed` is
@@ -55,11 +55,11 @@ class Feed(Protocol):
 class Batch:
     """Events that belong together; a relist's last batch has `listed` set."""
 
-    events: Sequence[FeedEvent]
+    events: Sequence[SourceEvent]
     listed: bool = False
 
 
-class PermitDesk(Protocol):
+class PermitServing(Protocol):
     """Answers agents. With `wait_seconds` an increase that has no room yet is answered when room appears, or at the end of the
     wait with what there is. A `caller` that is not None is refused (403) for pods of other nodes. Never raises over a question.
 

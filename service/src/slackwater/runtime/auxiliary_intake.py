@@ -1,6 +1,6 @@
-"""watch -> what only planners read: keeps the objects of these feeds, and hands out what changed.
+"""watch -> what only planners read: keeps the objects of these event sources, and hands out what changed.
 
-Deliberately absent: the world, which needs none of it; and readiness of the service, which does not wait for it.
+Deliberately absent: the state machine, which needs none of it; and readiness of the service, which does not wait for it.
 """
 
 from collections.abc import Mapping
@@ -13,26 +13,26 @@ import structlog
 from slackwater.model.auxiliary import (
     ASKING,
     WORKLOAD_KINDS,
+    AuxiliaryEvent,
+    AuxiliaryGone,
+    AuxiliaryKey,
+    AuxiliaryKind,
+    AuxiliaryObjects,
+    AuxiliarySeen,
     DaemonSet,
     NamespaceLabels,
-    SurroundingEvent,
-    SurroundingGone,
-    SurroundingKey,
-    SurroundingKind,
-    Surroundings,
-    SurroundingSeen,
 )
-from slackwater.model.buffers import Askers, CapacityBuffer, Workload
+from slackwater.model.buffers import CapacityBuffer, HeadroomRequests, Workload
 from slackwater.model.controllers import ControllerKey, Wanted
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
 from slackwater.model.storage import Attachment, Storage
-from slackwater.ports.protocols import Feed
+from slackwater.ports.protocols import EventSource
 
 _log = structlog.get_logger(__name__)
 
 #: API group and kind of the controllers that are followed.
-_CONTROLLERS: Final[Mapping[SurroundingKind, tuple[str, str]]] = {
+_CONTROLLERS: Final[Mapping[AuxiliaryKind, tuple[str, str]]] = {
     "daemonsets": ("apps", "DaemonSet"),
     "replicasets": ("apps", "ReplicaSet"),
     "replicationcontrollers": ("", "ReplicationController"),
@@ -41,20 +41,20 @@ _CONTROLLERS: Final[Mapping[SurroundingKind, tuple[str, str]]] = {
 }
 
 
-class SurroundingsIntake:
-    """Drains the feeds. `ready` when each has listed once."""
+class AuxiliaryIntake:
+    """Drains the event sources. `ready` when each has listed once."""
 
-    def __init__(self, feeds: Mapping[SurroundingKind, Feed]) -> None:
-        self._feeds = feeds
-        self._unlisted = set(feeds)
+    def __init__(self, event_sources: Mapping[AuxiliaryKind, EventSource]) -> None:
+        self._event_sources = event_sources
+        self._unlisted = set(event_sources)
         self._synced = anyio.Event()
-        self._objects: dict[SurroundingKind, dict[SurroundingKey, Any]] = {kind: {} for kind in feeds}
+        self._objects: dict[AuxiliaryKind, dict[AuxiliaryKey, Any]] = {kind: {} for kind in event_sources}
         #: Kept beside the objects: there are thousands, and some change in every loop.
         self._replicas: dict[ControllerKey, int] = {}
-        self._changed: set[SurroundingKind] = set(feeds)
+        self._changed: set[AuxiliaryKind] = set(event_sources)
         #: Workloads that carry the annotation, so that nobody has to look through all of them.
-        self._marked: dict[tuple[SurroundingKind, SurroundingKey], Workload] = {}
-        if not feeds:
+        self._marked: dict[tuple[AuxiliaryKind, AuxiliaryKey], Workload] = {}
+        if not event_sources:
             self._synced.set()
 
     @property
@@ -66,83 +66,85 @@ class SurroundingsIntake:
 
     async def run(self) -> None:
         async with anyio.create_task_group() as group:
-            for kind, feed in self._feeds.items():
-                group.start_soon(self._drain, kind, feed, name=f"intake of {kind}")
+            for kind, event_source in self._event_sources.items():
+                group.start_soon(self._drain, kind, event_source, name=f"intake of {kind}")
 
-    async def _drain(self, kind: SurroundingKind, feed: Feed) -> None:
-        async with aclosing(feed.batches()) as batches:
+    async def _drain(self, kind: AuxiliaryKind, event_source: EventSource) -> None:
+        async with aclosing(event_source.batches()) as batches:
             async for batch in batches:
                 for event in batch.events:
-                    assert isinstance(event, SurroundingSeen | SurroundingGone), event
+                    assert isinstance(event, AuxiliarySeen | AuxiliaryGone), event
                     self.take(event)
                 if batch.listed and kind in self._unlisted:
                     self._unlisted.discard(kind)
                     if self.ready:
                         self._synced.set()
 
-    def take(self, event: SurroundingEvent) -> None:
+    def take(self, event: AuxiliaryEvent) -> None:
         """One change."""
         self._changed.add(event.kind)
         self._marked.pop((event.kind, event.key), None)
         if event.kind in _CONTROLLERS:
             self._count(event)
-        if isinstance(event, SurroundingSeen):
+        if isinstance(event, AuxiliarySeen):
             self._objects[event.kind][event.key] = event.value
             if isinstance(event.value, Workload) and event.value.slack:
                 self._marked[event.kind, event.key] = event.value
         else:
             self._objects[event.kind].pop(event.key, None)
 
-    def _count(self, event: SurroundingEvent) -> None:
+    def _count(self, event: AuxiliaryEvent) -> None:
         controller: ControllerKey = (event.key.namespace, Owner(*_CONTROLLERS[event.kind], event.key.name))
-        if isinstance(event, SurroundingGone):
+        if isinstance(event, AuxiliaryGone):
             self._replicas.pop(controller, None)
         else:
             self._replicas[controller] = event.value.replicas if isinstance(event.value, Wanted | Workload) else 0
 
     def begin_again(self) -> None:
         """Everything is told once more."""
-        self._changed.update(self._feeds)
+        self._changed.update(self._event_sources)
 
-    def changes(self) -> Surroundings:
+    def changes(self) -> AuxiliaryObjects:
         """What changed since the last call, in copies."""
         changed, self._changed = self._changed, set()
-        namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
-        return Surroundings(
+        namespaces: dict[AuxiliaryKey, NamespaceLabels] = self._objects.get("namespaces", {})
+        return AuxiliaryObjects(
             namespaces={key.name: found.labels for key, found in namespaces.items()} if "namespaces" in changed else None,
             storage=self._storage() if changed - {"namespaces", *_CONTROLLERS} - ASKING else None,
             daemons=self._daemons() if "daemonsets" in changed else None,
             replicas=dict(self._replicas) if changed & _CONTROLLERS.keys() else None,
-            askers=self._askers() if changed & ASKING else None,
+            headroom_requests=self._headroom_requests() if changed & ASKING else None,
         )
 
-    def everything(self) -> Surroundings:
+    def everything(self) -> AuxiliaryObjects:
         """All there is, in copies; what `changes` will tell next stays what it is."""
-        namespaces: dict[SurroundingKey, NamespaceLabels] = self._objects.get("namespaces", {})
+        namespaces: dict[AuxiliaryKey, NamespaceLabels] = self._objects.get("namespaces", {})
         labels = {key.name: found.labels for key, found in namespaces.items()}
-        return Surroundings(namespaces=labels, storage=self._storage(), daemons=self._daemons(), replicas=dict(self._replicas))
+        return AuxiliaryObjects(
+            namespaces=labels, storage=self._storage(), daemons=self._daemons(), replicas=dict(self._replicas)
+        )
 
-    def _askers(self) -> Askers:
+    def _headroom_requests(self) -> HeadroomRequests:
         """Buffers with what they refer to, and marked workloads."""
         buffers: list[CapacityBuffer] = list(self._objects.get("capacitybuffers", {}).values())
         scaled = [(each.key.namespace, each.scalable) for each in buffers if each.scalable is not None]
         named = [(each.key.namespace, each.template) for each in buffers if each.template is not None]
         workloads = {key: found for key in scaled if (found := self._workload(*key)) is not None}
         templates = self._objects.get("podtemplates", {})
-        return Askers(
+        return HeadroomRequests(
             buffers=tuple(buffers),
             workloads=workloads,
-            templates={key: templates[SurroundingKey(*key)] for key in named if SurroundingKey(*key) in templates},
+            templates={key: templates[AuxiliaryKey(*key)] for key in named if AuxiliaryKey(*key) in templates},
             marked=tuple(self._marked.values()),
         )
 
     def _workload(self, namespace: str, ref: Owner) -> Workload | None:
         kind = WORKLOAD_KINDS.get((ref.group, ref.kind))
-        found = None if kind is None else self._objects.get(kind, {}).get(SurroundingKey(namespace, ref.name))
+        found = None if kind is None else self._objects.get(kind, {}).get(AuxiliaryKey(namespace, ref.name))
         return found if isinstance(found, Workload) else None
 
     def _daemons(self) -> tuple[Pod, ...]:
-        sets: dict[SurroundingKey, DaemonSet] = self._objects["daemonsets"]
+        sets: dict[AuxiliaryKey, DaemonSet] = self._objects["daemonsets"]
         return tuple(sets[key].pod for key in sorted(sets))
 
     def _storage(self) -> Storage:
@@ -162,6 +164,6 @@ class SurroundingsIntake:
             attachments=attachments if "volumeattachments" in self._objects else None,
         )
 
-    def _by_name(self, kind: SurroundingKind) -> dict[str, Any] | None:
+    def _by_name(self, kind: AuxiliaryKind) -> dict[str, Any] | None:
         objects = self._objects.get(kind)
         return None if objects is None else {key.name: value for key, value in objects.items()}

@@ -9,44 +9,44 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
-from slackwater.cluster.reservations import Claim
-from slackwater.model.auxiliary import Surroundings
+from slackwater.cluster.reservations import Reservation
+from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 
 class ChangeCollector:
     """Watches one world for one reader, from its making until `stop`."""
 
-    def __init__(self, world: World, *, quarantined_too: bool = False) -> None:
+    def __init__(self, state_machine: StateMachine, *, quarantined_too: bool = False) -> None:
         """`quarantined_too`: nodes in quarantine are told as they are; else as cordoned, so that no plan counts on them."""
         self._quarantined_too = quarantined_too
-        self._world = world
+        self._state_machine = state_machine
         self._pods: set[PodUid] = set()
         self._nodes: set[NodeName] = set()
         #: Noted, and being handed out a part at a time; what changes once more is noted once more.
         self._old_pods: list[PodUid] = []
         self._budgets_version = -1
         self.begin_again()
-        world.pods.changed = (*world.pods.changed, self._pods)
-        world.claims.changed = (*world.claims.changed, self._pods)
-        world.nodes.changed = (*world.nodes.changed, self._nodes)
+        state_machine.pods.changed = (*state_machine.pods.changed, self._pods)
+        state_machine.reservations.changed = (*state_machine.reservations.changed, self._pods)
+        state_machine.nodes.changed = (*state_machine.nodes.changed, self._nodes)
 
     def stop(self) -> None:
         """Nothing is noted for it any more."""
-        world, pods, nodes = self._world, self._pods, self._nodes
-        world.pods.changed = tuple(noted for noted in world.pods.changed if noted is not pods)
-        world.claims.changed = tuple(noted for noted in world.claims.changed if noted is not pods)
-        world.nodes.changed = tuple(noted for noted in world.nodes.changed if noted is not nodes)
+        state_machine, pods, nodes = self._state_machine, self._pods, self._nodes
+        state_machine.pods.changed = tuple(noted for noted in state_machine.pods.changed if noted is not pods)
+        state_machine.reservations.changed = tuple(noted for noted in state_machine.reservations.changed if noted is not pods)
+        state_machine.nodes.changed = tuple(noted for noted in state_machine.nodes.changed if noted is not nodes)
 
     def begin_again(self) -> None:
         """Everything is told once more: what was told last may not have been understood."""
-        self._pods.update(pod.uid for pod in self._world.pods)
-        self._nodes.update(self._world.nodes.row_of)
+        self._pods.update(pod.uid for pod in self._state_machine.pods)
+        self._nodes.update(self._state_machine.nodes.row_of)
         self._budgets_version = -1
 
     def __len__(self) -> int:
@@ -68,73 +68,75 @@ class ChangeCollector:
         """Sorted, so that the same changes are given in the same order on every run."""
         return [PodChange(uid, self._pod(uid)) for uid in sorted(uids)]
 
-    def rest(self, before: tuple[list[NodeChange], list[PodChange]] = ([], []), around: Surroundings | None = None) -> Changes:
-        """All that is left, after what `some` gave `before`: together one consistent state of the world."""
+    def rest(
+        self, before: tuple[list[NodeChange], list[PodChange]] = ([], []), around: AuxiliaryObjects | None = None
+    ) -> Changes:
+        """All that is left, after what `some` gave `before`: together one consistent state of the state machine."""
         pods = self._told({*self._old_pods, *self._pods})
         self._old_pods.clear()
         self._pods.clear()
         nodes = [NodeChange(name, self._node(name)) for name in sorted(self._nodes)]
         self._nodes.clear()
-        around = around or Surroundings()
+        around = around or AuxiliaryObjects()
         budgets = None
-        if self._budgets_version != self._world.budgets.version:
-            self._budgets_version = self._world.budgets.version
-            budgets = tuple(self._world.budgets)
+        if self._budgets_version != self._state_machine.budgets.version:
+            self._budgets_version = self._state_machine.budgets.version
+            budgets = tuple(self._state_machine.budgets)
         return Changes(
-            generation=self._world.generation,
+            generation=self._state_machine.generation,
             nodes=(*before[0], *nodes),
             pods=(*before[1], *pods),
-            promised=frozenset(self._world.preemptions.gated_pods()),
+            promised=frozenset(self._state_machine.preemptions.gated_pods()),
             budgets=budgets,
             namespaces=around.namespaces,
             storage=around.storage,
         )
 
     def _node(self, name: NodeName) -> Node | None:
-        row = self._world.nodes.row_of.get(name)
-        node = None if row is None else self._world.nodes.by_row[row]
-        if node is not None and name in self._world.quarantine and not self._quarantined_too:
+        row = self._state_machine.nodes.row_of.get(name)
+        node = None if row is None else self._state_machine.nodes.by_row[row]
+        if node is not None and name in self._state_machine.quarantine and not self._quarantined_too:
             node = replace(node, unschedulable=True)
-        system = self._world.policy.nodes.system
+        system = self._state_machine.policy.nodes.system
         if node is None or system == NOTHING:
             return node
         return replace(node, allocatable=node.allocatable.minus(system).not_below_zero())
 
     def _pod(self, uid: PodUid) -> Pod | None:
-        pod = self._world.pods.known(uid)
-        return None if pod is None or pod.ended else as_counted(pod, self._world.claims.get(uid))
+        pod = self._state_machine.pods.known(uid)
+        return None if pod is None or pod.ended else as_counted(pod, self._state_machine.reservations.get(uid))
 
 
 class NominatedToo(ChangeCollector):
     """A collector for whom a pod stands already where it was told to go, by whomever: its room is not to be given away."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        world.steering.changed = (*world.steering.changed, self._pods)
+    def __init__(self, state_machine: StateMachine) -> None:
+        super().__init__(state_machine)
+        state_machine.steering.changed = (*state_machine.steering.changed, self._pods)
 
     def stop(self) -> None:
-        steering, pods = self._world.steering, self._pods
+        steering, pods = self._state_machine.steering, self._pods
         steering.changed = tuple(noted for noted in steering.changed if noted is not pods)
         super().stop()
 
     def _pod(self, uid: PodUid) -> Pod | None:
-        world, pod = self._world, self._world.pods.known(uid)
+        state_machine, pod = self._state_machine, self._state_machine.pods.known(uid)
         if pod is None or pod.ended:
             return None
-        claim = world.claims.get(uid)
-        told = world.steering.node_of(uid) or world.room.node_of(uid) or pod.nominated_node
-        if claim is None and pod.node is None and told is not None:
+        reservation = state_machine.reservations.get(uid)
+        told = state_machine.steering.node_of(uid) or state_machine.room.node_of(uid) or pod.nominated_node
+        if reservation is None and pod.node is None and told is not None:
             pod = pod.on(told)
-        return as_counted(pod, claim)
+        return as_counted(pod, reservation)
 
 
-def as_counted(pod: Pod, claim: Claim | None) -> Pod:
+def as_counted(pod: Pod, reservation: Reservation | None) -> Pod:
     """A pod that has not ended, where and as much as it counts; see `model.changes`."""
-    if claim is None:
+    if reservation is None:
         return pod if pod.vertical is None else _taking(pod, pod.need)
-    if claim.node != pod.node:
-        pod = pod.on(claim.node)
-    return _taking(pod, claim.account.reserved)
+    if reservation.node != pod.node:
+        pod = pod.on(reservation.node)
+    return _taking(pod, reservation.pod_resources.reserved)
 
 
 def _taking(pod: Pod, amounts: Amounts) -> Pod:

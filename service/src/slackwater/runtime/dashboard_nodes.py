@@ -16,7 +16,7 @@ from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node
 from slackwater.model.resources import RESOURCES
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
 
 #: The columns that are told of each resource, in the names of `/dumpstate`.
@@ -29,7 +29,7 @@ _COLUMNS: Final = (
     ("pressureAccountedFor", "pressure_accounted_for"),
     ("held", "held"),
 )
-#: What each line of `NodeBoard.numbers` means: `cpu.total` and so on (milliCPU, bytes), then how many pods, then flags.
+#: What each line of `DashboardNodes.numbers` means: `cpu.total` and so on (milliCPU, bytes), then how many pods, then flags.
 LINES: Final = (*(f"{resource}.{name}" for resource in RESOURCES for name, _ in _COLUMNS), "pods", "flags")
 NOT_READY: Final = 1
 CORDONED: Final = 2
@@ -37,7 +37,7 @@ QUARANTINED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeBoard:
+class DashboardNodes:
     """`numbers` has shape (len(LINES), nodes); `nodes` in the order of rows, `group` is each one's index in `groups`."""
 
     version: int
@@ -48,11 +48,11 @@ class NodeBoard:
     numbers: Int64
 
 
-def take_nodes(world: World, before: NodeBoard | None) -> NodeBoard:
+def take_nodes(state_machine: StateMachine, before: DashboardNodes | None) -> DashboardNodes:
     """The nodes as they are now."""
-    version = world.nodes.names_version
-    nodes = [node for node in world.nodes.by_row if node is not None]
-    rows = np.fromiter((row for row, node in enumerate(world.nodes.by_row) if node is not None), np.intp, len(nodes))
+    version = state_machine.nodes.names_version
+    nodes = [node for node in state_machine.nodes.by_row if node is not None]
+    rows = np.fromiter((row for row, node in enumerate(state_machine.nodes.by_row) if node is not None), np.intp, len(nodes))
     same = before is not None and before.version == version
     if same and before is not None and _unchanged(before.nodes, nodes):
         names, groups, group = before.names, before.groups, before.group
@@ -64,12 +64,12 @@ def take_nodes(world: World, before: NodeBoard | None) -> NodeBoard:
         index = {label: number for number, label in enumerate(groups)}
         group = [index[label] for label in labels]
         flags = np.array([NOT_READY * (not node.ready) + CORDONED * node.unschedulable for node in nodes], np.int64)
-    flags = flags | QUARANTINED * np.isin(rows, world.quarantine.rows)
-    columns = world.ledger.columns
+    flags = flags | QUARANTINED * np.isin(rows, state_machine.quarantine.rows)
+    columns = state_machine.ledger.columns
     amounts = [getattr(columns, column)[r, rows] for r in range(len(RESOURCES)) for _, column in _COLUMNS]
-    pods = np.array([world.claims.count_on(name) for name in names], np.int64)
+    pods = np.array([state_machine.reservations.count_on(name) for name in names], np.int64)
     numbers = np.vstack([*amounts, pods, flags]) if nodes else np.zeros((len(LINES), 0), np.int64)
-    return NodeBoard(version=version, nodes=nodes, names=names, groups=groups, group=group, numbers=numbers)
+    return DashboardNodes(version=version, nodes=nodes, names=names, groups=groups, group=group, numbers=numbers)
 
 
 def _unchanged(before: Sequence[Node], now: Sequence[Node]) -> bool:
@@ -81,7 +81,7 @@ def _is(one: Node, other: Node) -> bool:
     return one is other
 
 
-def changed(before: NodeBoard, after: NodeBoard) -> Rows | None:
+def changed(before: DashboardNodes, after: DashboardNodes) -> Rows | None:
     """Positions whose numbers differ; None where the nodes or their groups are others."""
     if before.version != after.version or before.names != after.names or before.group != after.group:
         return None

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from slackwater.controllers.migration.state import Move
+from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.preemption.state import Preemption
 from slackwater.controllers.scaledown.drains.drain import Drain
 from slackwater.model.ids import Instant, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.resources import RESOURCES
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 #: Entries of one section that are told.
 MOST: Final = 2000
@@ -24,20 +24,22 @@ MOST_NAMES: Final = 200
 Json = dict[str, Any]
 
 
-def sections(world: World, now: Instant) -> dict[str, Json]:
+def sections(state_machine: StateMachine, now: Instant) -> dict[str, Json]:
     """All but the pending pods. `since` is seconds before now, `ends` seconds from now, to the whole second."""
     return {
-        "migrationQueue": _cut(_queue(world), len(world.migrating.choice.queue)),
-        "migrations": _listed([_move(world, move) for _, move in sorted(world.migrating.moves.items())]),
-        "preemptions": _listed([_preemption(world, found, now) for _, found in world.preemptions.items()]),
+        "migrationQueue": _cut(_queue(state_machine), len(state_machine.migrating.choice.queue)),
+        "migrations": _listed(
+            [_migration(state_machine, migration) for _, migration in sorted(state_machine.migrating.migrations.items())]
+        ),
+        "preemptions": _listed([_preemption(state_machine, found, now) for _, found in state_machine.preemptions.items()]),
         "nominations": _listed(
             [
-                {**_named(starved.key), "node": starved.nominated, "tried": len(starved.tried)}
-                for _, starved in world.starvation.items()
-                if starved.nominated is not None
+                {**_named(sample_miss.key), "node": sample_miss.nominated, "tried": len(sample_miss.tried)}
+                for _, sample_miss in state_machine.sample_misses.items()
+                if sample_miss.nominated is not None
             ]
         ),
-        "drains": _listed([_drain(drain, now) for drain in world.removals.drains.active]),
+        "drains": _listed([_drain(drain, now) for drain in state_machine.removals.drains.active]),
     }
 
 
@@ -76,36 +78,36 @@ def _pending(pod: Pod) -> Json:
     }
 
 
-def _queue(world: World) -> Iterable[Json]:
-    for node, uid, load, _ in world.migrating.choice.queue.entries():
-        yield {**_named(_key_of(world, uid)), "node": node, "load1Micro": load}
+def _queue(state_machine: StateMachine) -> Iterable[Json]:
+    for node, uid, load, _ in state_machine.migrating.choice.queue.entries():
+        yield {**_named(_key_of(state_machine, uid)), "node": node, "load1Micro": load}
 
 
-def _key_of(world: World, uid: PodUid) -> PodKey | None:
-    claim = world.claims.get(uid)
-    if claim is not None:
-        return claim.key
-    pod = world.pods.known(uid)
+def _key_of(state_machine: StateMachine, uid: PodUid) -> PodKey | None:
+    reservation = state_machine.reservations.get(uid)
+    if reservation is not None:
+        return reservation.key
+    pod = state_machine.pods.known(uid)
     return None if pod is None else pod.key
 
 
-def _move(world: World, move: Move) -> Json:
-    found = world.migrating.objects.get(move.key)
-    pod = None if move.pod is None else _key_of(world, move.pod)
+def _migration(state_machine: StateMachine, migration: Migration) -> Json:
+    found = state_machine.migrating.objects.get(migration.key)
+    pod = None if migration.pod is None else _key_of(state_machine, migration.pod)
     return {
-        **_named(move.key),
-        "machine": move.machine.name,
+        **_named(migration.key),
+        "machine": migration.machine.name,
         "pod": None if pod is None else str(pod),
-        "source": move.source,
-        "landing": move.landing,
-        **dict(zip(RESOURCES, move.amounts, strict=True)),
-        "phase": ("asked" if move.created else "decided") if found is None else found.phase or "created",
-        "landed": move.landed,
+        "source": migration.source,
+        "targetNode": migration.target_node,
+        **dict(zip(RESOURCES, migration.amounts, strict=True)),
+        "phase": ("asked" if migration.created else "decided") if found is None else found.phase or "created",
+        "landed": migration.landed,
     }
 
 
-def _preemption(world: World, found: Preemption, now: Instant) -> Json:
-    waiting = sorted(str(_key_of(world, uid) or uid) for uid in found.waiting)
+def _preemption(state_machine: StateMachine, found: Preemption, now: Instant) -> Json:
+    waiting = sorted(str(_key_of(state_machine, uid) or uid) for uid in found.waiting)
     return {
         **_named(found.pod.key),
         "node": found.node,
@@ -128,7 +130,7 @@ def _drain(drain: Drain, now: Instant) -> Json:
         "empty": drain.order.empty,
         "since": int(now - drain.began),
         "evicted": drain.n_evicted,
-        "reason": None if drain.hindrance is None else str(drain.hindrance),
+        "reason": None if drain.unremovable_reason is None else str(drain.unremovable_reason),
         "detail": drain.detail,
         "pods": pods[:MOST_NAMES],
         "podsTotal": len(pods),

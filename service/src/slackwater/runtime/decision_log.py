@@ -65,7 +65,7 @@ class Decision:
     verdict: str
 
 
-class Timeline:
+class DecisionLog:
     """Bounded; `wall` gives Unix seconds."""
 
     def __init__(self, wall: Callable[[], float]) -> None:
@@ -91,11 +91,11 @@ class Timeline:
         for call, problem in record.asked:
             text = f"from {call.seen} to {call.to} nodes" + (f": {problem}" if problem is not None else "")
             self._told(record, "grow", ("groups", call.group), text, done=problem is None)
-        shrink = record.shrink
-        for node in () if shrink is None else shrink.begun:
+        scale_down = record.scale_down
+        for node in () if scale_down is None else scale_down.begun:
             self._told(record, "remove node", ("nodes", node), "removal begins", done=True)
-        for end in () if shrink is None else shrink.ended:
-            why = "" if end.hindrance is None else f": {end.hindrance} {end.detail}".rstrip()
+        for end in () if scale_down is None else scale_down.ended:
+            why = "" if end.unremovable_reason is None else f": {end.unremovable_reason} {end.detail}".rstrip()
             text = f"{end.outcome} after {end.seconds:.0f} s, {end.evicted} pods evicted{why}"
             self._told(record, "remove node", ("nodes", end.order.node), text, done=end.outcome != "rolled-back")
 
@@ -115,9 +115,9 @@ class Timeline:
 class Telling:
     """A writer that tells of what it did."""
 
-    def __init__(self, writer: Writer, timeline: Timeline) -> None:
+    def __init__(self, writer: Writer, decision_log: DecisionLog) -> None:
         self._writer = writer
-        self._note = timeline.note
+        self._note = decision_log.note
 
     async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
         outcome = await self._writer.perform(effect, timeout_seconds=timeout_seconds)
@@ -148,7 +148,7 @@ def _text(effect: Effect) -> str:
         case Resize():
             text = f"{effect.container} to {_amounts(effect.to)}"
         case CreateMigration():
-            text = f"{effect.machine} to {effect.landing}"
+            text = f"{effect.machine} to {effect.target_node}"
         case DeleteVictim():
             text = f"makes way for {effect.preemptor}"
         case Evict():
@@ -164,7 +164,7 @@ def _text(effect: Effect) -> str:
 
 def _permit(text: str) -> str:
     found = read_written(text)
-    return text if found is None else f"{_amounts(found.permit)}, ceiling {_amounts(found.ceiling)}"
+    return text if found is None else f"{_amounts(found.permit)}, limit {_amounts(found.permit_limit)}"
 
 
 def _amounts(amounts: Amounts) -> str:

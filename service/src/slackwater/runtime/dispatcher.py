@@ -3,7 +3,7 @@
 Effects on one object run one after another (binds beside the others) in the order in which they were asked for, so the object
 ends at what was asked for last. An effect joins an equal one only where nothing else comes after that one: the last that waits,
 or the one under way where none waits. Every effect ends, by the API server's answer or by its deadline; the end goes back into
-the world as an event (`endings`).
+the state machine as an event (`endings`).
 """
 
 import math
@@ -67,7 +67,7 @@ class DispatcherConfig:
     flush_seconds: float = 5.0
 
 
-#: What a bind came to whose last attempt told nothing about the world by itself.
+#: What a bind came to whose last attempt told nothing about the state machine by itself.
 _BIND_OUTCOMES: Final[dict[str, BindOutcome]] = {
     "done": "bound",
     "refused": "refused",
@@ -107,7 +107,7 @@ class DispatcherStats:
     waiting: int = 0
 
 
-#: Takes an event into the world and hands on what follows from it.
+#: Takes an event into the state machine and hands on what follows from it.
 OnEvent = Callable[[Event], None]
 
 
@@ -290,8 +290,8 @@ class Dispatcher:
         return None if self._seconds_of(effect) <= seconds else seconds
 
     def _backoff_seconds(self, attempt: int) -> float:
-        ceiling: float = min(_FIRST_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
-        return ceiling * (0.5 + self._rng.random() / 2)
+        permit_limit: float = min(_FIRST_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
+        return permit_limit * (0.5 + self._rng.random() / 2)
 
     def _count(self, effect: Effect, outcome: Outcome) -> None:
         key = (type(effect).__name__, outcome.verdict)
@@ -309,7 +309,7 @@ class Dispatcher:
             _log.warning(
                 "write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail
             )
-        # The world first: whoever waits for the ticket then finds it up to date.
+        # The state machine first: whoever waits for the ticket then finds it up to date.
         if event is not None:
             self._on_event(event)
         told = preemption_ended(effect, outcome) or drain_ended(effect, outcome)

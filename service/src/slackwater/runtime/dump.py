@@ -13,19 +13,19 @@ from msgspec import to_builtins
 
 from slackwater.cluster.holds import Hold
 from slackwater.cluster.quarantine import Quarantined
-from slackwater.cluster.reservations import Claim
-from slackwater.cluster.sample_misses import Starved
+from slackwater.cluster.reservations import Reservation
+from slackwater.cluster.sample_misses import SampleMiss
 from slackwater.controllers.preemption.state import Preemption
 from slackwater.model.columns import NodeColumns
 from slackwater.model.equivalence import Kind
 from slackwater.model.ids import Generation, Instant, NodeName, PodUid, Row
-from slackwater.model.ledger.account import Account
+from slackwater.model.ledger.account import PodResources
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.resources import NOTHING, RESOURCES
 from slackwater.runtime.dump_vertical import VerticalDump, take_vertical, vertical_document
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
-VERSION: Final = "slackwater.dev/dumpstate/v1alpha1"
+VERSION: Final = "slackwater.dev/dumpstate/v1alpha2"
 _NO_KIND: Final = Kind(namespace="", requests=NOTHING)
 
 
@@ -39,36 +39,36 @@ class Dump:
     columns: NodeColumns
     nodes: Sequence[tuple[Row, Node]]
     row_names: Mapping[Row, NodeName]
-    claims: Mapping[PodUid, Claim]
+    reservations: Mapping[PodUid, Reservation]
     pods: Sequence[Pod]
     holds: Sequence[tuple[PodUid, Hold]]
-    starved: Sequence[tuple[PodUid, Starved]]
-    denials: Sequence[tuple[PodUid, NodeName, float, bool]]
+    sample_miss: Sequence[tuple[PodUid, SampleMiss]]
+    bind_backoff: Sequence[tuple[PodUid, NodeName, float, bool]]
     budgets: Sequence[DisruptionBudget]
     preemptions: Sequence[tuple[PodUid, Preemption]]
     quarantine: Sequence[tuple[NodeName, Quarantined]]
     vertical: VerticalDump
 
 
-def take(world: World, now: Instant) -> Dump:
+def take(state_machine: StateMachine, now: Instant) -> Dump:
     """Copies the state."""
-    nodes = list(world.nodes)
+    nodes = list(state_machine.nodes)
     return Dump(
         now=now,
-        generation=world.generation,
-        synced=world.synced,
-        columns=world.ledger.columns.copy(),
+        generation=state_machine.generation,
+        synced=state_machine.synced,
+        columns=state_machine.ledger.columns.copy(),
         nodes=nodes,
         row_names={row: node.name for row, node in nodes},
-        claims=world.claims.copy(),
-        pods=list(world.pods),
-        holds=list(world.holds),
-        starved=world.starvation.items(),
-        denials=world.denials.left(now),
-        budgets=list(world.budgets),
-        preemptions=[(uid, replace(found, waiting=set(found.waiting))) for uid, found in world.preemptions.items()],
-        quarantine=list(world.quarantine.items()),
-        vertical=take_vertical(world, now),
+        reservations=state_machine.reservations.copy(),
+        pods=list(state_machine.pods),
+        holds=list(state_machine.holds),
+        sample_miss=state_machine.sample_misses.items(),
+        bind_backoff=state_machine.bind_backoff.left(now),
+        budgets=list(state_machine.budgets),
+        preemptions=[(uid, replace(found, waiting=set(found.waiting))) for uid, found in state_machine.preemptions.items()],
+        quarantine=list(state_machine.quarantine.items()),
+        vertical=take_vertical(state_machine, now),
     )
 
 
@@ -81,19 +81,19 @@ def document(dump: Dump) -> dict[str, Any]:
         "synced": dump.synced,
         "nodes": [_node(dump.columns, row, node) for row, node in sorted(dump.nodes, key=lambda item: item[1].name)],
         "pods": [
-            _claimed(dump, uid, claim, pods_by_uid.get(uid))
-            for uid, claim in sorted(dump.claims.items(), key=lambda item: (item[1].key, item[0]))
+            _claimed(dump, uid, reservation, pods_by_uid.get(uid))
+            for uid, reservation in sorted(dump.reservations.items(), key=lambda item: (item[1].key, item[0]))
         ],
         "pending": [_pending(pod) for pod in sorted(dump.pods, key=lambda pod: pod.key) if pod.node is None and not pod.ended],
         "holds": [_hold(dump, uid, hold) for uid, hold in sorted(dump.holds, key=lambda item: (item[1].key, item[0]))],
         "nominations": [
-            _nomination(uid, starved)
-            for uid, starved in sorted(dump.starved, key=lambda item: (item[1].key, item[0]))
-            if starved.nominated is not None
+            _nomination(uid, sample_miss)
+            for uid, sample_miss in sorted(dump.sample_miss, key=lambda item: (item[1].key, item[0]))
+            if sample_miss.nominated is not None
         ],
-        "denials": [
+        "deniedBinds": [
             {"uid": uid, "node": node, "endsInSeconds": round(seconds, 3), "forRoom": for_room}
-            for uid, node, seconds, for_room in sorted(dump.denials)
+            for uid, node, seconds, for_room in sorted(dump.bind_backoff)
         ],
         "quarantine": [
             {"node": name, "why": found.why, "sinceSeconds": round(dump.now - found.since, 3)}
@@ -103,7 +103,7 @@ def document(dump: Dump) -> dict[str, Any]:
             _gate(dump.now, uid, preemption)
             for uid, preemption in sorted(dump.preemptions, key=lambda item: (item[1].pod.key, item[0]))
         ],
-        **vertical_document(dump.vertical, {uid: claim.key for uid, claim in dump.claims.items()}),
+        **vertical_document(dump.vertical, {uid: reservation.key for uid, reservation in dump.reservations.items()}),
         "objects": _objects(dump),
     }
 
@@ -143,29 +143,29 @@ def _node(columns: NodeColumns, row: Row, node: Node) -> dict[str, Any]:
     }
 
 
-def _claimed(dump: Dump, uid: PodUid, claim: Claim, pod: Pod | None) -> dict[str, Any]:
+def _claimed(dump: Dump, uid: PodUid, reservation: Reservation, pod: Pod | None) -> dict[str, Any]:
     return {
-        "namespace": claim.key.namespace,
-        "name": claim.key.name,
+        "namespace": reservation.key.namespace,
+        "name": reservation.key.name,
         "uid": uid,
-        "node": claim.node,
-        "state": claim.state,
-        "askInSeconds": None if claim.deadline is None else round(claim.deadline - dump.now, 3),
-        "vertical": claim.vertical,
-        "priority": claim.priority,
-        **_amounts(claim.account),
+        "node": reservation.node,
+        "state": reservation.state,
+        "askInSeconds": None if reservation.deadline is None else round(reservation.deadline - dump.now, 3),
+        "vertical": reservation.vertical,
+        "priority": reservation.priority,
+        **_amounts(reservation.pod_resources),
     }
 
 
-def _amounts(account: Account) -> dict[str, dict[str, int]]:
+def _amounts(pod_resources: PodResources) -> dict[str, dict[str, int]]:
     return {
         resource: {
-            "reserved": account.reserved[r],
-            "buffer": account.buffer[r],
-            "capacityPressure": account.capacity_pressure[r],
-            "accountedFor": account.accounted_for[r],
-            "min": account.min[r],
-            "max": account.max[r],
+            "reserved": pod_resources.reserved[r],
+            "buffer": pod_resources.buffer[r],
+            "capacityPressure": pod_resources.capacity_pressure[r],
+            "accountedFor": pod_resources.accounted_for[r],
+            "min": pod_resources.min[r],
+            "max": pod_resources.max[r],
         }
         for r, resource in enumerate(RESOURCES)
     }
@@ -202,13 +202,13 @@ def _hold(dump: Dump, uid: PodUid, hold: Hold) -> dict[str, Any]:
     }
 
 
-def _nomination(uid: PodUid, starved: Starved) -> dict[str, Any]:
+def _nomination(uid: PodUid, sample_miss: SampleMiss) -> dict[str, Any]:
     return {
-        "namespace": starved.key.namespace,
-        "name": starved.key.name,
+        "namespace": sample_miss.key.namespace,
+        "name": sample_miss.key.name,
         "uid": uid,
-        "node": starved.nominated,
-        "tried": sorted(starved.tried),
+        "node": sample_miss.nominated,
+        "tried": sorted(sample_miss.tried),
     }
 
 

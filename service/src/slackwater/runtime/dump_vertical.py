@@ -12,14 +12,14 @@ from typing import Any
 from msgspec import to_builtins
 
 from slackwater.cluster.annotations import Place
-from slackwater.cluster.vertical_pods import Standing
+from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.choice import Backoff
-from slackwater.controllers.migration.state import Move
+from slackwater.controllers.migration.state import Migration
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
-from slackwater.model.machines import Machine, Migration
+from slackwater.model.machines import Machine, VirtualMachineMigration
 from slackwater.model.permit_annotation import read_written
 from slackwater.model.resources import RESOURCES, Amounts
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,11 @@ class VerticalDump:
     """A copy. `places`: where each permit stands."""
 
     now: Instant
-    standings: Sequence[tuple[PodUid, Standing]]
+    vertical_pods: Sequence[tuple[PodUid, VerticalPodState]]
     places: Mapping[PodUid, Place]
     queue: Sequence[tuple[NodeName, PodUid, int | None, int]]
-    moves: Sequence[Move]
-    objects: Sequence[Migration]
+    moves: Sequence[Migration]
+    objects: Sequence[VirtualMachineMigration]
     machines: Sequence[Machine]
     backoffs: Sequence[tuple[PodKey, Backoff]]
     cleanup: Sequence[tuple[PodKey, Instant]]
@@ -39,22 +39,24 @@ class VerticalDump:
     epoch: int
 
 
-def take_vertical(world: World, now: Instant) -> VerticalDump:
-    standings = [(uid, copy(standing)) for uid, standing in world.standings.items()]
-    pods = {uid: pod for uid, _ in standings if (pod := world.pods.known(uid)) is not None and pod.vertical is not None}
-    choice = world.migrating.choice
+def take_vertical(state_machine: StateMachine, now: Instant) -> VerticalDump:
+    vertical_pods = [(uid, copy(vertical_pod)) for uid, vertical_pod in state_machine.vertical_pods.items()]
+    pods = {
+        uid: pod for uid, _ in vertical_pods if (pod := state_machine.pods.known(uid)) is not None and pod.vertical is not None
+    }
+    choice = state_machine.migrating.choice
     return VerticalDump(
         now=now,
-        standings=standings,
-        places={uid: world.annotations.place_of(pod) for uid, pod in pods.items()},
+        vertical_pods=vertical_pods,
+        places={uid: state_machine.annotations.place_of(pod) for uid, pod in pods.items()},
         queue=choice.queue.entries(),
-        moves=[replace(move) for move in world.migrating.moves.values()],
-        objects=list(world.migrating.objects.values()),
-        machines=world.annotations.machines(),
+        moves=[replace(move) for move in state_machine.migrating.migrations.values()],
+        objects=list(state_machine.migrating.objects.values()),
+        machines=state_machine.annotations.machines(),
         backoffs=choice.backoffs(),
-        cleanup=world.migrating.cleanups(),
-        written=world.annotations.written(),
-        epoch=world.standings.epoch,
+        cleanup=state_machine.migrating.cleanups(),
+        written=state_machine.annotations.written(),
+        epoch=state_machine.vertical_pods.epoch,
     )
 
 
@@ -63,12 +65,14 @@ def vertical_document(dump: VerticalDump, names: Mapping[PodUid, PodKey]) -> dic
     phases = {migration.key: migration.phase for migration in dump.objects}
     return {
         "epoch": dump.epoch,
-        "permits": sorted((_permit(dump, uid, standing, names.get(uid)) for uid, standing in dump.standings), key=_by_name),
+        "permits": sorted(
+            (_permit(dump, uid, vertical_pod, names.get(uid)) for uid, vertical_pod in dump.vertical_pods), key=_by_name
+        ),
         "migrationQueue": [
             {"node": node, **_named(names.get(uid)), "uid": uid, "load1Micro": load, "joined": joined}
             for node, uid, load, joined in dump.queue
         ],
-        "migrations": sorted((_move(dump, move, phases.get(move.key)) for move in dump.moves), key=_by_name),
+        "migrations": sorted((_migration(dump, move, phases.get(move.key)) for move in dump.moves), key=_by_name),
         "migrationBackoffs": [
             {**_named(key), "failures": backoff.failures, "endsInSeconds": _seconds(backoff.until, dump.now)}
             for key, backoff in sorted(dump.backoffs)
@@ -90,7 +94,7 @@ def _named(key: PodKey | None) -> dict[str, str]:
     return {"namespace": "" if key is None else key.namespace, "name": "" if key is None else key.name}
 
 
-def _permit(dump: VerticalDump, uid: PodUid, standing: Standing, name: PodKey | None) -> dict[str, Any]:
+def _permit(dump: VerticalDump, uid: PodUid, vertical_pod: VerticalPodState, name: PodKey | None) -> dict[str, Any]:
     place = dump.places.get(uid)
     written = None if place is None else read_written(place.text)
     return {
@@ -98,39 +102,39 @@ def _permit(dump: VerticalDump, uid: PodUid, standing: Standing, name: PodKey | 
         "uid": uid,
         "on": None if place is None else place.on,
         "permit": None if written is None else _amounts(written.permit),
-        "ceiling": None if written is None else _amounts(written.ceiling),
-        "writing": None if standing.writing is None else to_builtins(standing.writing),
-        "doubted": [to_builtins(written) for written in standing.doubted],
-        "heardInSeconds": _seconds(standing.heard_at, dump.now),
-        "deniedSinceSeconds": _seconds(standing.denied_since, dump.now),
-        "exact": standing.exact,
-        "fenced": standing.fenced,
-        "foundOn": standing.found_on,
-        "doubtful": standing.doubtful,
-        "permitted": None if standing.permitted is None else _amounts(standing.permitted),
-        "resizedFrom": None if standing.resized_from is None else _amounts(standing.resized_from),
-        "has": None if standing.has is None else _amounts(standing.has),
-        "load": None if standing.load is None else to_builtins(standing.load),
-        "odd": standing.odd,
-        "urgent": standing.urgent,
-        "behind": standing.behind,
-        "attempts": standing.attempts,
-        "restless": standing.restless,
-        "loweredFrom": None if standing.lowered_from is None else _amounts(standing.lowered_from),
-        "writtenInSeconds": _seconds(standing.written_at, dump.now),
-        "settleInSeconds": _seconds(standing.settle_at, dump.now),
-        "settleFor": None if standing.settle_for is None else _amounts(standing.settle_for),
-        "vertical": to_builtins(standing.vertical),
+        "limit": None if written is None else _amounts(written.permit_limit),
+        "writing": None if vertical_pod.writing is None else to_builtins(vertical_pod.writing),
+        "doubted": [to_builtins(written) for written in vertical_pod.doubted],
+        "heardInSeconds": _seconds(vertical_pod.heard_at, dump.now),
+        "deniedSinceSeconds": _seconds(vertical_pod.denied_since, dump.now),
+        "exact": vertical_pod.exact,
+        "fenced": vertical_pod.fenced,
+        "foundOn": vertical_pod.found_on,
+        "doubtful": vertical_pod.doubtful,
+        "permitted": None if vertical_pod.permitted is None else _amounts(vertical_pod.permitted),
+        "resizedFrom": None if vertical_pod.resized_from is None else _amounts(vertical_pod.resized_from),
+        "has": None if vertical_pod.has is None else _amounts(vertical_pod.has),
+        "load": None if vertical_pod.load is None else to_builtins(vertical_pod.load),
+        "odd": vertical_pod.odd,
+        "urgent": vertical_pod.urgent,
+        "behind": vertical_pod.behind,
+        "attempts": vertical_pod.attempts,
+        "oscillating": vertical_pod.oscillating,
+        "loweredFrom": None if vertical_pod.lowered_from is None else _amounts(vertical_pod.lowered_from),
+        "writtenInSeconds": _seconds(vertical_pod.written_at, dump.now),
+        "settleInSeconds": _seconds(vertical_pod.settle_at, dump.now),
+        "settleFor": None if vertical_pod.settle_for is None else _amounts(vertical_pod.settle_for),
+        "vertical": to_builtins(vertical_pod.vertical),
     }
 
 
-def _move(dump: VerticalDump, move: Move, phase: str | None) -> dict[str, Any]:
+def _migration(dump: VerticalDump, move: Migration, phase: str | None) -> dict[str, Any]:
     return {
         **_named(move.key),
         "machine": move.machine.name,
         "pod": move.pod,
         "source": move.source,
-        "landing": move.landing,
+        "targetNode": move.target_node,
         "amounts": _amounts(move.amounts),
         "created": move.created,
         "phase": phase,

@@ -1,18 +1,19 @@
-"""What the world has to know of an effect that has ended, beside what its answer taught about the object."""
+"""What the state machine has to know of an effect that has ended, beside what its answer taught about the object."""
 
 from slackwater.model.effects import (
+    Activate,
     CreateMigration,
     DeleteMigration,
     DeleteVictim,
     Effect,
     Evict,
     MarkNode,
-    Touch,
     UnmarkNode,
     WritePermit,
     WritePreempting,
 )
 from slackwater.model.events import (
+    ActivationLost,
     Event,
     EvictionEnded,
     EvictionOutcome,
@@ -24,17 +25,16 @@ from slackwater.model.events import (
     PodGone,
     PreemptingNotWritten,
     PreemptingWritten,
-    TouchLost,
     VictimEnded,
 )
 from slackwater.ports.protocols import Outcome
 
 
 def given_up(effect: Effect, outcome: Outcome) -> Event | None:
-    """What the world has to know when an effect was not carried out in time, or perhaps was."""
+    """What the state machine has to know when an effect was not carried out in time, or perhaps was."""
     match effect:
-        case Touch(uid, key, why):
-            return TouchLost(uid, key, why)
+        case Activate(uid, key, why):
+            return ActivationLost(uid, key, why)
         case WritePermit():
             return PermitNotWritten(effect.pod, outcome.detail)
         case CreateMigration():

@@ -12,14 +12,14 @@ from typing import Final
 import anyio.lowlevel
 import structlog
 
-from slackwater.model.auxiliary import SurroundingGone, SurroundingSeen
+from slackwater.model.auxiliary import AuxiliaryGone, AuxiliarySeen
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event, Stopping, Synced, TakenOver, Ticked, Watched
 from slackwater.ports.clock import Clock
-from slackwater.ports.protocols import Feed
+from slackwater.ports.protocols import EventSource
 from slackwater.runtime.dispatcher import Dispatcher
 from slackwater.runtime.failed_events import object_of, unreadable_after
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
@@ -29,13 +29,15 @@ TICK_SECONDS: Final = 0.1
 
 
 class Intake:
-    """Feeds the world. Ready when each feed has listed once. With `standby` it only watches until `lead`."""
+    """Feeds the state machine. Ready when each feed has listed once. With `standby` it only watches until `lead`."""
 
-    def __init__(self, world: World, clock: Clock, feeds: Mapping[str, Feed], *, standby: bool = False) -> None:
-        self._world = world
+    def __init__(
+        self, state_machine: StateMachine, clock: Clock, event_sources: Mapping[str, EventSource], *, standby: bool = False
+    ) -> None:
+        self._state_machine = state_machine
         self._clock = clock
-        self._feeds = feeds
-        self._unlisted = set(feeds)
+        self._event_sources = event_sources
+        self._unlisted = set(event_sources)
         self._listed_once = anyio.Event()
         self._synced = anyio.Event()
         self._standby = standby
@@ -51,7 +53,7 @@ class Intake:
 
     @property
     def unlisted(self) -> Sequence[str]:
-        """The feeds that have not listed once, sorted; empty: ready."""
+        """The event sources that have not listed once, sorted; empty: ready."""
         return sorted(self._unlisted)
 
     @property
@@ -63,7 +65,7 @@ class Intake:
         await self._listed_once.wait()
 
     async def synced(self) -> None:
-        """Returns when the world also decides."""
+        """Returns when the state machine also decides."""
         await self._synced.wait()
 
     def lead(self) -> None:
@@ -77,13 +79,13 @@ class Intake:
             self._synced.set()
 
     def take(self, event: Event) -> None:
-        """Applies one event, from a feed or such as the end of an API call.
+        """Applies one event, from an event source or such as the end of an API call.
 
         An error ends neither the caller nor the process: it is logged with the object and counted, and the object's node is
         closed until the object can be applied again.
         """
         try:
-            effects = self._world.apply(event, self._clock())
+            effects = self._state_machine.apply(event, self._clock())
         except Exception as error:
             kind = type(event).__name__
             self.failed[kind] += 1
@@ -96,7 +98,7 @@ class Intake:
         if unreadable is None:
             return []
         try:
-            return self._world.apply(unreadable, self._clock())
+            return self._state_machine.apply(unreadable, self._clock())
         except Exception:
             _log.exception("node not closed", object=unreadable.name, node=unreadable.node)
             return []
@@ -111,21 +113,21 @@ class Intake:
     async def run(self) -> None:
         try:
             async with anyio.create_task_group() as group:
-                for name, feed in self._feeds.items():
-                    group.start_soon(self._drain, name, feed, name=f"intake of {name}")
+                for name, event_source in self._event_sources.items():
+                    group.start_soon(self._drain, name, event_source, name=f"intake of {name}")
                 group.start_soon(self._tick, name="ticker")
         finally:
             # Nobody would open a gate any more; what is under way stands on the preemptors, for whoever comes after us.
-            self._world.apply(Stopping(), self._clock())
+            self._state_machine.apply(Stopping(), self._clock())
 
-    async def _drain(self, name: str, feed: Feed) -> None:
-        async with aclosing(feed.batches()) as batches:
+    async def _drain(self, name: str, event_source: EventSource) -> None:
+        async with aclosing(event_source.batches()) as batches:
             async for batch in batches:
                 for start in range(0, len(batch.events), _SLICE):
                     if start:
                         await anyio.lowlevel.checkpoint()
                     for event in batch.events[start : start + _SLICE]:
-                        assert not isinstance(event, SurroundingSeen | SurroundingGone), event
+                        assert not isinstance(event, AuxiliarySeen | AuxiliaryGone), event
                         self.take(event)
                 if batch.listed:
                     self._listed(name)

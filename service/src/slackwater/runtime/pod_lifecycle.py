@@ -5,12 +5,12 @@ Deliberately absent: pods that wait for a place, and what a bind of ours does be
 
 from dataclasses import dataclass
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.conditions import Conditions
-from slackwater.cluster.reservations import Claim
+from slackwater.cluster.reservations import Reservation
 from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.nomination.state import Steering
-from slackwater.controllers.permits.permit_limits import Ceilings
+from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
@@ -18,137 +18,155 @@ from slackwater.model.effects import Effect
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
 from slackwater.runtime.flows.sample_nominations import Nominations
-from slackwater.runtime.flows.scheduling_gates import Gatekeeper
+from slackwater.runtime.flows.scheduling_gates import SchedulingGates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Concerned:
+class Subscribers:
     """Whoever keeps something of a pod beside the books."""
 
-    ceilings: Ceilings
+    permit_limits: PermitLimits
     migrating: Migrating
     preemptions: Preemptions
     preemptors: Preemptors
-    gatekeeper: Gatekeeper
+    scheduling_gates: SchedulingGates
     nominations: Nominations
     steering: Steering
     conditions: Conditions
 
 
-class PodLives:
+class PodLifecycle:
     """See the module."""
 
-    def __init__(self, books: Books, concerned: Concerned) -> None:
-        self._books = books
-        self._concerned = concerned
+    def __init__(self, cluster_state: ClusterState, subscribers: Subscribers) -> None:
+        self._cluster_state = cluster_state
+        self._subscribers = subscribers
 
     def bound(self, pod: Pod, node: NodeName, policy: Policy, now: Instant, *, synced: bool) -> list[Effect]:
-        claim = self._books.claims.get(pod.uid)
-        if claim is None or claim.node != node:
+        reservation = self._cluster_state.reservations.get(pod.uid)
+        if reservation is None or reservation.node != node:
             # What the first list shows was bound before our time; afterwards it was bound behind our back, or as we let pass.
-            expected = claim is None and not policy.binds and self._let_pass(pod.uid, node)
-            self._books.tally.confirmed += expected
-            self._books.tally.adopted += synced and not expected
+            expected = reservation is None and not policy.binds and self._let_pass(pod.uid, node)
+            self._cluster_state.event_counts.confirmed += expected
+            self._cluster_state.event_counts.adopted += synced and not expected
             self.adopt(pod, node, policy)
         else:
-            self.recount(pod, claim, policy)
-            if claim.state != "seen":
-                self._books.tally.confirmed += 1
-                self._books.claims.settle(pod.uid, "seen", None)
-        self._concerned.nominations.ended(pod.uid, node)
-        self._concerned.steering.bound(pod.uid, node, policy, now)
+            self.recount(pod, reservation, policy)
+            if reservation.state != "seen":
+                self._cluster_state.event_counts.confirmed += 1
+                self._cluster_state.reservations.settle(pod.uid, "seen", None)
+        self._subscribers.nominations.ended(pod.uid, node)
+        self._subscribers.steering.bound(pod.uid, node, policy, now)
         self._forget(pod.uid)
         effects = self._holds_ended(pod.uid, node)
         if pod.vertical is None:
             return effects
-        self._concerned.migrating.pod_seen(pod, now)
-        return effects + self._concerned.ceilings.ensure(pod.uid, now)
+        self._subscribers.migrating.pod_seen(pod, now)
+        return effects + self._subscribers.permit_limits.ensure(pod.uid, now)
 
     def _holds_ended(self, uid: PodUid, node: NodeName | None) -> list[Effect]:
         """The pod is on the node, or nowhere any more: room that was held for it elsewhere is free again."""
-        unused = self._books.holds.counted_for(uid) - {self._books.nodes.row_of.get(node) if node else None}
-        self._books.holds.drop_all(uid)
-        return self._books.refusals.wake_held() if unused else []
+        unused = self._cluster_state.holds.counted_for(uid) - {self._cluster_state.nodes.row_of.get(node) if node else None}
+        self._cluster_state.holds.drop_all(uid)
+        return self._cluster_state.unschedulable_pods.activate_held() if unused else []
 
-    def recount(self, pod: Pod, claim: Claim, policy: Policy) -> None:
+    def recount(self, pod: Pod, reservation: Reservation, policy: Policy) -> None:
         """The watch shows a counted pod as it is now."""
-        account = self._books.standings.seen(pod, claim.account, scheduler_name=policy.scheduler_name)
-        if account != claim.account:
-            self._books.claims.recount(pod.uid, account)
-            self._count_over_total(claim.node)
+        pod_resources = self._cluster_state.vertical_pods.seen(
+            pod, reservation.pod_resources, scheduler_name=policy.scheduler_name
+        )
+        if pod_resources != reservation.pod_resources:
+            self._cluster_state.reservations.recount(pod.uid, pod_resources)
+            self._count_over_total(reservation.node)
 
     def adopt(self, pod: Pod, node: NodeName, policy: Policy) -> None:
         """Somebody else bound it, or it is counted anew: by what the API tells of it."""
         let_pass = self._let_pass(pod.uid, node)
         if pod.vertical is not None and not policy.binds:
             self._count_beside(node)
-        self._books.claims.drop(pod.uid)
-        standings = self._books.standings
-        account = standings.placed(pod) if let_pass else standings.found(pod, scheduler_name=policy.scheduler_name)
-        priority, vertical = pod.priority, pod.vertical is not None
-        place = Claim(
-            key=pod.key, node=node, account=account, state="seen", deadline=None, priority=priority, vertical=vertical
+        self._cluster_state.reservations.drop(pod.uid)
+        vertical_pods = self._cluster_state.vertical_pods
+        pod_resources = (
+            vertical_pods.placed(pod) if let_pass else vertical_pods.found(pod, scheduler_name=policy.scheduler_name)
         )
-        self._books.claims.put(pod.uid, place)
+        priority, vertical = pod.priority, pod.vertical is not None
+        place = Reservation(
+            key=pod.key,
+            node=node,
+            pod_resources=pod_resources,
+            state="seen",
+            deadline=None,
+            priority=priority,
+            vertical=vertical,
+        )
+        self._cluster_state.reservations.put(pod.uid, place)
         self._count_over_total(node)
 
     def adopt_growing(self, policy: Policy, now: Instant) -> None:
         """Counts every workload that grows in place anew, as a process that begins would find it."""
-        books, migrating = self._books, self._concerned.migrating
-        found = [(pod, pod.node) for uid, _ in books.standings.items() if (pod := books.pods.get(uid)) is not None]
+        cluster_state, migrating = self._cluster_state, self._subscribers.migrating
+        found = [
+            (pod, pod.node)
+            for uid, _ in cluster_state.vertical_pods.items()
+            if (pod := cluster_state.pods.get(uid)) is not None
+        ]
         for pod, node in found:
             if node is not None:
                 self.adopt(pod, node, policy)
-        migrating.found_anew()
+        migrating.found_again()
         for pod, _ in found:
             migrating.pod_seen(pod, now)
 
     def node_gone(self, name: NodeName) -> None:
         """The node is deleted; its pods count on it until they are seen to go."""
-        books = self._books
-        row = books.nodes.row_of.get(name)
-        self._concerned.preemptions.node_gone(name)
-        books.tally.over_total_on.pop(name, None)
+        cluster_state = self._cluster_state
+        row = cluster_state.nodes.row_of.get(name)
+        self._subscribers.preemptions.node_gone(name)
+        cluster_state.event_counts.over_total_on.pop(name, None)
         if row is not None:
-            books.quarantine.node_closing(name)
-            books.claims.node_closing(name)
-            books.holds.node_closing(row)
-            books.nodes.drop(name)
+            cluster_state.quarantine.node_closing(name)
+            cluster_state.reservations.node_closing(name)
+            cluster_state.holds.node_closing(row)
+            cluster_state.nodes.drop(name)
 
     def _let_pass(self, uid: PodUid, node: NodeName) -> bool:
         """By our filter; kube-scheduler bound it by itself."""
-        row = self._books.nodes.row_of.get(node)
-        return row is not None and self._books.holds.covers(uid, row)
+        row = self._cluster_state.nodes.row_of.get(node)
+        return row is not None and self._cluster_state.holds.covers(uid, row)
 
     def _count_beside(self, node: NodeName) -> None:
         """A pod that grows is there: whoever may be bound beside it counts."""
-        row = self._books.nodes.row_of.get(node)
+        row = self._cluster_state.nodes.row_of.get(node)
         if row is not None:
-            self._books.holds.count_on(row)
+            self._cluster_state.holds.count_on(row)
 
     def _count_over_total(self, node: NodeName) -> None:
-        row = self._books.nodes.row_of.get(node)
-        columns = self._books.ledger.columns
+        row = self._cluster_state.nodes.row_of.get(node)
+        columns = self._cluster_state.ledger.columns
         if row is not None and (columns.reserved[:, row] > columns.total[:, row]).any():
-            self._books.tally.over_total += 1
-            self._books.tally.over_total_on[node] = self._books.tally.over_total_on.get(node, 0) + 1
+            self._cluster_state.event_counts.over_total += 1
+            self._cluster_state.event_counts.over_total_on[node] = (
+                self._cluster_state.event_counts.over_total_on.get(node, 0) + 1
+            )
 
     def let_go(self, uid: PodUid, now: Instant) -> list[Effect]:
         """The pod counts no more, and waits for nothing."""
-        self._books.starvation.forget(uid)
-        self._concerned.steering.gone(uid)
+        self._cluster_state.sample_misses.forget(uid)
+        self._subscribers.steering.gone(uid)
         self._forget(uid)
-        claim = self._books.claims.drop(uid)
-        opened = self._books.quarantine.readable(uid)
+        reservation = self._cluster_state.reservations.drop(uid)
+        opened = self._cluster_state.quarantine.readable(uid)
         effects = self._holds_ended(uid, None)
-        return effects + (self._books.refusals.wake_recent(now) if claim is not None or opened else [])
+        return effects + (
+            self._cluster_state.unschedulable_pods.activate_recent(now) if reservation is not None or opened else []
+        )
 
     def _forget(self, uid: PodUid) -> None:
         """The pod waits for no place any more."""
-        self._books.denials.forget(uid)
-        self._books.refusals.forget(uid)
-        self._books.agreements.forget(uid)
-        self._concerned.preemptions.preemptor_gone(uid)
-        self._concerned.preemptors.forget(uid)
-        self._concerned.gatekeeper.forget(uid)
-        self._concerned.conditions.forget(uid)
+        self._cluster_state.bind_backoff.forget(uid)
+        self._cluster_state.unschedulable_pods.forget(uid)
+        self._cluster_state.accepted_preemptions.forget(uid)
+        self._subscribers.preemptions.preemptor_gone(uid)
+        self._subscribers.preemptors.forget(uid)
+        self._subscribers.scheduling_gates.forget(uid)
+        self._subscribers.conditions.forget(uid)

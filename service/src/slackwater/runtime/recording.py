@@ -1,4 +1,4 @@
-"""A record of everything the world is told and asked, as a compressed file: bounded, written beside the event loop.
+"""A record of everything the state machine is told and asked, as a compressed file: bounded, written beside the event loop.
 
 Frames are collected on the loop and appended by a worker thread twice a second. The file is a gzip stream of frames, each with
 its length before it; after every append it is flushed, so that what a killed process leaves can be read up to then. A record

@@ -1,8 +1,8 @@
-"""A dump read back into a world: the counterpart of `dump.document`.
+"""A dump read back into a state machine: the counterpart of `dump.document`.
 
-Everything that the dump tells is as it was; what the world remembers for seconds only (pods that filter calls told of before
-the watch did, deleted pods, refusals to be woken) is not told and begins anew. So do preemptions, from their annotations, as
-after a restart. Rows may be others: nodes come back sorted.
+Everything that the dump tells is as it was; what the state machine remembers for seconds only (pods that filter calls told of
+before the watch did, deleted pods, refusals to be woken) is not told and begins anew. So do preemptions, from their
+annotations, as after a restart. Rows may be others: nodes come back sorted.
 """
 
 from collections.abc import Mapping
@@ -14,24 +14,24 @@ import numpy as np
 
 from slackwater.cluster.holds import Hold
 from slackwater.cluster.nominated_room import is_holder
-from slackwater.cluster.reservations import Claim
-from slackwater.cluster.sample_misses import Starved
-from slackwater.cluster.vertical_pods import Standing
+from slackwater.cluster.reservations import Reservation
+from slackwater.cluster.sample_misses import SampleMiss
+from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.choice import Backoff
-from slackwater.controllers.migration.state import Move
+from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
 from slackwater.model.equivalence import Kind
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
-from slackwater.model.ledger.account import Account
-from slackwater.model.machines import Machine, Migration
+from slackwater.model.ledger.account import PodResources
+from slackwater.model.machines import Machine, VirtualMachineMigration
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.permit_annotation import Written
 from slackwater.model.permits import Load
 from slackwater.model.resources import RESOURCES, Amounts, amounts_of
 from slackwater.model.vertical import Vertical
 from slackwater.runtime.dump import VERSION
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 Json = Mapping[str, Any]
 
@@ -44,68 +44,68 @@ class DumpUnreadable(Exception):
     """The document is no dump of this version: the message says what was seen and what is wanted."""
 
 
-def restore(document: Json, policy: Policy, now: Instant) -> World:
-    """A world in the state that the document tells, its durations counted from `now`.
+def restore(document: Json, policy: Policy, now: Instant) -> StateMachine:
+    """A state machine in the state that the document tells, its durations counted from `now`.
 
     :raises DumpUnreadable: the document is of another version, or lacks a part.
     """
     if document.get("version") != VERSION:
         raise DumpUnreadable(f"version: got {document.get('version')!r}, want {VERSION}")
     try:
-        return _Restoring(document, World(policy), now).whole()
+        return _Restoring(document, StateMachine(policy), now).whole()
     except (KeyError, TypeError, msgspec.ValidationError) as error:
         raise DumpUnreadable(f"not a dump: {type(error).__name__}: {error}") from error
 
 
 class _Restoring:
-    def __init__(self, document: Json, world: World, now: Instant) -> None:
+    def __init__(self, document: Json, state_machine: StateMachine, now: Instant) -> None:
         self._document = document
-        self._world = world
+        self._state_machine = state_machine
         self._now = now
 
-    def whole(self) -> World:
-        world = self._world
+    def whole(self) -> StateMachine:
+        state_machine = self._state_machine
         self._objects()
         for entry in self._document["pods"]:
-            self._claim(entry)
+            self._reservation(entry)
         for entry in self._document["permits"]:
-            self._standing(entry)
+            self._vertical_pod(entry)
         for entry in self._document["holds"]:
-            # Room of preemptors: the world has no preemption under way then, and no one would give it back.
+            # Room of preemptors: the state machine has no preemption under way then, and no one would give it back.
             if not is_holder(PodUid(entry["uid"])):
                 self._hold(entry)
-        for entry in self._document["denials"]:
-            self._denial(entry)
+        for entry in self._document["deniedBinds"]:
+            self._denied_bind(entry)
         for entry in self._document["nominations"]:
             self._nomination(entry)
         for entry in self._document["quarantine"]:
-            world.quarantine.put(NodeName(entry["node"]), entry["why"], Instant(self._now - entry["sinceSeconds"]))
+            state_machine.quarantine.put(NodeName(entry["node"]), entry["why"], Instant(self._now - entry["sinceSeconds"]))
         self._migrations()
-        world.nodes.freed.clear()
-        world.ceilings.settled.clear()
-        world.ceilings.rebuild()
-        world.synced = self._document["synced"]
-        world.standings.listing = not world.synced
-        world.standings.epoch = self._document["epoch"]
-        world.generation = Generation(self._document["generation"])
-        return world
+        state_machine.nodes.freed.clear()
+        state_machine.permit_limits.settled.clear()
+        state_machine.permit_limits.rebuild()
+        state_machine.synced = self._document["synced"]
+        state_machine.vertical_pods.listing = not state_machine.synced
+        state_machine.vertical_pods.epoch = self._document["epoch"]
+        state_machine.generation = Generation(self._document["generation"])
+        return state_machine
 
     def _objects(self) -> None:
-        world, objects = self._world, self._document["objects"]
+        state_machine, objects = self._state_machine, self._document["objects"]
         kinds = [msgspec.convert(kind, Kind) for kind in objects["kinds"]]
         for node in objects["nodes"]:
-            world.nodes.put(msgspec.convert(node, Node))
+            state_machine.nodes.put(msgspec.convert(node, Node))
         for entry in objects["pods"]:
             pod = msgspec.convert({**entry, "kind": _NO_KIND}, Pod)
-            world.pods.put(replace(pod, kind=kinds[entry["kind"]]))
+            state_machine.pods.put(replace(pod, kind=kinds[entry["kind"]]))
         for budget in objects["budgets"]:
-            world.budgets.put(msgspec.convert(budget, DisruptionBudget))
+            state_machine.budgets.put(msgspec.convert(budget, DisruptionBudget))
         for machine in self._document["virtualMachines"]:
-            world.annotations.machine_seen(msgspec.convert(machine, Machine))
+            state_machine.annotations.machine_seen(msgspec.convert(machine, Machine))
         for entry in self._document["permitsOnPods"]:
-            world.annotations.note_pod(PodUid(entry["uid"]), entry["text"], entry["version"])
+            state_machine.annotations.note_pod(PodUid(entry["uid"]), entry["text"], entry["version"])
 
-    def _claim(self, entry: Json) -> None:
+    def _reservation(self, entry: Json) -> None:
         parts = {
             name: amounts_of([entry[resource][key] for resource in RESOURCES])
             for name, key in (
@@ -117,20 +117,20 @@ class _Restoring:
                 ("max", "max"),
             )
         }
-        claim = Claim(
+        reservation = Reservation(
             key=PodKey(entry["namespace"], entry["name"]),
             node=NodeName(entry["node"]),
-            account=Account(**parts),
+            pod_resources=PodResources(**parts),
             state=entry["state"],
             deadline=self._at(entry["askInSeconds"]),
             priority=entry["priority"],
             vertical=entry["vertical"],
         )
-        self._world.claims.put(PodUid(entry["uid"]), claim)
+        self._state_machine.reservations.put(PodUid(entry["uid"]), reservation)
 
-    def _standing(self, entry: Json) -> None:
+    def _vertical_pod(self, entry: Json) -> None:
         uid = PodUid(entry["uid"])
-        standing = Standing(
+        vertical_pod = VerticalPodState(
             msgspec.convert(entry["vertical"], Vertical),
             machine=None,
             exact=entry["exact"],
@@ -149,13 +149,13 @@ class _Restoring:
             urgent=entry["urgent"],
             behind=entry["behind"],
             attempts=entry["attempts"],
-            restless=entry["restless"],
+            oscillating=entry["oscillating"],
             lowered_from=_amounts(entry["loweredFrom"]),
             written_at=self._at_or(entry["writtenInSeconds"], float("-inf")),
             settle_at=self._at(entry["settleInSeconds"]),
             settle_for=_amounts(entry["settleFor"]),
         )
-        self._world.standings.put(uid, entry["namespace"], standing)
+        self._state_machine.vertical_pods.put(uid, entry["namespace"], vertical_pod)
 
     def _hold(self, entry: Json) -> None:
         rows, counted = (self._rows(entry[key]) for key in ("nodeNames", "countedNames"))
@@ -163,37 +163,39 @@ class _Restoring:
         amounts = amounts_of([entry["amounts"][resource] for resource in RESOURCES])
         key = PodKey(entry["namespace"], entry["name"])
         hold = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline, nominee=entry["nominee"])
-        self._world.holds.enter(PodUid(entry["uid"]), hold)
+        self._state_machine.holds.enter(PodUid(entry["uid"]), hold)
 
     def _rows(self, names: list[str]) -> Rows:
-        return np.array([self._world.nodes.row_of[NodeName(name)] for name in names], np.intp)
+        return np.array([self._state_machine.nodes.row_of[NodeName(name)] for name in names], np.intp)
 
-    def _denial(self, entry: Json) -> None:
+    def _denied_bind(self, entry: Json) -> None:
         deadline = Instant(self._now + entry["endsInSeconds"])
-        self._world.denials.add(PodUid(entry["uid"]), NodeName(entry["node"]), for_room=entry["forRoom"], deadline=deadline)
+        self._state_machine.bind_backoff.add(
+            PodUid(entry["uid"]), NodeName(entry["node"]), for_room=entry["forRoom"], deadline=deadline
+        )
 
     def _nomination(self, entry: Json) -> None:
-        starved = Starved(
+        sample_miss = SampleMiss(
             PodKey(entry["namespace"], entry["name"]),
             tried=dict.fromkeys(NodeName(name) for name in entry["tried"]),
             nominated=NodeName(entry["node"]),
             forget_at=Instant(self._now + _FORGET_SECONDS),
         )
-        self._world.starvation.put(PodUid(entry["uid"]), starved)
+        self._state_machine.sample_misses.put(PodUid(entry["uid"]), sample_miss)
 
     def _migrations(self) -> None:
-        migrating = self._world.migrating
+        migrating = self._state_machine.migrating
         for entry in self._document["virtualMachineMigrations"]:
-            migration = msgspec.convert(entry, Migration)
+            migration = msgspec.convert(entry, VirtualMachineMigration)
             migrating.objects[migration.key] = migration
         for entry in self._document["migrations"]:
-            migrating.put_move(
-                Move(
+            migrating.put_migration(
+                Migration(
                     key=PodKey(entry["namespace"], entry["name"]),
                     machine=PodKey(entry["namespace"], entry["machine"]),
                     pod=entry["pod"],
                     source=entry["source"],
-                    landing=entry["landing"],
+                    target_node=entry["targetNode"],
                     amounts=amounts_of([entry["amounts"][resource] for resource in RESOURCES]),
                     created=entry["created"],
                     target=entry["target"],

@@ -1,4 +1,4 @@
-"""The world: one picture of the cluster, changed by events and questions, one at a time.
+"""The state machine: one picture of the cluster, changed by events and questions, one at a time.
 
 Facts from watches and ends of API calls come in through `apply`, kube-scheduler's questions through `filter`, `prioritize`,
 `bind` and `preempt`. All are synchronous: on one event loop none of them can be interleaved, so nothing here needs a lock.
@@ -8,27 +8,28 @@ Effects come out as values; nothing here waits, logs or reads a clock.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from slackwater.cluster.cluster_state import Books, opened
+from slackwater.cluster.cluster_state import ClusterState, opened
 from slackwater.cluster.conditions import Conditions
 from slackwater.cluster.nodes import NO_ROW
-from slackwater.cluster.reservations import Claim
+from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.unreadable import unreadable_annotations
 from slackwater.controllers.audit.repair import Auditing
 from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.nomination.state import Steering
-from slackwater.controllers.permits.conflicts import Contradictions
+from slackwater.controllers.permits.conflicts import PermitConflicts
 from slackwater.controllers.permits.events import VerticalEvents
-from slackwater.controllers.permits.permit_limits import Ceilings
+from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.permits.state import Decided, Permits
 from slackwater.controllers.placement.binding import BindAnswer, Binding
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.extender_candidates import Kept, Proposals
-from slackwater.controllers.preemption.potential_victims import Occupants
+from slackwater.controllers.preemption.extender_candidates import ExtenderCandidates, Kept
+from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.model.columns import Codes, Int64, Mask, Rows
-from slackwater.model.effects import Effect, ReadPod, Touch
+from slackwater.model.effects import Activate, Effect, ReadPod
 from slackwater.model.events import (
+    ActivationLost,
     AuditEvent,
     BindEnded,
     BudgetGone,
@@ -49,7 +50,6 @@ from slackwater.model.events import (
     Synced,
     TakenOver,
     Ticked,
-    TouchLost,
     Watched,
 )
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row
@@ -60,84 +60,91 @@ from slackwater.runtime.flows.drains import Removals
 from slackwater.runtime.flows.filter import Placing, Seen
 from slackwater.runtime.flows.missed_room import MissedRoom
 from slackwater.runtime.flows.sample_nominations import Nominations
-from slackwater.runtime.flows.scheduling_gates import Gatekeeper
-from slackwater.runtime.pod_lifecycle import Concerned, PodLives
+from slackwater.runtime.flows.scheduling_gates import SchedulingGates
+from slackwater.runtime.pod_lifecycle import PodLifecycle, Subscribers
 
 
-class World:
+class StateMachine:
     """The single writer."""
 
     def __init__(
-        self, policy: Policy, *, seed: int = 0, make_removals: Callable[[Books, Migrating], Removals] = Removals
+        self, policy: Policy, *, seed: int = 0, make_removals: Callable[[ClusterState, Migrating], Removals] = Removals
     ) -> None:
         self.policy = policy
         self.generation = Generation(0)
         self.synced = False
         #: What questions and settings led to; they answer no effects themselves, so the next tick hands these on.
         self._owed: list[Effect] = []
-        books = opened(policy.nodes, self._claim_ended)
-        self._lend(books)
-        self.preemptions = Preemptions(books)
-        self.migrating = Migrating(books)
-        self.removals = make_removals(books, self.migrating)
-        self.ceilings = Ceilings(books, policy=policy)
-        self._permits = Permits(books, ceilings=self.ceilings, migrating=self.migrating, room_given=self.refusals.wake_recent)
-        self._vertical_events = VerticalEvents(books, ceilings=self.ceilings, migrating=self.migrating)
-        self._contradictions = Contradictions(books)
-        self._binding = Binding(books)
-        occupants = Occupants(books, doomed=self.preemptions.doomed, immovable=self.preemptions.immovable)
-        self._preemptors = Preemptors(books, occupants, self.preemptions)
-        self.steering = Steering(books, preempts=lambda uid: self.preemptions.number_of(uid) is not None)
+        state = opened(policy.nodes, self._reservation_ended)
+        self._lend(state)
+        self.preemptions = Preemptions(state)
+        self.migrating = Migrating(state)
+        self.removals = make_removals(state, self.migrating)
+        self.permit_limits = PermitLimits(state, policy=policy)
+        self._permits = Permits(
+            state,
+            permit_limits=self.permit_limits,
+            migrating=self.migrating,
+            room_given=self.unschedulable_pods.activate_recent,
+        )
+        self._vertical_events = VerticalEvents(state, permit_limits=self.permit_limits, migrating=self.migrating)
+        self._permit_conflicts, self._binding = PermitConflicts(state), Binding(state)
+        potential_victims = PotentialVictims(
+            state, doomed=self.preemptions.is_marked_victim, immovable=self.preemptions.immovable
+        )
+        self._preemptors = Preemptors(state, potential_victims, self.preemptions)
+        self.steering = Steering(state, preempts=lambda uid: self.preemptions.number_of(uid) is not None)
         self._placing = Placing(
-            books,
+            state,
             migrating=self.migrating,
             preemptions=self.preemptions,
             preemptors=self._preemptors,
             choices=self.steering.choices,
-            on_record=self.ceilings.records.loose,
+            on_record=self.permit_limits.persisted_permits.over_reservation,
             seed=seed,
         )
-        self._gatekeeper = Gatekeeper(
-            books,
+        self._scheduling_gates = SchedulingGates(
+            state,
             placing=self._placing,
-            occupants=occupants,
+            potential_victims=potential_victims,
             preemptors=self._preemptors,
             preemptions=self.preemptions,
         )
-        self._proposals = Proposals(books, occupants, self.preemptions, about_the_pod=self._placing.about_the_pod)
-        self._nominations = Nominations(books, placing=self._placing)
-        self._missed_room = MissedRoom(books, self._placing)
-        self._conditions = Conditions(books.tally)
-        concerned = Concerned(
-            ceilings=self.ceilings,
+        self._extender_candidates = ExtenderCandidates(
+            state, potential_victims, self.preemptions, about_the_pod=self._placing.about_the_pod
+        )
+        self._nominations = Nominations(state, placing=self._placing)
+        self._missed_room, self._conditions = MissedRoom(state, self._placing), Conditions(state.event_counts)
+        subscribers = Subscribers(
+            permit_limits=self.permit_limits,
             migrating=self.migrating,
             preemptions=self.preemptions,
             preemptors=self._preemptors,
-            gatekeeper=self._gatekeeper,
+            scheduling_gates=self._scheduling_gates,
             nominations=self._nominations,
             steering=self.steering,
             conditions=self._conditions,
         )
-        self._lives = PodLives(books, concerned)
-        self._auditing = Auditing(books, seen=partial(self._pod_seen, read=True), let_go=self._lives.let_go)
+        self._pod_lifecycle = PodLifecycle(state, subscribers)
+        self._auditing = Auditing(state, seen=partial(self._pod_seen, read=True), let_go=self._pod_lifecycle.let_go)
 
-    def _lend(self, books: Books) -> None:
+    def _lend(self, cluster_state: ClusterState) -> None:
         """What may be read of the picture from outside."""
-        self.tally = books.tally
-        self.ledger = books.ledger
-        self.nodes = books.nodes
-        self.quarantine = books.quarantine
-        self.pods = books.pods
-        self.annotations = books.annotations
-        self.standings = books.standings
-        self.claims = books.claims
-        self.holds = books.holds
-        self.room = books.room
-        self.denials = books.denials
-        self.budgets = books.budgets
-        self.starvation = books.starvation
-        self.refusals = books.refusals
-        self.agreements = books.agreements
+        self.event_counts = cluster_state.event_counts
+        self.ledger = cluster_state.ledger
+        self.nodes = cluster_state.nodes
+        self.quarantine = cluster_state.quarantine
+        self.pods = cluster_state.pods
+        self.annotations = cluster_state.annotations
+        self.vertical_pods = cluster_state.vertical_pods
+        self.reservations = cluster_state.reservations
+        self.holds = cluster_state.holds
+        self.room = cluster_state.room
+        self.bind_backoff = cluster_state.bind_backoff
+        self.budgets = cluster_state.budgets
+        self.sample_misses = cluster_state.sample_misses
+        self.unschedulable_pods = cluster_state.unschedulable_pods
+        self.accepted_preemptions = cluster_state.accepted_preemptions
 
     # --- events -----------------------------------------------------------------------------------------------------------
 
@@ -147,7 +154,7 @@ class World:
         if isinstance(event, DrainEvent):
             return self.removals.drains.apply(event, now)
         if isinstance(event, SteeringEvent):
-            self._gatekeeper.judge_soon(getattr(event, "unfit", ()), now)
+            self._scheduling_gates.judge_soon(getattr(event, "unfit", ()), now)
             return self.steering.apply(event, self.policy, now)
         if isinstance(event, AuditEvent):
             effects = self._auditing.apply(event, now)
@@ -164,7 +171,7 @@ class World:
             return self._of_moment(event, now)
         effects = self._vertical_events.apply(event, self.policy, now)
         # Where no bind of ours waits for records, filter refuses, and somebody has to wake whom it refused.
-        return effects + ([] if self.policy.binds else self.refusals.wake_recent(now))
+        return effects + ([] if self.policy.binds else self.unschedulable_pods.activate_recent(now))
 
     def _of_pod(self, event: PodEvent, now: Instant) -> list[Effect]:
         match event:
@@ -174,11 +181,11 @@ class World:
                 return self._pod_read(pod, now)
             case PodGone(uid, key, read):
                 self.pods.drop(uid, key, now, read=read)
-                return self._lives.let_go(uid, now)
+                return self._pod_lifecycle.let_go(uid, now)
             case BindEnded():
                 return self._bind_ended(event, now)
-            case TouchLost(uid, key, why):
-                self._owed.append(Touch(uid, key, why))
+            case ActivationLost(uid, key, why):
+                self._owed.append(Activate(uid, key, why))
                 return []
 
     def _of_ground(self, event: GroundEvent, now: Instant) -> list[Effect]:
@@ -186,7 +193,7 @@ class World:
             case NodeSeen(node):
                 return self._node_seen(node, now)
             case NodeGone(name):
-                self._lives.node_gone(name)
+                self._pod_lifecycle.node_gone(name)
             case BudgetSeen(budget):
                 self.budgets.put(budget)
             case BudgetGone(namespace, name):
@@ -199,121 +206,123 @@ class World:
                 return self._ticked(now)
             case Watched():
                 self.pods.expire(now)
-                self.ceilings.nobody_waits()
+                self.permit_limits.nobody_waits()
             case TakenOver():
                 self._take_over(now)
             case Synced():
                 self.synced = True
-                self.standings.listed()
-                self._contradictions.settle()
+                self.vertical_pods.listed()
+                self._permit_conflicts.settle()
                 self._preemptors.resume(self.policy.preemption, now)
         return []
 
     def _take_over(self, now: Instant) -> None:
         """As a process that begins would find it: what the leader before us wrote counts, not what we saw it become."""
         self.migrating.begin_again()
-        self.ceilings.begin_again()
-        self._lives.adopt_growing(self.policy, now)
+        self.permit_limits.begin_again()
+        self._pod_lifecycle.adopt_growing(self.policy, now)
 
     def adopt_policy(self, policy: Policy) -> None:
         """A changed configuration takes effect: from the next question on, and for every node at once."""
         self.generation = Generation(self.generation + 1)
         changed = policy.nodes != self.policy.nodes
         self.policy = policy
-        self.ceilings.adopt_policy(policy)
+        self.permit_limits.adopt_policy(policy)
         if changed:
             self.nodes.set_policy(policy.nodes)
-        self._owed += self.refusals.wake_all()
+        self._owed += self.unschedulable_pods.activate_all()
 
     def _node_seen(self, node: Node, now: Instant) -> list[Effect]:
         known = node.name in self.nodes.row_of
         room_appeared = self.nodes.put(node)
         if not known:
-            self.claims.node_opened(node.name, self.nodes.row_of[node.name])
+            self.reservations.node_opened(node.name, self.nodes.row_of[node.name])
             self.quarantine.node_opened(node.name)
         room_appeared = self.quarantine.readable(node.uid) or room_appeared
-        return self.refusals.wake_recent(now) if room_appeared else []
+        return self.unschedulable_pods.activate_recent(now) if room_appeared else []
 
     def _pod_seen(self, pod: Pod, now: Instant, *, read: bool = False) -> list[Effect]:
         before = self.pods.get(pod.uid)
         if not self.pods.put(pod, read=read):
             return []
-        effects = self.refusals.wake_recent(now) if self.quarantine.readable(pod.uid) else []
+        effects = self.unschedulable_pods.activate_recent(now) if self.quarantine.readable(pod.uid) else []
         return [*effects, *unreadable_annotations(before, pod), *self._pod_changed(before, pod, now)]
 
     def _pod_changed(self, before: Pod | None, pod: Pod, now: Instant) -> list[Effect]:
         if pod.ended:
-            return self._lives.let_go(pod.uid, now)
+            return self._pod_lifecycle.let_go(pod.uid, now)
         if pod.node is not None:
-            return self._lives.bound(pod, pod.node, self.policy, now, synced=self.synced)
-        claim = self.claims.get(pod.uid)
-        if claim is not None and pod.vertical is not None:  # its bind is on its way, and it asks for something else by now
-            self._lives.recount(pod, claim, self.policy)
-            self.ceilings.recorded(pod.uid)
+            return self._pod_lifecycle.bound(pod, pod.node, self.policy, now, synced=self.synced)
+        reservation = self.reservations.get(pod.uid)
+        if (
+            reservation is not None and pod.vertical is not None
+        ):  # its bind is on its way, and it asks for something else by now
+            self._pod_lifecycle.recount(pod, reservation, self.policy)
+            self.permit_limits.recorded(pod.uid)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
-        self._proposals.nominated(pod, self.policy, now)
+        self._extender_candidates.nominated(pod, self.policy, now)
         self.steering.seen(pod, self.policy, now)
-        self._gatekeeper.seen(pod, self.policy, now)
+        self._scheduling_gates.seen(pod, self.policy, now)
         if self._conditions.told(before, pod):
-            self.starvation.hasten(pod.uid, now)
+            self.sample_misses.hasten(pod.uid, now)
         return []
 
-    def _claim_ended(self, uid: PodUid, claim: Claim) -> None:
+    def _reservation_ended(self, uid: PodUid, reservation: Reservation) -> None:
         self.preemptions.left(uid)
-        if self.standings.forget(uid) is not None:
-            self.ceilings.forget(uid, claim.node)
+        if self.vertical_pods.forget(uid) is not None:
+            self.permit_limits.forget(uid, reservation.node)
             self.migrating.pod_gone(uid)
 
     def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
         if pod.node is None and self._binding.read_unbound(pod.uid):
             # The pod itself was told to wait for its own bind, others for its room.
-            effects = [Touch(pod.uid, pod.key, "bind-given-up"), *self.refusals.wake_recent(now)]
+            effects = [Activate(pod.uid, pod.key, "bind-given-up"), *self.unschedulable_pods.activate_recent(now)]
         if pod.node is None and (ended := self.holds.read_unbound(pod.uid)):
-            self.tally.holds_expired += len(ended)
+            self.event_counts.holds_expired += len(ended)
             if pod.uid in ended:  # and not only what was left of earlier ones
                 self.steering.hold_expired(pod.uid, self.policy, now)
-            effects += self.refusals.wake_held()
+            effects += self.unschedulable_pods.activate_held()
         return effects + self._pod_seen(pod, now, read=True)
 
     def _bind_ended(self, event: BindEnded, now: Instant) -> list[Effect]:
-        claim = self.claims.get(event.uid)
+        reservation = self.reservations.get(event.uid)
         effects = self._binding.ended(event, self.policy, now)
-        if claim is not None and self.claims.get(event.uid) is None:
-            effects += self.refusals.wake_recent(now)
-        if claim is not None and event.outcome == "gone":
+        if reservation is not None and self.reservations.get(event.uid) is None:
+            effects += self.unschedulable_pods.activate_recent(now)
+        if reservation is not None and event.outcome == "gone":
             # The watch may be behind, and yet show the pod bound by a try whose answer was lost.
-            self.pods.drop(event.uid, claim.key, now, read=True)
-            effects += self._lives.let_go(event.uid, now)
+            self.pods.drop(event.uid, reservation.key, now, read=True)
+            effects += self._pod_lifecycle.let_go(event.uid, now)
         return effects
 
     def _ticked(self, now: Instant) -> list[Effect]:
         effects, self._owed = self._still_owed(), []
         expired = self.holds.expire(now, lambda uid: self.steering.prolonged(uid, self.policy.steering, now))
-        self.tally.holds_expired += len(expired)
+        self.event_counts.holds_expired += len(expired)
         for uid in expired:
             self.preemptions.hold_expired(uid)
             self.steering.hold_expired(uid, self.policy, now)
         self.preemptions.due(now)
         self._preemptors.due(now)
-        effects += self.refusals.wake_held() if expired else []
-        effects += self._touched(self.denials.expire(now), "denial-ended")
-        effects += self._touched(self.agreements.expire(now), "victims-awaited")
+        effects += self.unschedulable_pods.activate_held() if expired else []
+        effects += self._touched(self.bind_backoff.expire(now), "denial-ended")
+        effects += self._touched(self.accepted_preemptions.expire(now), "victims-awaited")
         for stranger in self.pods.expire(now):
-            self.refusals.forget(stranger)
+            self.unschedulable_pods.forget(stranger)
             self._conditions.forget(stranger)
             self.steering.choices.ended(stranger, None)
         effects += [*self._binding.overdue(self.policy, now), *self._missed_room.due(self.policy, now)]
         doubted = self.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
         effects += [*(ReadPod(uid, key) for uid, key in doubted), *self._nominations.due(self.policy, now)]
         if self.synced:  # before, a gate that has to stay shut would be opened
-            effects += self._gatekeeper.due(self.policy, now)
-        effects += self.ceilings.due(now) + self.migrating.tick(now)
+            effects += self._scheduling_gates.due(self.policy, now)
+        effects += self.permit_limits.due(now) + self.migrating.tick(now)
         return effects + self.removals.tick(self.policy, now)
 
     def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
-        return [Touch(uid, pod.key, why) for uid in uids if (pod := self.pods.get(uid)) is not None and pod.node is None]
+        return [Activate(uid, pod.key, why) for uid in uids if (pod := self.pods.get(uid)) is not None and pod.node is None]
 
     def _still_owed(self) -> list[Effect]:
         pending = ((effect, self.pods.get(PodUid(effect.uid))) for effect in self._owed)
@@ -328,10 +337,10 @@ class World:
         codes = self._placing.filter(pod, rows, self.policy, now)
         self.steering.asked(pod, rows, codes, self.policy, now)
         while self._placing.wanted_on:
-            self.ceilings.room_wanted(self._placing.wanted_on.pop(), now)
+            self.permit_limits.room_wanted(self._placing.wanted_on.pop(), now)
         self._conditions.judged(pod.uid, refused=bool(codes.all()))
         if before - self.holds.counted_for(pod.uid):  # an earlier hold of the pod ended unused
-            self._owed += self.refusals.wake_held()
+            self._owed += self.unschedulable_pods.activate_held()
         return codes
 
     def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
@@ -359,12 +368,12 @@ class World:
         self.generation = Generation(self.generation + 1)
         answer = self._binding.bind(uid, key, node, self.policy, now)
         if answer.reason is Reason.OK and not answer.already:
-            self.ceilings.room_taken(node, now)
+            self.permit_limits.room_taken(node, now)
         return answer
 
     def preempt(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
         """The nodes where the victims, or a few more, make room in our accounting; and how many more budgets they violate."""
-        return self._proposals.answer(pod, proposed, self.policy, now)
+        return self._extender_candidates.answer(pod, proposed, self.policy, now)
 
     def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> Decided | PermitRefusal:
         """What an agent may have, decided and counted; its effects are to be carried out before `permit_answer` says it all."""

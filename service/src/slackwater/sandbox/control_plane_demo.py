@@ -89,7 +89,7 @@ async def _grant(api: aiohttp.ClientSession, settings: Settings) -> None:
 def _explain(console: Console, settings: Settings, cp: ControlPlane, running: Running) -> None:
     ops = f"http://{settings.listeners.ops.address}"
     console.print(f"""
-Slackwater decides for {len(running.world.nodes)} nodes; a real kube-scheduler places the pods through it.
+Slackwater decides for {len(running.state_machine.nodes)} nodes; a real kube-scheduler places the pods through it.
 
   dashboard   {ops}/              every node as a bar: Reserved, Watermark, what is held
   dumpstate   {ops}/dumpstate     the whole state as JSON (or: slackwater dumpstate --url {ops})
@@ -107,10 +107,10 @@ kubectl and watch the picture follow. Ctrl-C ends everything.
 
 
 def report(console: Console, running: Running) -> None:
-    tally = running.world.tally
+    event_counts = running.state_machine.event_counts
     console.print(
-        f"{tally.confirmed} pods bound and seen, {tally.attempts} attempts, {tally.failures} failures, "
-        f"{int(tally.bind_refusals.sum())} binds refused, {tally.over_total} over Total"
+        f"{event_counts.confirmed} pods bound and seen, {event_counts.attempts} attempts, {event_counts.failures} failures, "
+        f"{int(event_counts.bind_refusals.sum())} binds refused, {event_counts.over_total} over Total"
     )
 
 

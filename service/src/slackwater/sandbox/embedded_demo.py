@@ -118,8 +118,9 @@ async def _send(server: ApiServer, method: str, path: str, body: Any) -> None:
 
 def _explain(console: Console, settings: Settings, running: Running, seconds: float) -> None:
     ops, agents = f"http://{settings.listeners.ops.address}", f"http://{settings.listeners.agents.address}"
+    n_nodes = len(running.state_machine.nodes)
     console.print(f"""
-Ready after {seconds:.1f} s. Slackwater decides for {len(running.world.nodes)} nodes of a sandbox cluster inside this process.
+Ready after {seconds:.1f} s. Slackwater decides for {n_nodes} nodes of a sandbox cluster inside this process.
 
   dashboard   {ops}/              every node as a bar: Reserved, Watermark, what is held
   dumpstate   {ops}/dumpstate     the whole state as JSON (or: slackwater dumpstate --url {ops})

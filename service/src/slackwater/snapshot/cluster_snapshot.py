@@ -1,6 +1,6 @@
 """The picture that every simulation judges: nodes, what pods take of them, and who stands where.
 
-What flows through: `Picture.build` takes decoded objects once; from then on pods come and go one by one (`place`,
+What flows through: `ClusterSnapshot.build` takes decoded objects once; from then on pods come and go one by one (`place`,
 `remove`), nodes change (`put_node`, `add_nodes`, `add_copies`, `close`), and `simulate.feasible` answers for whole kinds
 over all rows. A pod is known here only by its kind's number (`KindId`, from `kind_id` or `number`) and the row it stands
 on; who it is, its caller knows.
@@ -59,7 +59,7 @@ _DELETING: Final = attrgetter("deleting")
 _NODE: Final = attrgetter("node")
 
 
-class Picture:
+class ClusterSnapshot:
     """See the module. `facts` are the nodes, `kinds` the kinds, `counters` who stands where, `attached` ports and volumes.
 
     `used` is what pods take, shape (resources, capacity), lines as in `facts.resource`; `scored` what scores assume they
@@ -258,9 +258,9 @@ class Picture:
         self._trials.append([])
         return Trial(self, len(self._trials))
 
-    def copy(self) -> "Picture":
+    def copy(self) -> "ClusterSnapshot":
         """An independent picture of the same, for another thread. 5,000 nodes and 150,000 pods take a few ms."""
-        new = Picture(namespaces=self.namespaces, storage=self.volumes.objects, keys=self.kinds.keys, ledger=None)
+        new = ClusterSnapshot(namespaces=self.namespaces, storage=self.volumes.objects, keys=self.kinds.keys, ledger=None)
         new.volumes = self.volumes.copy()
         new.facts = self.facts.copy()
         new.kinds = self.kinds.copy(new.facts)
@@ -348,10 +348,10 @@ class Picture:
 class Trial:
     """A trial on a picture. As a context manager it is dropped at the end unless it was committed or dropped before."""
 
-    __slots__ = ("_depth", "_ended", "_picture")
+    __slots__ = ("_depth", "_ended", "_snapshot")
 
-    def __init__(self, picture: Picture, depth: int) -> None:
-        self._picture = picture
+    def __init__(self, snapshot: ClusterSnapshot, depth: int) -> None:
+        self._snapshot = snapshot
         self._depth = depth
         self._ended = False
 
@@ -364,7 +364,7 @@ class Trial:
         self._end(commit=False)
 
     def _end(self, *, commit: bool) -> None:
-        self._picture.end(self._depth, commit=commit)
+        self._snapshot.end(self._depth, commit=commit)
         self._ended = True
 
     def __enter__(self) -> Self:

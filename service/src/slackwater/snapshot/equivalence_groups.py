@@ -18,7 +18,7 @@ import numpy as np
 from slackwater.model.columns import Int64
 from slackwater.model.equivalence import Kind
 from slackwater.model.objects import Labels
-from slackwater.model.pod_constraints import NO_PARTICULARS, Particulars, PodTerm
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints, PodTerm
 from slackwater.model.selectors import Selector
 from slackwater.snapshot.node_facts import CPU, MEMORY, PODS, NodeFacts
 from slackwater.snapshot.value_column import grown
@@ -46,13 +46,13 @@ class Numbered:
     kind: Kind
     labels: dict[str, str]  #: those that some selector reads
     deleting: bool
-    asks: Particulars  #: the kind's particulars, or empty ones
+    asks: PodConstraints  #: the kind's pod constraints, or empty ones
     rare: bool  #: it takes ports, disks or claims: what is kept in dictionaries
 
 
 def keys_read(kind: Kind) -> frozenset[str]:
     """The keys of pod labels that a kind's selectors read."""
-    asks = kind.particulars
+    asks = kind.pod_constraints
     if asks is None:
         return frozenset()
     selectors: list[Selector] = [term.selector for term in terms_of(asks)]
@@ -61,7 +61,7 @@ def keys_read(kind: Kind) -> frozenset[str]:
     return frozenset(requirement.key for selector in selectors if selector for requirement in selector)
 
 
-def terms_of(asks: Particulars) -> tuple[PodTerm, ...]:
+def terms_of(asks: PodConstraints) -> tuple[PodTerm, ...]:
     """All terms of pod (anti-)affinity, required and preferred."""
     return (*asks.affinity, *asks.anti_affinity, *(weighted.term for weighted in asks.preferred_pods))
 
@@ -100,13 +100,13 @@ class KindTable:
             raise UnreadLabel(unread)
         new = KindId(len(self.all))
         self._ids[(kind, part, deleting)] = new
-        asks = kind.particulars or NO_PARTICULARS
+        asks = kind.pod_constraints or NO_POD_CONSTRAINTS
         rare = bool(asks.host_ports or asks.claims or asks.disks or asks.inline_disks)
         self.all.append(Numbered(id=new, kind=kind, labels=dict(part), deleting=deleting, asks=asks, rare=rare))
         self._write(new, kind, asks)
         return new, True
 
-    def _write(self, new: KindId, kind: Kind, asks: Particulars) -> None:
+    def _write(self, new: KindId, kind: Kind, asks: PodConstraints) -> None:
         lines = [(self._facts.line(name), amount) for name, amount in asks.scalars]
         self.make_room(len(self._facts.resource))
         if new >= self.requests.shape[1]:

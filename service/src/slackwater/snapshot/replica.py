@@ -22,10 +22,10 @@ from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import Generation, NodeName, PodUid, Row
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.storage import Storage
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import summed
 from slackwater.snapshot.equivalence_groups import KindId, UnreadLabel
-from slackwater.snapshot.running_pods import AtLeast, Standing, Tenant
+from slackwater.snapshot.running_pods import AtLeast, RunningPod, Standing
 
 #: More changes than this share of all pods are cheaper to build in than to follow.
 _REBUILD_SHARE: Final = 0.25
@@ -39,12 +39,12 @@ _HANDFUL: Final = 16
 _UNNUMBERED: Final = KindId(-1)
 
 
-class Mirror:
+class SnapshotReplica:
     """See the module."""
 
     def __init__(self) -> None:
         self.generation = Generation(0)
-        self.picture = Picture.build(())
+        self.snapshot = ClusterSnapshot.build(())
         self.budgets: tuple[DisruptionBudget, ...] = ()
         self.promised: frozenset[PodUid] = frozenset()
         #: Pods without a place, whatever they wait for; those that changed last come last.
@@ -55,7 +55,7 @@ class Mirror:
         self._storage = Storage()
         self._nodes: dict[NodeName, Node] = {}
         #: Pods that count on a node, by its name, whether the node is there or not.
-        self._guests: dict[NodeName, dict[PodUid, Tenant]] = {}
+        self._guests: dict[NodeName, dict[PodUid, RunningPod]] = {}
         self._place: dict[PodUid, NodeName] = {}
         #: Of all that have a place: how many of each priority.
         self._priorities: Counter[int] = Counter()
@@ -63,16 +63,16 @@ class Mirror:
         self._strangers: Sequence[Pod] = ()
         self._kinds_at_first = 0
 
-    def on(self, row: Row) -> list[Tenant]:
+    def on(self, row: Row) -> list[RunningPod]:
         """The pods of a row, as they count there, with their kinds' numbers."""
-        return list(self._guests.get(self.picture.facts.nodes[row].name, {}).values()) if row < self.picture.n_rows else []
+        return list(self._guests.get(self.snapshot.facts.nodes[row].name, {}).values()) if row < self.snapshot.n_rows else []
 
     def find(self, uid: PodUid) -> Pod | None:
-        """A pod that the mirror holds, with a place or without one."""
+        """A pod that the replica holds, with a place or without one."""
         node = self._place.get(uid)
         return self.pending.get(uid) if node is None else self._guests[node][uid].pod
 
-    def everyone(self) -> Iterator[Tenant]:
+    def everyone(self) -> Iterator[RunningPod]:
         """All pods that have a place."""
         for guests in self._guests.values():
             yield from guests.values()
@@ -83,16 +83,16 @@ class Mirror:
 
         Given is who stands where among the others. All pods are looked through, but only where there are such pods.
         """
-        with self.picture.fork():
+        with self.snapshot.fork():
             if not any(pods and found < priority for found, pods in self._priorities.items()):
                 yield self
                 return
             self._move(
                 [
-                    (tenant.kind, self.row_of(name), -1)
+                    (running_pod.kind, self.row_of(name), -1)
                     for name in self._nodes
-                    for tenant in self._guests.get(name, {}).values()
-                    if tenant.pod.priority < priority
+                    for running_pod in self._guests.get(name, {}).values()
+                    if running_pod.pod.priority < priority
                 ]
             )
             yield AtLeast(self, priority)
@@ -108,7 +108,7 @@ class Mirror:
 
     def row_of(self, name: NodeName) -> Row:
         """The row of a node that exists."""
-        return self.picture.facts.row_of[name]
+        return self.snapshot.facts.row_of[name]
 
     def learn(self, pods: Sequence[Pod], *, more: bool = False) -> None:
         """Makes the picture know the kinds of pods that are no part of the cluster, so that a plan may place them; in place of
@@ -118,7 +118,7 @@ class Mirror:
         """
         self._strangers = (*self._strangers, *pods) if more else pods
         try:
-            self.picture.number(pods)
+            self.snapshot.number(pods)
         except UnreadLabel:
             self._build()
 
@@ -139,14 +139,14 @@ class Mirror:
                 anew = True
             else:
                 if changes.storage is not None:
-                    self.picture.put_storage(changes.storage)
+                    self.snapshot.put_storage(changes.storage)
         if anew:
             self._note(nodes, pods)
             self._build()
 
     def _is_much(self, n_pods: int, n_nodes: int) -> bool:
         known = len(self._place) + len(self.pending)
-        kinds = len(self.picture.kinds)
+        kinds = len(self.snapshot.kinds)
         stale = kinds > _FEW_KINDS and kinds > _KINDS_GROWTH * self._kinds_at_first
         return stale or n_pods + n_nodes > max(_FEW, known * _REBUILD_SHARE)
 
@@ -171,31 +171,31 @@ class Mirror:
 
     def _numbers(self, pods: Sequence[Pod]) -> list[KindId]:
         if len(pods) <= _HANDFUL:
-            return [self.picture.kind_id(pod.kind, pod.labels, deleting=pod.deleting) for pod in pods]
-        return [KindId(kind) for kind in self.picture.number(pods).tolist()]
+            return [self.snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting) for pod in pods]
+        return [KindId(kind) for kind in self.snapshot.number(pods).tolist()]
 
     def _close(self, name: NodeName) -> None:
         if self._nodes.pop(name, None) is None:
             return
         row = self.row_of(name)
-        self._move([(tenant.kind, row, -1) for tenant in self._guests.get(name, {}).values()])
-        self.picture.close(row)
+        self._move([(running_pod.kind, row, -1) for running_pod in self._guests.get(name, {}).values()])
+        self.snapshot.close(row)
         self._free[row] = None
 
     def _open(self, name: NodeName, node: Node) -> None:
         known, self._nodes[name] = name in self._nodes, node
         if known:
-            self.picture.put_node(self.row_of(name), node)
+            self.snapshot.put_node(self.row_of(name), node)
             return
-        row = self.picture.facts.row_of.get(name)
+        row = self.snapshot.facts.row_of.get(name)
         if row is None and self._free:
             row = next(iter(self._free))
         if row is None:
-            row = Row(self.picture.add_nodes([node])[0])
+            row = Row(self.snapshot.add_nodes([node])[0])
         else:
             del self._free[row]
-            self.picture.give_row(row, node)
-        self._move([(tenant.kind, row, 1) for tenant in self._guests.get(name, {}).values()])
+            self.snapshot.give_row(row, node)
+        self._move([(running_pod.kind, row, 1) for running_pod in self._guests.get(name, {}).values()])
 
     def _leave(self, uid: PodUid) -> tuple[KindId, int, int] | None:
         """The pod is no longer where it was; what that takes off the picture."""
@@ -204,11 +204,11 @@ class Mirror:
         if node is None:
             return None
         guests = self._guests[node]
-        tenant = guests.pop(uid)
-        self._priorities[tenant.pod.priority] -= 1
+        running_pod = guests.pop(uid)
+        self._priorities[running_pod.pod.priority] -= 1
         if not guests:
             del self._guests[node]
-        return (tenant.kind, self.row_of(node), -1) if node in self._nodes else None
+        return (running_pod.kind, self.row_of(node), -1) if node in self._nodes else None
 
     def _stays(self, pod: Pod, kind: KindId) -> bool:
         """Whether the pod is where it was, of the same kind and as important: it has been bound since, or the like."""
@@ -219,7 +219,7 @@ class Mirror:
         before = guests[pod.uid]
         if before.kind != kind or before.pod.priority != pod.priority:
             return False
-        guests[pod.uid] = Tenant(pod, kind)
+        guests[pod.uid] = RunningPod(pod, kind)
         return True
 
     def _enter(self, pod: Pod, kind: KindId) -> bool:
@@ -228,7 +228,7 @@ class Mirror:
             self.pending[pod.uid] = pod
             return False
         self._place[pod.uid] = pod.node
-        self._guests.setdefault(pod.node, {})[pod.uid] = Tenant(pod, kind)
+        self._guests.setdefault(pod.node, {})[pod.uid] = RunningPod(pod, kind)
         self._priorities[pod.priority] += 1
         return True
 
@@ -240,18 +240,18 @@ class Mirror:
         kinds, rows, counts = summed(table[:, 0].astype(np.intp), table[:, 1].astype(np.intp), table[:, 2])
         bounds = [*np.flatnonzero(np.diff(kinds, prepend=-1)).tolist(), len(kinds)]
         for start, end in pairwise(bounds):
-            self.picture.place_many(KindId(int(kinds[start])), rows[start:end], counts[start:end])
+            self.snapshot.place_many(KindId(int(kinds[start])), rows[start:end], counts[start:end])
 
     def _move_each(self, moves: Sequence[tuple[KindId, int, int]]) -> None:
         if len(moves) == 1:
-            self.picture.place(*moves[0])
+            self.snapshot.place(*moves[0])
             return
         left: dict[tuple[KindId, int], int] = {}
         for kind, row, count in moves:
             left[kind, row] = left.get((kind, row), 0) + count
         for (kind, row), count in left.items():
             if count:
-                self.picture.place(kind, row, count)
+                self.snapshot.place(kind, row, count)
 
     # --- building ---------------------------------------------------------------------------------------------------------
 
@@ -268,21 +268,21 @@ class Mirror:
                 self._nodes[name] = node
 
     def _build(self) -> None:
-        standing = [tenant.pod for guests in self._guests.values() for tenant in guests.values()]
+        standing = [running_pod.pod for guests in self._guests.values() for running_pod in guests.values()]
         everyone = [*standing, *self.pending.values()]
-        self.picture = Picture.build(
+        self.snapshot = ClusterSnapshot.build(
             list(self._nodes.values()),
             everyone,
             also=[pod.kind for pod in self._strangers],
             namespaces=self._namespaces,
             storage=self._storage,
         )
-        numbers = iter(self.picture.number(everyone).tolist())
+        numbers = iter(self.snapshot.number(everyone).tolist())
         for guests in self._guests.values():
-            for uid, tenant in guests.items():
-                guests[uid] = Tenant(tenant.pod, KindId(next(numbers)))
+            for uid, running_pod in guests.items():
+                guests[uid] = RunningPod(running_pod.pod, KindId(next(numbers)))
         self._free = {}
-        self._kinds_at_first = len(self.picture.kinds)
+        self._kinds_at_first = len(self.snapshot.kinds)
         self.builds += 1
 
 

@@ -7,11 +7,11 @@ import numpy as np
 
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 
-class Tenant(NamedTuple):
+class RunningPod(NamedTuple):
     """A pod, and the number of the kind by which it stands in the picture."""
 
     pod: Pod
@@ -19,33 +19,33 @@ class Tenant(NamedTuple):
 
 
 class Standing(Protocol):
-    """Who stands where: `Tenants`, built once, or `simulate.mirror.Mirror`, which follows."""
+    """Who stands where: `RunningPods`, built once, or `simulate.replica.SnapshotReplica`, which follows."""
 
-    def on(self, row: Row) -> list[Tenant]:
+    def on(self, row: Row) -> list[RunningPod]:
         """The pods of a row."""
         ...
 
 
-class Tenants:
+class RunningPods:
     """The pods that a picture was built from, by row. 150,000 of them take about 0.3 s."""
 
-    def __init__(self, picture: Picture, pods: Sequence[Pod]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> None:
         """Pods without a node, on unknown nodes or that have ended are passed over, as the picture does."""
-        row_of = picture.facts.row_of
+        row_of = snapshot.facts.row_of
         found = [(pod, row_of[pod.node]) for pod in pods if pod.node in row_of and not pod.ended]
         rows = np.fromiter((row for _, row in found), np.intp, len(found))
         order = np.argsort(rows, kind="stable")
         self._pods = [found[index][0] for index in order.tolist()]
-        self._kinds = picture.number(self._pods)
-        self._starts = np.searchsorted(rows[order], np.arange(picture.n_rows + 1))
+        self._kinds = snapshot.number(self._pods)
+        self._starts = np.searchsorted(rows[order], np.arange(snapshot.n_rows + 1))
 
-    def on(self, row: Row) -> list[Tenant]:
+    def on(self, row: Row) -> list[RunningPod]:
         """The pods of a row, in the order in which they were given. Rows that came later have none."""
         if row >= len(self._starts) - 1:
             return []
         start, end = int(self._starts[row]), int(self._starts[row + 1])
         kinds = self._kinds[start:end].tolist()
-        return [Tenant(pod, KindId(kind)) for pod, kind in zip(self._pods[start:end], kinds, strict=True)]
+        return [RunningPod(pod, KindId(kind)) for pod, kind in zip(self._pods[start:end], kinds, strict=True)]
 
 
 class AtLeast:
@@ -55,6 +55,6 @@ class AtLeast:
         self._standing = standing
         self._priority = priority
 
-    def on(self, row: Row) -> list[Tenant]:
+    def on(self, row: Row) -> list[RunningPod]:
         """The pods of a row."""
-        return [tenant for tenant in self._standing.on(row) if tenant.pod.priority >= self._priority]
+        return [running_pod for running_pod in self._standing.on(row) if running_pod.pod.priority >= self._priority]

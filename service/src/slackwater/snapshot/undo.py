@@ -1,7 +1,7 @@
 """What was done to a picture within a trial, one record for each step, and how that step is undone.
 
-`Picture` notes the records while a trial is open and undoes them last first. Deliberately absent: which trial a step belongs
-to, and the trial itself (`picture`).
+`ClusterSnapshot` notes the records while a trial is open and undoes them last first. Deliberately absent: which trial a step
+belongs to, and the trial itself (`picture`).
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.storage_table import ClaimKey, StorageTable
 
 if TYPE_CHECKING:
-    from slackwater.snapshot.cluster_snapshot import Picture
+    from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 
 
 class PodsMoved:
@@ -25,8 +25,8 @@ class PodsMoved:
     def __init__(self, kind: KindId, row: int, count: int) -> None:
         self.kind, self.row, self.count = kind, row, count
 
-    def undo(self, picture: "Picture") -> None:
-        picture.shift(self.kind, self.row, -self.count)
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.shift(self.kind, self.row, -self.count)
 
 
 class ManyPodsMoved:
@@ -37,8 +37,8 @@ class ManyPodsMoved:
     def __init__(self, kind: KindId, rows: Rows, counts: Int64) -> None:
         self.kind, self.rows, self.counts = kind, rows, counts
 
-    def undo(self, picture: "Picture") -> None:
-        picture.shift_many(self.kind, self.rows, -self.counts)
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.shift_many(self.kind, self.rows, -self.counts)
 
 
 class RowsAdded:
@@ -49,8 +49,8 @@ class RowsAdded:
     def __init__(self, first: int) -> None:
         self.first = first
 
-    def undo(self, picture: "Picture") -> None:
-        picture.facts.truncate(self.first)
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.facts.truncate(self.first)
 
 
 class NodeChanged:
@@ -61,8 +61,8 @@ class NodeChanged:
     def __init__(self, row: Row, before: Node) -> None:
         self.row, self.before = row, before
 
-    def undo(self, picture: "Picture") -> None:
-        picture.facts.put(self.row, self.before)
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.facts.put(self.row, self.before)
 
 
 class LiveSet:
@@ -73,8 +73,8 @@ class LiveSet:
     def __init__(self, row: Row, live: bool) -> None:
         self.row, self.live = row, live
 
-    def undo(self, picture: "Picture") -> None:
-        picture.facts.set_live(self.row, live=self.live)
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.facts.set_live(self.row, live=self.live)
 
 
 class StorageReplaced:
@@ -85,8 +85,8 @@ class StorageReplaced:
     def __init__(self, before: StorageTable) -> None:
         self.before = before
 
-    def undo(self, picture: "Picture") -> None:
-        picture.replace_volumes(self.before)
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.replace_volumes(self.before)
 
 
 class ClaimAssumed:
@@ -97,8 +97,8 @@ class ClaimAssumed:
     def __init__(self, key: ClaimKey, before: Claim | None) -> None:
         self.key, self.before = key, before
 
-    def undo(self, picture: "Picture") -> None:
-        picture.volumes.assume_claim(self.key, self.before)
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.volumes.assume_claim(self.key, self.before)
 
 
 class VolumeAssumed:
@@ -109,8 +109,8 @@ class VolumeAssumed:
     def __init__(self, name: str, before: Volume | None) -> None:
         self.name, self.before = name, before
 
-    def undo(self, picture: "Picture") -> None:
-        picture.volumes.assume_volume(self.name, self.before)
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.volumes.assume_volume(self.name, self.before)
 
 
 Done = StorageReplaced | ClaimAssumed | VolumeAssumed | PodsMoved | ManyPodsMoved | RowsAdded | NodeChanged | LiveSet

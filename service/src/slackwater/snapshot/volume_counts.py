@@ -18,7 +18,7 @@ from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from slackwater.snapshot.storage_table import StorageTable
 
 if TYPE_CHECKING:
-    from slackwater.snapshot.cluster_snapshot import Picture
+    from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 
 #: A volume as CSI knows it: driver and handle.
 Handle = tuple[str, str]
@@ -39,9 +39,9 @@ _UNCOUNTED: Final = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vspher
 class VolumeCounts:
     """The counts of one picture. The picture tells of every pod that moves; changed nodes are found by their journal."""
 
-    def __init__(self, picture: "Picture") -> None:
-        self._picture = picture
-        self._table: StorageTable = picture.volumes
+    def __init__(self, snapshot: "ClusterSnapshot") -> None:
+        self._snapshot = snapshot
+        self._table: StorageTable = snapshot.volumes
         self._of_kind: dict[KindId, tuple[Handle, ...]] = {}
         #: The rows whose pods mount a volume, and how many of their pods do.
         self._mounted: dict[Handle, dict[int, int]] = {}
@@ -52,8 +52,8 @@ class VolumeCounts:
         #: The nodes for which the columns are true.
         self._nodes: list[Node] = []
         self._position = -1
-        for row in range(picture.n_rows):
-            for mount, pods in picture.attached.counts(row):
+        for row in range(snapshot.n_rows):
+            for mount, pods in snapshot.attached.counts(row):
                 handle = self._handle_of(*mount)
                 if handle is not None:
                     rows = self._mounted.setdefault(handle, {})
@@ -94,7 +94,7 @@ class VolumeCounts:
                 self._column(self._present, handle[0], 0)[row] += 1 if after else -1
 
     def _column(self, columns: dict[str, Int64], driver: str, fill: int) -> Int64:
-        capacity = self._picture.facts.capacity
+        capacity = self._snapshot.facts.capacity
         column = columns.get(driver)
         if column is None or len(column) < capacity:
             known = np.zeros(0, np.int64) if column is None else column
@@ -104,7 +104,7 @@ class VolumeCounts:
 
     def _renew(self) -> None:
         """Takes in what nodes say: which node a row is, what is attached to it, and its limits."""
-        facts = self._picture.facts
+        facts = self._snapshot.facts
         if self._position == facts.journal.position and len(self._nodes) == facts.n_rows:
             return
         changed = None if self._position < 0 else facts.journal.since(self._position, at_most=facts.n_rows)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from slackwater.app.offline import Cluster
 from slackwater.model.objects import Node, Pod
-from slackwater.model.pod_constraints import NO_PARTICULARS, Particulars
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
 from slackwater.model.storage import Claim, Storage
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class PlanningInput:
     """Nodes, the pods that stand on them, namespaces with their labels, storage."""
 
     nodes: tuple[Node, ...]
@@ -19,7 +19,7 @@ class Scene:
     storage: Storage
 
     @classmethod
-    def of(cls, cluster: Cluster) -> "Scene":
+    def of(cls, cluster: Cluster) -> "PlanningInput":
         names = {node.name for node in cluster.nodes}
         standing = tuple(pod for pod in cluster.pods if pod.node in names and not pod.ended)
         return cls(cluster.nodes, standing, cluster.namespaces, cluster.storage)
@@ -38,5 +38,5 @@ class Scene:
                 yield known[pod.key.namespace, mount.claim]
 
 
-def asks(pod: Pod) -> Particulars:
-    return pod.kind.particulars or NO_PARTICULARS
+def asks(pod: Pod) -> PodConstraints:
+    return pod.kind.pod_constraints or NO_POD_CONSTRAINTS

@@ -53,7 +53,7 @@ def test_nothing_changed() -> None:
         ("vertical: {missingRequests: zero}", "vertical.missingRequests"),
         ("migration: {maxConcurrent: 3}", "migration.maxConcurrent"),
         ("extender: {holdTimeout: 20s}", "extender.holdTimeout"),
-        ("extender: {denialTimeout: 20s}", "extender.denialTimeout"),
+        ("extender: {bindBackoff: 20s}", "extender.bindBackoff"),
         ("extender: {maxBodyBytes: 1Mi}", "extender.maxBodyBytes"),
     ],
 )

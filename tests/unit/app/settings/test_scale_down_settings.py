@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_policy_of, shrink_delays_of
+from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_delays_of, scale_down_policy_of
 from slackwater.app.settings import Settings, SettingsError, loads
 from slackwater.controllers.scaledown.drains.limits import DrainLimits, PriorityGroup
-from slackwater.controllers.scaledown.loop import ShrinkDelays
+from slackwater.controllers.scaledown.loop import ScaleDownDelays
 from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.nodegroups import GroupName
@@ -24,7 +24,7 @@ def test_the_defaults_are_those_of_the_core() -> None:
     assert scale_down_policy_of(settings()) == ScaleDownPolicy()
     assert drain_limits_of(settings()) == DrainLimits()
     assert drain_rules_of(settings()) == DrainPolicy()
-    assert shrink_delays_of(settings()) == ShrinkDelays()
+    assert scale_down_delays_of(settings()) == ScaleDownDelays()
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_defaults_beyond_the_design() -> None:
     settings = Settings()
     assert settings.extender.max_body_bytes == 64 << 20
     assert settings.extender.hold_timeout == 10 * SECOND
-    assert settings.extender.denial_timeout == MINUTE
+    assert settings.extender.bind_backoff == MINUTE
     assert settings.kube.list_page_size == 500
     assert (settings.kube.max_concurrent_writes, settings.kube.max_concurrent_binds) == (16, 64)
     assert settings.kube.write_deadline == 30 * SECOND

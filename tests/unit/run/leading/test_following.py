@@ -5,7 +5,7 @@ from random import Random
 import anyio
 
 from slackwater.controllers.leadership.lease import holder_name
-from slackwater.controllers.leadership.state import Reign
+from slackwater.controllers.leadership.state import LeadershipTerm
 from tests.faults.virtualloop import run_virtually
 from tests.support.elections import Candidate, a_server, written_by_a_scheduler
 
@@ -35,7 +35,7 @@ def test_it_leads_exactly_while_the_lease_names_its_pod() -> None:
             holder[0] = "pod-b_22"
             await anyio.sleep(2.1)
             assert (a.leadership.leads(), b.leadership.leads()) == (False, True)
-            assert (a.leadership.reigns, b.leadership.reigns) == (1, 1)
+            assert (a.leadership.leadership_terms, b.leadership.leadership_terms) == (1, 1)
             group.cancel_scope.cancel()
 
     run_virtually(Random(1), main)
@@ -97,24 +97,24 @@ def test_one_that_was_stopped_does_not_believe_what_it_reads_first() -> None:
     async def main() -> None:
         server = a_server()
         other, a = Candidate("x", server), Candidate("pod-a", server)
-        reign = Reign(a.leadership)
+        leadership_term = LeadershipTerm(a.leadership)
         async with anyio.create_task_group() as group:
             group.start_soon(a.following().run)
             await anyio.sleep(1)
             await written_by_a_scheduler(other.lease, "pod-a_2", 1)
-            await reign.begun()
+            await leadership_term.begun()
             a.api.stop()
             await written_by_a_scheduler(other.lease, "pod-a_2", 2)  # it lies in its socket while it is stopped
             await anyio.sleep(60)
-            assert not reign.leads()
+            assert not leadership_term.leads()
             await a.api.go_on()
             await anyio.sleep(1)
             assert not a.leadership.leads()
-            # Its scheduler wins again: another reign, in which nothing of the first counts.
+            # Its scheduler wins again: another leadership term, in which nothing of the first counts.
             await written_by_a_scheduler(other.lease, "pod-a_3", 3)
             await anyio.sleep(0.1)
             assert a.leadership.leads()
-            assert not reign.leads()
+            assert not leadership_term.leads()
             group.cancel_scope.cancel()
 
     run_virtually(Random(5), main)

@@ -45,7 +45,7 @@ def test_the_first_leads_and_keeps_leading() -> None:
                 assert leaders(candidates) == first
 
         await play(candidates, story)
-        assert sum(one.leadership.reigns for one in candidates) == 1
+        assert sum(one.leadership.leadership_terms for one in candidates) == 1
 
     run_virtually(Random(1), main)
 

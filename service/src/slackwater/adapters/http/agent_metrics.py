@@ -36,7 +36,7 @@ class AgentMetrics(Collector):
         self._look_at = _FEW
         self._seconds = Spread(_SECONDS)
         self.migrating = 0  #: answers that told an agent of its pod's migration
-        self.pending = 0  #: answers that granted less than there was room for, since the ceiling was not written yet
+        self.pending = 0  #: answers that granted less than there was room for, since the permit limit was not written yet
         registry.register(self)
 
     def observe(self, status: int, version: int, seconds: float) -> None:
@@ -73,8 +73,8 @@ class AgentMetrics(Collector):
         told = "Answers that told an agent of its pod's migration."
         yield CounterMetricFamily("slackwater_agent_migrations_told", told, value=self.migrating)
         yield CounterMetricFamily(
-            "slackwater_agent_ceilings_awaited",
-            "Answers that granted less than there was room for, since the higher ceiling was not written yet.",
+            "slackwater_agent_permit_limits_awaited",
+            "Answers that granted less than there was room for, since the higher permit limit was not written yet.",
             value=self.pending,
         )
         by_status = (((code,), count) for code, count in self._by_status.items())

@@ -1,7 +1,7 @@
-"""The agents' listener: what autoscaler agents ask for their pods, answered by the desk.
+"""The agents' listener: what autoscaler agents ask for their pods, answered by the permit service.
 
-Requests come whole from `direct`, and most are answered at once; only what has to be waited for (a token's review, a ceiling
-that is being written, room) takes a task and a deadline. Statuses, texts and their order are those that agents know from
+Requests come whole from `direct`, and most are answered at once; only what has to be waited for (a token's review, a permit
+limit that is being written, room) takes a task and a deadline. Statuses, texts and their order are those that agents know from
 Neon's scheduler, 0.36: POST on any path, the first JSON value of the first 1,024 bytes. Ours on top: 401 and 403 where
 authentication is configured, 408, 503, and `Prefer: wait=N`. Deliberately absent: every decision on resources.
 """
@@ -20,7 +20,7 @@ from slackwater.adapters.http.agent_metrics import AgentMetrics
 from slackwater.adapters.http.http_server import Answer, Headers, Request, Terms
 from slackwater.adapters.http.prefer import wait_seconds
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
-from slackwater.ports.protocols import PermitDesk
+from slackwater.ports.protocols import PermitServing
 from slackwater_protocol.agent import MAX_BODY_BYTES
 
 _log = structlog.get_logger(__name__)
@@ -47,7 +47,7 @@ class Readiness(Protocol):
     def unlisted(self) -> Sequence[str]: ...
 
 
-class Gatekeeper(Protocol):
+class Authenticating(Protocol):
     """Tells who calls, or why the caller is turned away."""
 
     def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal | None:
@@ -93,16 +93,16 @@ class Agents:
     def __init__(
         self,
         *,
-        desk: PermitDesk,
+        permit_service: PermitServing,
         readiness: Readiness,
         metrics: AgentMetrics,
-        gatekeeper: Gatekeeper | None = None,
+        authenticator: Authenticating | None = None,
         limits: AgentLimits = AgentLimits(),
     ) -> None:
-        self._desk = desk
+        self._permit_service = permit_service
         self._readiness = readiness
         self._metrics = metrics
-        self._gatekeeper = gatekeeper
+        self._authenticator = authenticator
         self._limits = limits
         self._in_flight = 0
         self.terms = Terms(
@@ -162,16 +162,16 @@ class Agents:
         if self._in_flight >= self._limits.max_requests:
             text = b"%d requests in flight, want at most %d" % (self._in_flight + 1, self._limits.max_requests)
             return _Told(Answer(503, text, _TEXT, _SOON))
-        if self._gatekeeper is None:
+        if self._authenticator is None:
             return self._asked(request, None, started)
-        caller = self._gatekeeper.at_once(request.headers, request.peer)
+        caller = self._authenticator.at_once(request.headers, request.peer)
         if caller is None:
-            return self._reviewed(request, self._gatekeeper, started)
+            return self._reviewed(request, self._authenticator, started)
         return self._let_in(request, caller, started)
 
-    async def _reviewed(self, request: Request, gatekeeper: Gatekeeper, started: float) -> _Told:
+    async def _reviewed(self, request: Request, authenticator: Authenticating, started: float) -> _Told:
         with self._noting_hang_up(_Told(Answer(_GONE, b"")), started):
-            caller = await gatekeeper.caller(request.headers, request.peer)
+            caller = await authenticator.caller(request.headers, request.peer)
         told = self._let_in(request, caller, started)
         return told if isinstance(told, _Told) else await told
 
@@ -190,12 +190,13 @@ class Agents:
         if not self._readiness.ready:
             text = f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}"
             return asked.told(Answer(503, text.encode(), _TEXT))
-        decided = self._desk.ask(ask, wait_seconds=asked.wait, caller=caller)
+        decided = self._permit_service.ask(ask, wait_seconds=asked.wait, caller=caller)
         if isinstance(decided, PermitAnswer | PermitRefusal):
             return self._decided(decided, asked)
         return self._decided_later(decided, asked, started)
 
-    # --- the desk's answer ------------------------------------------------------------------------------------------------
+    # --- the permit service's answer
+    # ------------------------------------------------------------------------------------------------
 
     async def _decided_later(self, pending: Awaitable[PermitAnswer | PermitRefusal], asked: _Asked, started: float) -> _Told:
         seconds = asked.wait + self._limits.answer_seconds
@@ -208,7 +209,7 @@ class Agents:
         if isinstance(decided, PermitRefusal):
             return asked.told(_refusal(decided), decided.node or "")
         self._metrics.migrating += decided.migrate
-        self._metrics.pending += decided.ceiling_pending
+        self._metrics.pending += decided.permit_limit_pending
         body = agentwire.written(decided, asked.ask.version)
         if not asked.wanted:
             return asked.told(Answer(200, body), decided.node or "")

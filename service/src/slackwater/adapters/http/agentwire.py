@@ -2,7 +2,7 @@
 
 Flows through: body -> `PermitAsk`, `PermitAnswer` -> body. The quick way takes only bodies with exactly the known keys, so that
 whatever needs Go's leniency (keys in another case, unknown or repeated ones, text after the value) goes the exact way. A test
-holds the two together. Deliberately absent: rules that need state; the desk has them.
+holds the two together. Deliberately absent: rules that need state; the permit service has them.
 """
 
 from functools import lru_cache

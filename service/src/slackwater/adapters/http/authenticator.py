@@ -1,8 +1,8 @@
 """Who may ask for which node's pods: client certificates, and bound ServiceAccount tokens reviewed by the API server.
 
-A caller is bound to one node and may speak for its pods alone (the desk compares). Answers of reviews are kept for a while,
-within a bound, and never beyond the token's own expiry. Deliberately absent: trust in anything that a token says by itself;
-its expiry is read only to forget it sooner.
+A caller is bound to one node and may speak for its pods alone (the permit service compares). Answers of reviews are kept for a
+while, within a bound, and never beyond the token's own expiry. Deliberately absent: trust in anything that a token says by
+itself; its expiry is read only to forget it sooner.
 """
 
 import base64
@@ -30,7 +30,7 @@ _RETRY_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateConfig:
+class AuthenticatorConfig:
     """Whom to let in. With neither kind configured there is no gate at all, so at least one is."""
 
     certificate_prefix: str | None = None  #: of the CN; what follows is the node. None: certificates tell nothing
@@ -50,7 +50,7 @@ class _Kept:
     ends_at: Instant
 
 
-class Gate:
+class Authenticator:
     """Tells the caller of a request, or why it is turned away.
 
     `clock` measures how long answers are kept, `unix_seconds` reads the date that a token's expiry is compared with.
@@ -58,7 +58,7 @@ class Gate:
 
     def __init__(
         self,
-        config: GateConfig,
+        config: AuthenticatorConfig,
         reviewer: TokenReviewer | None,
         *,
         clock: Callable[[], Instant],

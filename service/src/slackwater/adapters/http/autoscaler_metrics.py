@@ -11,9 +11,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from slackwater.adapters.http.histograms import histogram
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.runtime.autoscaler.counts import FUNCTIONS, LoopCounts
-from slackwater.runtime.autoscaler.planning import PlannerSight
+from slackwater.runtime.autoscaler.planning import PlannerObservation
 from slackwater.runtime.autoscaler.record import LoopRecord
 from slackwater.runtime.autoscaler.slack_report import slack_shares
 
@@ -27,7 +27,7 @@ class AutoscalerCollector(Collector):
         self,
         last: Callable[[], LoopRecord | None],
         counts: LoopCounts,
-        planner: Callable[[], PlannerSight] = PlannerSight,
+        planner: Callable[[], PlannerObservation] = PlannerObservation,
     ) -> None:
         self._last = last
         self._counts = counts
@@ -38,7 +38,7 @@ class AutoscalerCollector(Collector):
         yield from _cluster(record)
         yield from _groups(record)
         yield from _counted(self._counts)
-        yield from _shrinking(record, self._counts)
+        yield from _scale_down_loop(record, self._counts)
         yield from _own(record, self._counts)
         yield from _slack(record)
         yield from _planner(self._planner())
@@ -57,19 +57,19 @@ def _cluster(record: LoopRecord | None) -> Iterator[Metric]:
     pods = _gauge("unschedulable_pods_count", "Pending pods that nodes may be added for.", labels=("type",))
     most = _gauge("max_nodes_count", "Nodes that all groups may have together.")
     if record is not None:
-        every = list(record.census.values())
+        every = list(record.group_status.values())
         safe.add_metric([], int(record.healthy))
         for state, count in (
-            ("ready", sum(len(census.ready) for census in every)),
-            ("unready", sum(len(census.unready) for census in every)),
-            ("notStarted", sum(len(census.starting) for census in every)),
-            ("unregistered", sum(census.coming for census in every)),
-            ("longUnregistered", sum(not lost.given_up for census in every for lost in census.lost)),
+            ("ready", sum(len(group_status.ready) for group_status in every)),
+            ("unready", sum(len(group_status.unready) for group_status in every)),
+            ("notStarted", sum(len(group_status.starting) for group_status in every)),
+            ("unregistered", sum(group_status.coming for group_status in every)),
+            ("longUnregistered", sum(not lost.given_up for group_status in every for lost in group_status.lost)),
         ):
             nodes.add_metric([state], count)
-        groups.add_metric(["autoscaled"], sum(not census.off for census in every))
+        groups.add_metric(["autoscaled"], sum(not group_status.off for group_status in every))
         pods.add_metric(["unschedulable"], record.pending.helped + record.pending.unhelpable)
-        most.add_metric([], sum(census.group.max_size for census in every))
+        most.add_metric([], sum(group_status.group.max_size for group_status in every))
     yield from (safe, nodes, groups, pods, most)
 
 
@@ -80,14 +80,14 @@ def _groups(record: LoopRecord | None) -> Iterator[Metric]:
     target = _gauge("node_group_target_count", "Nodes that a group has or is asked to have.", labels=label)
     health = _gauge("node_group_healthiness", "1 while a group's provider answers.", labels=label)
     backoff = _gauge("node_group_backoff_status", "1 while a group is left alone, by reason.", labels=("node_group", "reason"))
-    for census in record.census.values() if record is not None else ():
-        group = census.group
+    for group_status in record.group_status.values() if record is not None else ():
+        group = group_status.group
         least.add_metric([group.name], group.min_size)
         most.add_metric([group.name], group.max_size)
         target.add_metric([group.name], group.target)
-        health.add_metric([group.name], int(census.known))
-        if census.backoff is not None and record is not None:
-            backoff.add_metric([group.name, census.backoff.code], int(census.backoff.holds(record.instant)))
+        health.add_metric([group.name], int(group_status.known))
+        if group_status.backoff is not None and record is not None:
+            backoff.add_metric([group.name, group_status.backoff.code], int(group_status.backoff.holds(record.instant)))
     yield from (least, most, target, health, backoff)
 
 
@@ -111,8 +111,8 @@ def _counted(counts: LoopCounts) -> Iterator[Metric]:
     )
 
 
-def _shrinking(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
-    shrink = None if record is None else record.shrink
+def _scale_down_loop(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
+    scale_down = None if record is None else record.scale_down
     yield _by(counts.nodes_removed, "scaled_down_nodes", "Nodes that were removed, by what they were.", "reason")
     yield _by(counts.gpu_nodes_removed, "scaled_down_gpu_nodes", "Nodes with graphics cards among them.", "reason")
     yield CounterMetricFamily(_PREFIX + "evicted_pods", "Pods evicted to remove their nodes.", value=counts.pods_evicted)
@@ -121,12 +121,12 @@ def _shrinking(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric
     unremovable = _gauge("unremovable_nodes_count", "Nodes that stay, by reason.", labels=("reason",))
     pending = _gauge("pending_node_deletions", "Nodes that are being removed.")
     cooling = _gauge("scale_down_in_cooldown", "1 while candidates wait for their groups' cool-downs alone.")
-    if shrink is not None:
-        unneeded.add_metric([], sum(shrink.unneeded.values()))
-        for hindrance in Hindrance:
-            unremovable.add_metric([hindrance], shrink.reasons.get(hindrance, 0))
-        pending.add_metric([], shrink.under_way[0])
-        cooling.add_metric([], int(shrink.status == "cooldown"))
+    if scale_down is not None:
+        unneeded.add_metric([], sum(scale_down.unneeded.values()))
+        for unremovable_reason in UnremovableReason:
+            unremovable.add_metric([unremovable_reason], scale_down.reasons.get(unremovable_reason, 0))
+        pending.add_metric([], scale_down.under_way[0])
+        cooling.add_metric([], int(scale_down.status == "cooldown"))
     yield from (unneeded, unremovable, pending, cooling)
 
 
@@ -151,9 +151,9 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
         "slackwater_autoscaler_pending_pods", "Pods without a place, by what the last loop found.", labels=["outcome"]
     )
     if record is not None:
-        for census in record.census.values():
-            creating.add_metric([census.name], census.in_creation)
-            stuck.add_metric([census.name], census.stuck)
+        for group_status in record.group_status.values():
+            creating.add_metric([group_status.name], group_status.in_creation)
+            stuck.add_metric([group_status.name], group_status.stuck)
         for wait in record.queued:
             queued.add_metric([wait.group], wait.nodes)
         for outcome in ("helped", "schedulable", "unhelpable", "passed_over", "not_looked_at"):
@@ -166,12 +166,12 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
     )
 
 
-def _planner(sight: PlannerSight) -> Iterator[Metric]:
+def _planner(observation: PlannerObservation) -> Iterator[Metric]:
     yield CounterMetricFamily(
-        "slackwater_planner_restarts", "Planning processes that ended and were started again.", value=sight.restarts
+        "slackwater_planner_restarts", "Planning processes that ended and were started again.", value=observation.restarts
     )
     yield GaugeMetricFamily(
-        "slackwater_planner_resident_memory_bytes", "Memory of the planning process.", value=sight.resident_bytes
+        "slackwater_planner_resident_memory_bytes", "Memory of the planning process.", value=observation.resident_bytes
     )
 
 
@@ -199,11 +199,11 @@ def _promises(record: LoopRecord | None) -> Iterator[Metric]:
         wanted.add_metric([name], seen.of.share_ppm / 1_000_000)
         if seen.kept.share is not None:
             kept.add_metric([name], seen.kept.share)
-        room.add_metric([name], each.foresight.room)
+        room.add_metric([name], each.forecast.room)
         lead.add_metric([name], each.lead_seconds)
-    for census in record.census.values() if record is not None else ():
-        if census.starts:
-            start.add_metric([census.name], max(census.starts))
+    for group_status in record.group_status.values() if record is not None else ():
+        if group_status.starts:
+            start.add_metric([group_status.name], max(group_status.starts))
     yield from (pods, wanted, kept, room, lead, start)
 
 

@@ -9,7 +9,7 @@ _CROWDED: Final = 0.75
 _SHARE: Final = 0.5
 
 
-class Crowd:
+class ConnectionLimiter:
     """The connections of a listener, by the address that they come from."""
 
     def __init__(self, most: int) -> None:
@@ -40,22 +40,22 @@ class Crowd:
 class Place:
     """One connection's place in a crowd."""
 
-    def __init__(self, crowd: Crowd, host: str) -> None:
+    def __init__(self, connection_limiter: ConnectionLimiter, host: str) -> None:
         self._host = host
-        self._crowd: Crowd | None = crowd
+        self._connection_limiter: ConnectionLimiter | None = connection_limiter
 
     def leave(self) -> None:
         """Gives the place back, once however often it is called."""
-        crowd, self._crowd = self._crowd, None
-        if crowd is not None:
-            crowd._leave(self._host)
+        connection_limiter, self._connection_limiter = self._connection_limiter, None
+        if connection_limiter is not None:
+            connection_limiter._leave(self._host)
 
 
 #: Takes the place of a connection from that host; or tells, in words, why there is none.
 Enter = Callable[[str], Place | str]
 
 
-class Bodies:
+class BodyBudget:
     """The bytes of bodies that have come and are not answered yet, of all connections of a listener."""
 
     def __init__(self, most_bytes: int) -> None:

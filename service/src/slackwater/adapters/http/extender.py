@@ -1,4 +1,4 @@
-"""The extender listener: kube-scheduler's filter, prioritize, bind and preempt, answered from the world.
+"""The extender listener: kube-scheduler's filter, prioritize, bind and preempt, answered from the state machine.
 
 Bodies come whole from `direct`, and answers go back whole. A well-formed question is always answered with 200; what we
 refuse stands in `Error`, since kube-scheduler shows nothing of any other answer (trap T3). Malformed ones get 400, 404,
@@ -16,17 +16,17 @@ import structlog
 from slackwater.adapters.http import wire
 from slackwater.adapters.http.asked import AskedNodes
 from slackwater.adapters.http.authenticated import gated_answer
-from slackwater.adapters.http.connection_limiter import Bodies
+from slackwater.adapters.http.connection_limiter import BodyBudget
 from slackwater.adapters.http.extender_metrics import ExtenderMetrics
 from slackwater.adapters.http.http_server import Answer, Headers, Request, Terms
-from slackwater.adapters.http.request_queue import Overloaded, Turnstile
+from slackwater.adapters.http.request_queue import Overloaded, RequestQueue
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import Ticket
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
@@ -83,8 +83,8 @@ class Readiness(Protocol):
     def unlisted(self) -> Sequence[str]: ...
 
 
-class BindDesk(Protocol):
-    """Says when a granted bind may be sent; see `run.desk`."""
+class BindServing(Protocol):
+    """Says when a granted bind may be sent; see `run.permit_service`."""
 
     async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool: ...
 
@@ -95,9 +95,9 @@ class Extender:
     def __init__(
         self,
         *,
-        world: World,
+        state_machine: StateMachine,
         submitter: Submitter,
-        binds: BindDesk,
+        binds: BindServing,
         victims: Victims,
         readiness: Readiness,
         decode_pod: Callable[[bytes], Pod],
@@ -111,7 +111,7 @@ class Extender:
     ) -> None:
         """`wait_seconds`: how long a question may queue; kube-scheduler has given it up soon after. `stopwatch` measures what
         questions cost."""
-        self._world = world
+        self._state_machine = state_machine
         self._submitter = submitter
         self._binds = binds
         self._victims = victims
@@ -121,9 +121,9 @@ class Extender:
         self._decode_pod = decode_pod
         self._clock = clock
         self._metrics = metrics
-        self.terms = Terms(max_body_bytes=max_body_bytes, bodies=Bodies(_BODIES * max_body_bytes))
-        self._turnstile = Turnstile[_Found](wait_seconds=wait_seconds, clock=stopwatch)
-        self._asked = AskedNodes(world.nodes)
+        self.terms = Terms(max_body_bytes=max_body_bytes, bodies=BodyBudget(_BODIES * max_body_bytes))
+        self._request_queue = RequestQueue[_Found](wait_seconds=wait_seconds, clock=stopwatch)
+        self._asked = AskedNodes(state_machine.nodes)
         self._verbs: Final[Mapping[str, tuple[str, Callable[[bytes], bytes | Awaitable[bytes]]]]] = {
             f"{_PREFIX}filter": ("filter", self._filter),
             f"{_PREFIX}prioritize": ("prioritize", self._prioritize),
@@ -155,9 +155,9 @@ class Extender:
         return answer
 
     def _in_turn(self, question: "Callable[[], _Found]") -> "_Found":
-        if self._turnstile.free:
-            return self._turnstile.now(question)
-        return _unfolded(self._turnstile.queued(question))
+        if self._request_queue.free:
+            return self._request_queue.now(question)
+        return _unfolded(self._request_queue.queued(question))
 
     async def _answer_later(self, verb: str, pending: Awaitable[bytes], size: int, started: float) -> Answer:
         try:
@@ -178,7 +178,7 @@ class Extender:
     def _pod(self, raw: bytes) -> Pod:
         """The watch's pod where it is not older than the question's: that one is the scheduler's cached copy (trap T16)."""
         meta = wire.head(raw, "Pod")
-        known = self._world.pods.get(PodUid(meta.uid))
+        known = self._state_machine.pods.get(PodUid(meta.uid))
         if known is not None and known.resource_version >= _version(meta.resourceVersion):
             return known
         try:
@@ -204,17 +204,17 @@ class Extender:
         return answer if isinstance(answer, bytes) else await answer
 
     def _filtered(self, args: wire.PlacingArgs, pod: Pod) -> bytes | Awaitable[bytes]:
-        if self._world.preemptions.gated(pod.uid) and (answer := gated_answer(args.NodeNames)) is not None:
-            self._world.filter(pod, _NO_ROWS, self._clock())
+        if self._state_machine.preemptions.gated(pod.uid) and (answer := gated_answer(args.NodeNames)) is not None:
+            self._state_machine.filter(pod, _NO_ROWS, self._clock())
             return answer
         asked = self._asked.of(args)
         chosen = None if self._choice is None else self._choice.of(pod, asked.rows)
         if chosen is not None:
             return asked.only(chosen)
-        codes = self._world.filter(pod, asked.rows, self._clock())
+        codes = self._state_machine.filter(pod, asked.rows, self._clock())
         if (codes == Reason.NODE_NOT_CHOSEN).any():
             return asked.only(int(codes.argmin()))  # `Reason.OK` is the least
-        gated = gated_answer(args.NodeNames) if self._world.preemptions.gated(pod.uid) else None
+        gated = gated_answer(args.NodeNames) if self._state_machine.preemptions.gated(pod.uid) else None
         answer = asked.filtered(codes, _texts_about(pod)) if gated is None else gated
         return self._answer_when_deleted(pod.uid, answer) if self._victims.due(pod.uid) else answer
 
@@ -225,12 +225,12 @@ class Extender:
     def _prioritize(self, body: bytes) -> bytes:
         args = wire.placing_args(body)
         asked = self._asked.of(args)
-        return asked.prioritized(self._world.prioritize(self._pod(args.Pod), asked.rows))
+        return asked.prioritized(self._state_machine.prioritize(self._pod(args.Pod), asked.rows))
 
     async def _bind(self, body: bytes) -> bytes:
         args = wire.binding_args(body)
         key = PodKey(args.PodNamespace, args.PodName)
-        answer = self._world.bind(PodUid(args.PodUID), key, NodeName(args.Node), self._clock())
+        answer = self._state_machine.bind(PodUid(args.PodUID), key, NodeName(args.Node), self._clock())
         if answer.reason is not Reason.OK:
             return _bind_answer(f"{MEANINGS[answer.reason].text} (pod {key}, node {args.Node})")
         if answer.effect is None:
@@ -243,7 +243,7 @@ class Extender:
     def _preempt(self, body: bytes) -> bytes:
         args = wire.preemption_args(body)
         proposed, violations = _proposed(args)
-        kept = self._world.preempt(self._pod(args.Pod), proposed, self._clock())
+        kept = self._state_machine.preempt(self._pod(args.Pod), proposed, self._clock())
         return wire.encode(
             wire.PreemptionResult(
                 {

@@ -19,7 +19,7 @@ import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
-from slackwater.adapters.http.connection_limiter import Bodies, Enter, Place
+from slackwater.adapters.http.connection_limiter import BodyBudget, Enter, Place
 from slackwater.adapters.http.peer import host_of, peer_name
 from slackwater.adapters.http.requestparser import RequestParser, origin_form
 
@@ -71,7 +71,7 @@ class Terms:
     read_body_bytes: int | None = None
     arrive_seconds: float = 30.0  #: from a request's first byte to its last; else 408, or nothing to half a head
     headers: frozenset[bytes] = frozenset()  #: names, in lower case, of the headers that it wants to see
-    bodies: Bodies | None = None  #: what all bodies together may take, where each is kept whole
+    bodies: BodyBudget | None = None  #: what all bodies together may take, where each is kept whole
     ends_with_caller: bool = False  #: what is awaited for an answer is cancelled when the caller hangs up
 
 

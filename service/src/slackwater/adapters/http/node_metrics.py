@@ -11,7 +11,7 @@ import anyio.lowlevel
 from prometheus_client.core import GaugeMetricFamily
 
 from slackwater.model.objects import Node
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
 
 #: (name, meaning, what one unit of the column is of the metric's).
@@ -38,10 +38,10 @@ def node_families() -> list[GaugeMetricFamily]:
     return [GaugeMetricFamily(name, meaning, labels=_LABELS) for name, meaning, _ in _FAMILIES]
 
 
-async def node_metrics(world: World) -> bytes:
+async def node_metrics(state_machine: StateMachine) -> bytes:
     """The text of all nodes as they are at one moment, sorted by name."""
-    columns = world.ledger.columns.copy()
-    nodes = sorted(world.nodes, key=lambda item: item[1].name)
+    columns = state_machine.ledger.columns.copy()
+    nodes = sorted(state_machine.nodes, key=lambda item: item[1].name)
     written: list[str] = []
     for resource, (name, meaning, scale) in enumerate(_FAMILIES):
         written.append(f"# HELP {name} {meaning}\n# TYPE {name} gauge\n")

@@ -6,12 +6,12 @@ from itertools import accumulate
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from slackwater.controllers.nomination.counts import BUCKETS, Seconds
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 
-def steering_families(world: World) -> Iterator[Metric]:
-    """Read from the world, as all of them."""
-    steering = world.steering
+def steering_families(state_machine: StateMachine) -> Iterator[Metric]:
+    """Read from the state machine, as all of them."""
+    steering = state_machine.steering
     counts = steering.counts
     yield CounterMetricFamily("slackwater_steering_nominations", "Pods told where to go before any search.", value=counts.made)
     yield CounterMetricFamily(
@@ -31,7 +31,7 @@ def steering_families(world: World) -> Iterator[Metric]:
     yield _histogram(
         "slackwater_steering_seconds_until_nominated",
         "From the moment the watch showed a pod until a node was chosen for it.",
-        counts.until_told,
+        counts.until_nominated,
     )
     yield _histogram(
         "slackwater_steering_seconds_until_bound",

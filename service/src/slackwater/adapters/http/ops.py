@@ -23,30 +23,30 @@ from slackwater.adapters.http.explain import nobody as nobody_explains
 from slackwater.adapters.http.extender import Readiness
 from slackwater.adapters.http.leading import LeaderStatus, alone
 from slackwater.adapters.http.node_metrics import node_metrics
-from slackwater.adapters.http.ops_throttle import OpsGate
-from slackwater.adapters.http.status import FeedStatus, SettingsView, StatusOf, Told, add_status
+from slackwater.adapters.http.ops_throttle import OpsThrottle
+from slackwater.adapters.http.status import EventSourceStatus, SettingsView, StatusOf, Told, add_status
 from slackwater.adapters.http.whatif import add_what_if, nobody
 from slackwater.model.ids import Instant, NodeName
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import Explain, WhatIf
 from slackwater.runtime import dump
-from slackwater.runtime.decision_log import Timeline
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.decision_log import DecisionLog
+from slackwater.runtime.state_machine import StateMachine
 
 _encode = msgspec.json.Encoder().encode
 
 
 def ops_app(
     *,
-    world: World,
+    state_machine: StateMachine,
     readiness: Readiness,
     registry: CollectorRegistry,
     settings: SettingsView,
     clock: Callable[[], Instant],
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None,
-    feeds: Callable[[], Mapping[str, FeedStatus]] = dict,
+    event_sources: Callable[[], Mapping[str, EventSourceStatus]] = dict,
     leader: Callable[[], LeaderStatus] = alone,
-    timeline: Timeline | None = None,
+    decision_log: DecisionLog | None = None,
     listeners: Listeners | None = None,
     cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
     what_if: WhatIf = nobody,
@@ -65,13 +65,13 @@ def ops_app(
     )
     app.add_middleware(OwnNames)
     _add_health(app, readiness)
-    told = Told(settings=settings, autoscaler=autoscaler, feeds=feeds, leader=leader, certificates=certificates)
-    status = StatusOf(world, readiness, told, clock)
-    _add_dump(app, world, told, clock)
+    told = Told(settings=settings, autoscaler=autoscaler, event_sources=event_sources, leader=leader, certificates=certificates)
+    status = StatusOf(state_machine, readiness, told, clock)
+    _add_dump(app, state_machine, told, clock)
     add_status(app, status)
     add_pages(app)
-    decided = Timeline(unix_time) if timeline is None else timeline
-    frames = Frames(world, about=partial(_about, status, told), clock=clock, timeline=decided)
+    decided = DecisionLog(unix_time) if decision_log is None else decision_log
+    frames = Frames(state_machine, about=partial(_about, status, told), clock=clock, decision_log=decided)
     add_stream(app, frames, Listeners() if listeners is None else listeners, ready=lambda: readiness.ready)
     add_drains(app, cancel_drain)
     add_explain(app, explain, ready=lambda: readiness.ready)
@@ -79,11 +79,11 @@ def ops_app(
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
     async def metrics() -> Response:
-        # On the loop: the collectors read the world, which changes nowhere else.
-        body = generate_latest(registry) + await node_metrics(world)
+        # On the loop: the collectors read the state machine, which changes nowhere else.
+        body = generate_latest(registry) + await node_metrics(state_machine)
         return Response(body, media_type=CONTENT_TYPE_LATEST)
 
-    app.add_middleware(OpsGate)
+    app.add_middleware(OpsThrottle)
     return app
 
 
@@ -101,14 +101,14 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
         return f"waiting for the first list of: {', '.join(readiness.unlisted)}\n"
 
 
-def _add_dump(app: FastAPI, world: World, told: Told, clock: Callable[[], Instant]) -> None:
+def _add_dump(app: FastAPI, state_machine: StateMachine, told: Told, clock: Callable[[], Instant]) -> None:
     # One at a time: a dump of a large cluster takes a second of one thread, and as much memory again as the state.
     one_dump = anyio.CapacityLimiter(1)
 
     @app.get("/dumpstate", summary="The whole state, sorted, integers only (milliCPU, bytes)")
     async def dumpstate() -> Response:
         async with one_dump:
-            taken = dump.take(world, clock())
+            taken = dump.take(state_machine, clock())
             more = {"autoscaler": told.autoscaler(), "configuration": told.settings.in_force}
 
             def encoded() -> bytes:
@@ -118,7 +118,7 @@ def _add_dump(app: FastAPI, world: World, told: Told, clock: Callable[[], Instan
 
 
 def _about(status: StatusOf, told: Told) -> dict[str, Any]:
-    """What the dashboard shows beside the world. Not the settings: the page does not show them."""
+    """What the dashboard shows beside the state machine. Not the settings: the page does not show them."""
     return {
         "status": status().model_dump(mode="json", exclude={"settings", "generation", "uptimeSeconds"}),
         "autoscaler": told.autoscaler(),

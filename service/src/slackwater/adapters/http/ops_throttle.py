@@ -26,7 +26,7 @@ _MOST_LARGE: Final = 2
 _BOUND_THEMSELVES: Final = ("/dashboard/events", "/explain/", "/simulate/", "/drains/")
 
 
-class OpsGate:
+class OpsThrottle:
     """See the module."""
 
     def __init__(self, app: ASGIApp, *, clock: Callable[[], float] = anyio.current_time) -> None:

@@ -10,14 +10,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from slackwater.adapters.http.histograms import histogram
 from slackwater.controllers.preemption.counts import RESULTS
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 _OPERATION: Final = "preemption"
 
 
-def preemption_families(world: World) -> Iterator[Metric]:
-    """Read from the world's state, so that they can never differ from it."""
-    counts = world.preemptions.counts
+def preemption_families(state_machine: StateMachine) -> Iterator[Metric]:
+    """Read from the state machine's state, so that they can never differ from it."""
+    counts = state_machine.preemptions.counts
     yield CounterMetricFamily("slackwater_preemption_attempts", "Preemptions begun.", value=counts.attempts)
     yield histogram("slackwater_preemption_victims", "Victims of a preemption.", [((), counts.victims)])
     yield histogram(
@@ -37,4 +37,6 @@ def preemption_families(world: World) -> Iterator[Metric]:
         "Preemptors woken once more, as kube-scheduler had not come back to them.",
         value=counts.touched_again,
     )
-    yield GaugeMetricFamily("slackwater_gates_shut", "Pods whose gate is shut now.", value=world.preemptions.shut_gates())
+    yield GaugeMetricFamily(
+        "slackwater_gates_shut", "Pods whose gate is shut now.", value=state_machine.preemptions.shut_gates()
+    )

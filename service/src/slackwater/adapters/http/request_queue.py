@@ -19,7 +19,7 @@ class Overloaded(Exception):
     """The question is not answered: too many wait, or it has waited too long. The message says which."""
 
 
-class Turnstile(Generic[T]):
+class RequestQueue(Generic[T]):
     """One for a listener. `wait_seconds`: a question that has queued for longer is not answered any more."""
 
     def __init__(

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from slackwater.adapters.http import bounded
 from slackwater.adapters.http.bounded import BoundedProtocol
 from slackwater.adapters.http.certificates import Certificates, ListenError
-from slackwater.adapters.http.connection_limiter import Crowd
+from slackwater.adapters.http.connection_limiter import ConnectionLimiter
 from slackwater.adapters.http.http_server import Application, DirectProtocol
 from slackwater.adapters.http.tls_door import TlsDoor
 
@@ -50,14 +50,14 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         *,
         sock: socket.socket,
-        crowd: Crowd,
+        connection_limiter: ConnectionLimiter,
         certificates: Certificates | None,
         group: TaskGroup,
         on_started: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._sock = sock
-        self._crowd = crowd
+        self._connection_limiter = connection_limiter
         self._certificates = certificates
         self._group = group
         self._on_started = on_started
@@ -72,11 +72,11 @@ class _Server(uvicorn.Server):
         make = partial(protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
         certificates = self._certificates
         if certificates is None:
-            loop, here = asyncio.get_running_loop(), partial(make, enter=self._crowd.enter)
+            loop, here = asyncio.get_running_loop(), partial(make, enter=self._connection_limiter.enter)
             self.servers = [await loop.create_server(here, sock=self._sock.dup(), backlog=_BACKLOG)]
         else:
             self.servers = []
-            door = TlsDoor(self._sock, certificates, self._crowd, make)
+            door = TlsDoor(self._sock, certificates, self._connection_limiter, make)
             self._group.start_soon(door.run, name=f"TLS of {certificates.listener}")
         self.started = True
         self._on_started()
@@ -93,7 +93,14 @@ async def serve_app(
     """An ASGI application, until cancelled; what is being answered then ends, within a bound. `on_stop` is called as that
     begins: answers that would never end by themselves end then."""
     config = _config(app, BoundedProtocol, _APP_KEEP_ALIVE_SECONDS)
-    await _serve(config, sock, certificates, crowd=Crowd(bounded.MAX_CONNECTIONS), task_status=task_status, on_stop=on_stop)
+    await _serve(
+        config,
+        sock,
+        certificates,
+        connection_limiter=ConnectionLimiter(bounded.MAX_CONNECTIONS),
+        task_status=task_status,
+        on_stop=on_stop,
+    )
 
 
 async def serve_direct(
@@ -106,7 +113,7 @@ async def serve_direct(
 ) -> None:
     """The same for one that answers whole requests, see `direct`. More connections get 503 and nothing else."""
     config = _config(cast("Any", app), DirectProtocol, _KEEP_ALIVE_SECONDS)
-    await _serve(config, sock, certificates, crowd=Crowd(max_connections), task_status=task_status)
+    await _serve(config, sock, certificates, connection_limiter=ConnectionLimiter(max_connections), task_status=task_status)
 
 
 def _config(app: Callable[..., Any], protocol: type[asyncio.Protocol], keep_alive_seconds: int) -> uvicorn.Config:
@@ -131,12 +138,19 @@ async def _serve(
     sock: socket.socket,
     certificates: Certificates | None,
     *,
-    crowd: Crowd,
+    connection_limiter: ConnectionLimiter,
     task_status: TaskStatus[None],
     on_stop: Callable[[], None] = lambda: None,
 ) -> None:
     async with anyio.create_task_group() as group:
-        server = _Server(config, sock=sock, crowd=crowd, certificates=certificates, group=group, on_started=task_status.started)
+        server = _Server(
+            config,
+            sock=sock,
+            connection_limiter=connection_limiter,
+            certificates=certificates,
+            group=group,
+            on_started=task_status.started,
+        )
         group.start_soon(_until_stopped, server)
         if certificates is not None:
             group.start_soon(certificates.watch, name=f"certificates of {certificates.listener}")

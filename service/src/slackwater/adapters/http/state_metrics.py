@@ -1,4 +1,4 @@
-"""Metrics of the world, read from its state when they are scraped, so that they can never differ from it."""
+"""Metrics of the state machine, read from its state when they are scraped, so that they can never differ from it."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -9,7 +9,7 @@ from slackwater.adapters.http.nomination_metrics import steering_families
 from slackwater.adapters.http.preemption_metrics import preemption_families
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.runtime.dispatcher import DispatcherStats
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 _COUNTS = (
     ("attempts", "slackwater_scheduling_attempts", "Scheduling attempts seen: filter calls, and failures of in-tree filters."),
@@ -18,8 +18,8 @@ _COUNTS = (
     ("holds", "slackwater_holds_taken", "Holds taken at filter."),
     ("holds_expired", "slackwater_holds_expired", "Holds that ended by time, without a bind."),
     (
-        "sample_starvations",
-        "slackwater_sample_starvations",
+        "sample_misses",
+        "slackwater_sample_misses",
         "Filter calls whose whole sample was rejected though another node fits.",
     ),
     ("nominations", "slackwater_nominations", "Nominations made in answer to sample starvation."),
@@ -40,59 +40,61 @@ _COUNTS = (
     ("migrations_created", "slackwater_migrations_created", "VirtualMachineMigrations made."),
     ("migration_create_fails", "slackwater_migration_create_fails", "VirtualMachineMigrations that could not be made."),
     (
-        "migrations_without_landing",
-        "slackwater_migrations_without_landing",
+        "migrations_without_target_node",
+        "slackwater_migrations_without_target_node",
         "Decisions that came to nothing, since no node takes the machine.",
     ),
 )
 
 
-class WorldCollector(Collector):
+class StateCollector(Collector):
     """Yields the families on each scrape."""
 
     def __init__(
         self,
-        world: World,
+        state_machine: StateMachine,
         *,
         writes: Callable[[], DispatcherStats],
         dropped_events: Callable[[], int],
-        feeds: Callable[[], Iterable[Metric]],
+        event_sources: Callable[[], Iterable[Metric]],
         audits: Callable[[], Iterable[Metric]] = tuple,
     ) -> None:
-        self._world = world
+        self._state_machine = state_machine
         self._writes = writes
         self._dropped_events = dropped_events
-        self._feeds = feeds
+        self._event_sources = event_sources
         self._audits = audits
 
     def collect(self) -> Iterator[Metric]:
-        tally = self._world.tally
+        event_counts = self._state_machine.event_counts
         for field, name, meaning in _COUNTS:
-            yield CounterMetricFamily(name, meaning, value=getattr(tally, field))
+            yield CounterMetricFamily(name, meaning, value=getattr(event_counts, field))
         failures = CounterMetricFamily(
             "slackwater_scheduling_failures", "Scheduling attempts that failed, by whose word.", labels=["by"]
         )
-        failures.add_metric(["slackwater"], tally.failures - tally.failures_in_tree)
-        failures.add_metric(["in_tree"], tally.failures_in_tree)
+        failures.add_metric(["slackwater"], event_counts.failures - event_counts.failures_in_tree)
+        failures.add_metric(["in_tree"], event_counts.failures_in_tree)
         yield failures
-        yield _by_reason("slackwater_filter_verdicts", "Verdicts of filter on nodes, by reason.", tally.verdicts.tolist())
         yield _by_reason(
-            "slackwater_bind_refusals", "Refused binds, by reason.", tally.bind_refusals.tolist(), without=[Reason.OK]
+            "slackwater_filter_verdicts", "Verdicts of filter on nodes, by reason.", event_counts.verdicts.tolist()
+        )
+        yield _by_reason(
+            "slackwater_bind_refusals", "Refused binds, by reason.", event_counts.bind_refusals.tolist(), without=[Reason.OK]
         )
         yield from self._migration_ends()
         yield self._should_deny()
-        yield from preemption_families(self._world)
-        yield from steering_families(self._world)
+        yield from preemption_families(self._state_machine)
+        yield from steering_families(self._state_machine)
         yield from self._gauges()
         yield from self._dispatched()
-        yield from self._feeds()
+        yield from self._event_sources()
         yield from self._audits()
 
     def _migration_ends(self) -> Iterator[Metric]:
-        tally = self._world.tally
+        event_counts = self._state_machine.event_counts
         for name, meaning, counts in (
-            ("slackwater_migrations_deleted", "Finished VirtualMachineMigrations deleted.", tally.migrations_deleted),
-            ("slackwater_migration_delete_fails", "Deletions of those that failed.", tally.migration_delete_fails),
+            ("slackwater_migrations_deleted", "Finished VirtualMachineMigrations deleted.", event_counts.migrations_deleted),
+            ("slackwater_migration_delete_fails", "Deletions of those that failed.", event_counts.migration_delete_fails),
         ):
             family = CounterMetricFamily(name, meaning, labels=["phase"])
             for phase, count in counts.items():
@@ -106,29 +108,37 @@ class WorldCollector(Collector):
             "Pods that others bound to a node without room for them, by node.",
             labels=["node"],
         )
-        for node, count in self._world.tally.over_total_on.items():
+        for node, count in self._state_machine.event_counts.over_total_on.items():
             family.add_metric([node], count)
         return family
 
     def _gauges(self) -> Iterator[Metric]:
-        world = self._world
-        yield GaugeMetricFamily("slackwater_synced", "1 once everything was listed.", value=int(world.synced))
-        yield GaugeMetricFamily("slackwater_nodes", "Nodes in the picture.", value=len(world.nodes))
-        yield GaugeMetricFamily("slackwater_pods", "Pods in the picture, ended ones included.", value=len(world.pods))
-        yield GaugeMetricFamily("slackwater_claims", "Pods that count on a node.", value=len(world.claims))
+        state_machine = self._state_machine
+        yield GaugeMetricFamily("slackwater_synced", "1 once everything was listed.", value=int(state_machine.synced))
+        yield GaugeMetricFamily("slackwater_nodes", "Nodes in the picture.", value=len(state_machine.nodes))
+        yield GaugeMetricFamily("slackwater_pods", "Pods in the picture, ended ones included.", value=len(state_machine.pods))
+        yield GaugeMetricFamily("slackwater_claims", "Pods that count on a node.", value=len(state_machine.reservations))
         yield GaugeMetricFamily(
-            "slackwater_claims_unconfirmed", "Reservations that the watch has not shown yet.", value=world.claims.unconfirmed()
+            "slackwater_claims_unconfirmed",
+            "Reservations that the watch has not shown yet.",
+            value=state_machine.reservations.unconfirmed(),
         )
-        yield GaugeMetricFamily("slackwater_holds", "Holds now.", value=len(world.holds))
-        yield GaugeMetricFamily("slackwater_vertical_pods", "Counted pods that grow in place.", value=len(world.standings))
+        yield GaugeMetricFamily("slackwater_holds", "Holds now.", value=len(state_machine.holds))
         yield GaugeMetricFamily(
-            "slackwater_permit_writes_waiting", "Permits being written now.", value=world.ceilings.writing()
+            "slackwater_vertical_pods", "Counted pods that grow in place.", value=len(state_machine.vertical_pods)
         )
-        yield GaugeMetricFamily("slackwater_migrations", "Migrations decided or running now.", value=len(world.migrating.moves))
         yield GaugeMetricFamily(
-            "slackwater_migration_queue", "Machines that may leave their node.", value=len(world.migrating.choice.queue)
+            "slackwater_permit_writes_waiting", "Permits being written now.", value=state_machine.permit_limits.writing()
         )
-        yield GaugeMetricFamily("slackwater_denials", "Denied binds remembered now.", value=len(world.denials))
+        yield GaugeMetricFamily(
+            "slackwater_migrations", "Migrations decided or running now.", value=len(state_machine.migrating.migrations)
+        )
+        yield GaugeMetricFamily(
+            "slackwater_migration_queue", "Machines that may leave their node.", value=len(state_machine.migrating.choice.queue)
+        )
+        yield GaugeMetricFamily(
+            "slackwater_denied_binds", "Denied binds remembered now.", value=len(state_machine.bind_backoff)
+        )
 
     def _dispatched(self) -> Iterator[Metric]:
         stats = self._writes()

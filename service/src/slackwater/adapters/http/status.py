@@ -13,10 +13,10 @@ from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.extender import Readiness
 from slackwater.adapters.http.leading import LeaderStatus, alone
 from slackwater.model.ids import Instant
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 
-class FeedStatus(BaseModel):
+class EventSourceStatus(BaseModel):
     """One resource type, as the API server tells of it."""
 
     model_config = ConfigDict(frozen=True)
@@ -67,11 +67,11 @@ class Status(BaseModel):
     claims: Annotated[int, Field(description="Pods that count on a node.")]
     unconfirmed: Annotated[int, Field(description="Reservations that the watch has not shown yet.")]
     holds: int
-    denials: int
+    bind_backoff: int
     schedulingAttempts: int
     schedulingFailures: int
     adopted: Annotated[int, Field(description="Pods found bound that this service did not bind.")]
-    feeds: Annotated[dict[str, FeedStatus], Field(description="What is watched, by resource type.")]
+    event_sources: Annotated[dict[str, EventSourceStatus], Field(description="What is watched, by resource type.")]
     certificates: Annotated[dict[str, CertificateStatus], Field(description="By listener; those that speak TLS.")]
     loop: Annotated[LoopStatus | None, Field(description="Null where the autoscaler does not run, or before its first loop.")]
     settings: Annotated[dict[str, Any], Field(description="The configuration in force.")]
@@ -88,11 +88,11 @@ class SettingsView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What is told beside the world. `autoscaler` gives its last loop as JSON values, None where it does not run."""
+    """What is told beside the state machine. `autoscaler` gives its last loop as JSON values, None where it does not run."""
 
     settings: SettingsView
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None
-    feeds: Callable[[], Mapping[str, FeedStatus]] = field(default=dict)
+    event_sources: Callable[[], Mapping[str, EventSourceStatus]] = field(default=dict)
     leader: Callable[[], LeaderStatus] = alone
     certificates: Mapping[str, Certificates] = field(default_factory=dict)
 
@@ -100,32 +100,32 @@ class Told:
 class StatusOf:
     """Tells the status at each call; the uptime counts from when this was made."""
 
-    def __init__(self, world: World, readiness: Readiness, told: Told, clock: Callable[[], Instant]) -> None:
-        self._world = world
+    def __init__(self, state_machine: StateMachine, readiness: Readiness, told: Told, clock: Callable[[], Instant]) -> None:
+        self._state_machine = state_machine
         self._readiness = readiness
         self._told = told
         self._clock = clock
         self._began = clock()
 
     def __call__(self) -> Status:
-        world, told = self._world, self._told
+        state_machine, told = self._state_machine, self._told
         return Status(
             version=__version__,
             uptimeSeconds=int(self._clock() - self._began),
             ready=self._readiness.ready,
             waitingFor=list(self._readiness.unlisted),
             leader=told.leader(),
-            generation=world.generation,
-            nodes=len(world.nodes),
-            pods=len(world.pods),
-            claims=len(world.claims),
-            unconfirmed=world.claims.unconfirmed(),
-            holds=len(world.holds),
-            denials=len(world.denials),
-            schedulingAttempts=world.tally.attempts,
-            schedulingFailures=world.tally.failures,
-            adopted=world.tally.adopted,
-            feeds=dict(told.feeds()),
+            generation=state_machine.generation,
+            nodes=len(state_machine.nodes),
+            pods=len(state_machine.pods),
+            claims=len(state_machine.reservations),
+            unconfirmed=state_machine.reservations.unconfirmed(),
+            holds=len(state_machine.holds),
+            bind_backoff=len(state_machine.bind_backoff),
+            schedulingAttempts=state_machine.event_counts.attempts,
+            schedulingFailures=state_machine.event_counts.failures,
+            adopted=state_machine.event_counts.adopted,
+            event_sources=dict(told.event_sources()),
             certificates={name: _certificate(held) for name, held in told.certificates.items()},
             loop=_loop(told.autoscaler()),
             settings=told.settings.in_force,

@@ -1,4 +1,5 @@
-"""Accepts TLS connections. Each has its place in the crowd from its first packet on, so handshakes that never end are counted.
+"""Accepts TLS connections. Each has its place in the connection limiter from its first packet on, so handshakes that never end
+are counted.
 
 asyncio's own servers show a connection to nobody before its handshake is over. Here a connection that finds no place is closed
 before anything is spent on it, and a handshake that fails or takes too long gives its place back. Each handshake takes the TLS
@@ -15,7 +16,7 @@ import anyio.lowlevel
 import structlog
 
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.connection_limiter import Crowd, Enter, Place
+from slackwater.adapters.http.connection_limiter import ConnectionLimiter, Enter, Place
 
 _log = structlog.get_logger(__name__)
 
@@ -35,10 +36,12 @@ class MakeConnection(Protocol):
 class TlsDoor:
     """The way in at one listening socket."""
 
-    def __init__(self, sock: socket.socket, certificates: Certificates, crowd: Crowd, make: MakeConnection) -> None:
+    def __init__(
+        self, sock: socket.socket, certificates: Certificates, connection_limiter: ConnectionLimiter, make: MakeConnection
+    ) -> None:
         self._sock = sock
         self._certificates = certificates
-        self._crowd = crowd
+        self._connection_limiter = connection_limiter
         self._make = make
 
     async def run(self) -> None:
@@ -48,7 +51,7 @@ class TlsDoor:
                 sock.setblocking(False)
                 while True:
                     accepted = await self._accepted(sock)
-                    place = self._crowd.enter(_host(accepted))
+                    place = self._connection_limiter.enter(_host(accepted))
                     if isinstance(place, Place):
                         handshakes.start_soon(self._shake_hands, accepted, place)
                     else:

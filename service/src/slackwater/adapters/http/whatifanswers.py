@@ -16,7 +16,7 @@ class Refusal(BaseModel):
     code: Annotated[str, Field(description="Unschedulable or UnschedulableAndUnresolvable.")]
 
 
-class GroupGrowth(BaseModel):
+class GroupScaleUp(BaseModel):
     """One group of the plan."""
 
     name: str
@@ -48,7 +48,7 @@ class NotCounted(BaseModel):
 class ScaleUpAnswer(BaseModel):
     """What `slackwater simulate scale-up -o json` prints."""
 
-    groups: list[GroupGrowth]
+    groups: list[GroupScaleUp]
     schedulable: list[Placed]
     unhelpable: list[Unhelpable]
     notCounted: Annotated[list[NotCounted], Field(description="Left out where empty.")] = []
@@ -73,7 +73,7 @@ class Removable(BaseModel):
     node: str
     empty: Annotated[bool, Field(description="No pod has to move.")]
     destinations: Annotated[dict[str, str], Field(description="Where each of its pods would live, by ns/name.")]
-    worth: Annotated[str, Field(description="What is won, in words.")]
+    removal_score: Annotated[str, Field(description="What is won, in words.")]
 
 
 class Kept(BaseModel):

@@ -12,13 +12,13 @@ from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
 from slackwater.adapters.kube.wire import Int32, Wire
 from slackwater.adapters.kube.workloads import decode_workload
 from slackwater.model.auxiliary import (
+    AuxiliaryGone,
+    AuxiliaryKey,
+    AuxiliaryKind,
+    AuxiliaryObject,
+    AuxiliarySeen,
     DaemonSet,
     NamespaceLabels,
-    Surrounding,
-    SurroundingGone,
-    SurroundingKey,
-    SurroundingKind,
-    SurroundingSeen,
 )
 from slackwater.model.buffers import Workload
 from slackwater.model.controllers import Wanted
@@ -41,7 +41,7 @@ _HOST_NETWORK_TOLERATION: Final = {
     "effect": "NoSchedule",
 }
 
-_Read = Callable[[bytes | msgspec.Raw], Surrounding]
+_Read = Callable[[bytes | msgspec.Raw], AuxiliaryObject]
 
 
 class _TemplateMetaWire(Wire):
@@ -84,9 +84,7 @@ _WANTING: Final = msgspec.json.Decoder(_WantingWire)
 _DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSetWire)
 
 
-def surroundings(
-    kinds: KindInterner, on_broken: OnBroken, *, templates: bool = False
-) -> tuple[ResourceType[SurroundingKey], ...]:
+def auxiliary(kinds: KindInterner, on_broken: OnBroken, *, templates: bool = False) -> tuple[ResourceType[AuxiliaryKey], ...]:
     """All of them. `templates`: controllers are read with the pods that they would make."""
     daemons = PodDecoder(kinds)
 
@@ -101,7 +99,7 @@ def surroundings(
 
         return read
 
-    reads: tuple[tuple[SurroundingKind, str, _Read], ...] = (
+    reads: tuple[tuple[AuxiliaryKind, str, _Read], ...] = (
         ("namespaces", "/api/v1/namespaces", _namespace),
         ("persistentvolumeclaims", "/api/v1/persistentvolumeclaims", decoding.decode_claim),
         ("persistentvolumes", "/api/v1/persistentvolumes", decoding.decode_volume),
@@ -116,23 +114,23 @@ def surroundings(
         ("statefulsets", "/apis/apps/v1/statefulsets", controller("apps", "StatefulSet")),
         ("jobs", "/apis/batch/v1/jobs", controller("batch", "Job", decode_job)),
     )
-    return tuple(surrounding(kind, path, read, on_broken) for kind, path, read in reads)
+    return tuple(auxiliary_object(kind, path, read, on_broken) for kind, path, read in reads)
 
 
-def surrounding(kind: SurroundingKind, path: str, read: _Read, on_broken: OnBroken) -> ResourceType[SurroundingKey]:
+def auxiliary_object(kind: AuxiliaryKind, path: str, read: _Read, on_broken: OnBroken) -> ResourceType[AuxiliaryKey]:
     """One of them. `read` raises ValueError for an object that it cannot read."""
 
-    def decode(raw: bytes | msgspec.Raw) -> Found[SurroundingKey]:
+    def decode(raw: bytes | msgspec.Raw) -> Found[AuxiliaryKey]:
         meta = read_meta(raw)
-        key = SurroundingKey(meta.namespace, meta.name)
-        return Found(key, meta.uid, version_number(meta.resource_version), SurroundingSeen(kind, key, read(raw)))
+        key = AuxiliaryKey(meta.namespace, meta.name)
+        return Found(key, meta.uid, version_number(meta.resource_version), AuxiliarySeen(kind, key, read(raw)))
 
     return ResourceType(
         name=kind,
         path=path,
         decode=decode,
-        key_of=SurroundingKey,
-        gone=lambda key, _: SurroundingGone(kind, key),
+        key_of=AuxiliaryKey,
+        gone=lambda key, _: AuxiliaryGone(kind, key),
         on_broken=on_broken,
     )
 
@@ -163,8 +161,8 @@ def decode_daemon_set(decoder: PodDecoder, raw: bytes | msgspec.Raw) -> Pod:
     meta, template = read_meta(raw), _DAEMON_SET.decode(raw).spec.template
     spec = dict(template.spec)
     more = [*_DAEMON_TOLERATIONS, *([_HOST_NETWORK_TOLERATION] if spec.get("hostNetwork") else ())]
-    given = spec.get("tolerations")
-    spec["tolerations"] = [*(given if isinstance(given, list) else ()), *more]
+    known = spec.get("tolerations")
+    spec["tolerations"] = [*(known if isinstance(known, list) else ()), *more]
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": meta.name, "uid": meta.uid, "controller": True}
     body = {
         "metadata": {

@@ -14,9 +14,9 @@ class Backoff:
     attempts: int = 0  #: since the last success
 
     def next_seconds(self) -> float:
-        ceiling = min(self.longest_seconds, self.first_seconds * 2.0 ** min(self.attempts, 60))
+        permit_limit = min(self.longest_seconds, self.first_seconds * 2.0 ** min(self.attempts, 60))
         self.attempts += 1
-        return ceiling * (1 + self.rng.random()) / 2
+        return permit_limit * (1 + self.rng.random()) / 2
 
     def reset(self) -> None:
         self.attempts = 0

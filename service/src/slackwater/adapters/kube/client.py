@@ -24,7 +24,7 @@ from slackwater.adapters.kube.access import Access, load_access
 from slackwater.adapters.kube.errors import NoAnswer, Unreachable, refused
 from slackwater.adapters.kube.lines import LineSplitter
 
-Pool = Literal["calls", "feeds"]
+Pool = Literal["calls", "event_sources"]
 Params = Mapping[str, str]
 
 _HEADERS: Final = {
@@ -85,9 +85,9 @@ class ApiPort(Protocol):
 class KubeClient:
     """One API server, over connections. Made by `open_client`, which also closes it."""
 
-    def __init__(self, access: Access, *, calls: aiohttp.ClientSession, feeds: aiohttp.ClientSession) -> None:
+    def __init__(self, access: Access, *, calls: aiohttp.ClientSession, event_sources: aiohttp.ClientSession) -> None:
         self._access = access
-        self._sessions: Final[dict[Pool, aiohttp.ClientSession]] = {"calls": calls, "feeds": feeds}
+        self._sessions: Final[dict[Pool, aiohttp.ClientSession]] = {"calls": calls, "event_sources": event_sources}
 
     @property
     def url(self) -> str:
@@ -110,7 +110,7 @@ class KubeClient:
         `contextlib.aclosing`. Raises `Refused`, `Unreachable`, `NoAnswer`, `Garbled`, `KubeConfigError`.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence_seconds)
-        attempt = _Attempt(Call("GET", path, timeout_seconds=None, params=params, pool="feeds"), timeout)
+        attempt = _Attempt(Call("GET", path, timeout_seconds=None, params=params, pool="event_sources"), timeout)
         splitter = LineSplitter()
         try:
             async with await self._answer(attempt) as answer:
@@ -118,7 +118,7 @@ class KubeClient:
                     raise refused(f"watch {path}", answer.status, await answer.read(), answer.headers)
                 yield []
                 async for chunk in answer.content.iter_any():
-                    if lines := splitter.feed(chunk):
+                    if lines := splitter.event_source(chunk):
                         yield lines
         except (aiohttp.ClientError, OSError) as error:
             raise self._failure(attempt, error) from error
@@ -170,17 +170,17 @@ def _headers(call: Call, token: str | None) -> dict[str, str]:
 
 @asynccontextmanager
 async def open_client(
-    *, kubeconfig: str | None, context: str | None = None, max_calls: int = 32, max_feeds: int = 48
+    *, kubeconfig: str | None, context: str | None = None, max_calls: int = 32, max_event_sources: int = 48
 ) -> AsyncIterator[KubeClient]:
     """A client for the kubeconfig's cluster, or for the one we run in where `kubeconfig` is None.
 
-    `max_calls` and `max_feeds` bound the connections of each pool. Raises `KubeConfigError`; does not connect yet.
+    `max_calls` and `max_event_sources` bound the connections of each pool. Raises `KubeConfigError`; does not connect yet.
     """
     access = await load_access(kubeconfig=kubeconfig, context=context)
     async with AsyncExitStack() as stack:
         calls = await stack.enter_async_context(_session(access, max_calls))
-        feeds = await stack.enter_async_context(_session(access, max_feeds))
-        yield KubeClient(access, calls=calls, feeds=feeds)
+        event_sources = await stack.enter_async_context(_session(access, max_event_sources))
+        yield KubeClient(access, calls=calls, event_sources=event_sources)
 
 
 def _session(access: Access, connections: int) -> aiohttp.ClientSession:

@@ -14,10 +14,16 @@ import msgspec
 from slackwater.adapters.kube.affinities import read_affinity, selector_of
 from slackwater.adapters.kube.amounts import read_amounts, whole
 from slackwater.adapters.kube.ask import Ask, missing_request, resize_pending
-from slackwater.adapters.kube.eviction_facts import DEFAULT_GRACE_SECONDS, TiesReader, instant_of, overdue_at, time_text
+from slackwater.adapters.kube.eviction_facts import (
+    DEFAULT_GRACE_SECONDS,
+    EvictionFactsReader,
+    instant_of,
+    overdue_at,
+    time_text,
+)
 from slackwater.adapters.kube.nodewire import NodeMetaWire, NodeStatusWire, NodeWire
 from slackwater.adapters.kube.plain import plain_likeness
-from slackwater.adapters.kube.pod_constraints import images, particulars
+from slackwater.adapters.kube.pod_constraints import images, pod_constraints
 from slackwater.adapters.kube.vertical import read_vertical
 from slackwater.adapters.kube.wire import (
     BudgetSpecWire,
@@ -128,7 +134,7 @@ class PodDecoder:
     _names: Shared[str] = field(default_factory=Shared)
     _labels: Shared[Labels] = field(default_factory=Shared)
     _phrases: Shared[str] = field(default_factory=lambda: Shared(_PHRASES))
-    _ties: TiesReader = field(default_factory=TiesReader)
+    _eviction_facts: EvictionFactsReader = field(default_factory=EvictionFactsReader)
 
     def decode(self, raw: bytes | msgspec.Raw) -> Pod:
         """Raises ValueError."""
@@ -157,7 +163,7 @@ class PodDecoder:
             unschedulable_message=None if unschedulable is None else self._phrases.share(unschedulable),
             vertical=vertical,
             vertical_problem=vertical_problem,
-            ties=self._ties.read(wire),
+            eviction_facts=self._eviction_facts.read(wire),
             ready=ready,
             overdue_at=overdue_at(wire),
             grace_seconds=_grace_seconds(spec.termination_grace_period_seconds),
@@ -268,7 +274,7 @@ def _kind(namespace: str, labels: Labels, wire: PodWire, *, granted: bool = Fals
         preempts=spec.preemption_policy != "Never",
         missing_request=missing_request(spec),
         images=images(wire),
-        particulars=particulars(wire, namespace, labels, affinities, ask),
+        pod_constraints=pod_constraints(wire, namespace, labels, affinities, ask),
     )
 
 

@@ -22,7 +22,7 @@ from slackwater.adapters.kube.wire import StatusWire
 #: A longer text of the server is cut, visibly: it goes into logs and Outcomes, and may quote a whole object.
 LONGEST_MESSAGE: Final = 500
 #: The longest wait that an answer may ask for: the API server's priority and fairness asks for no more. A proxy or a broken
-#: server may ask for an hour, and a feed would be behind for as long.
+#: server may ask for an hour, and an event source would be behind for as long.
 LONGEST_WAIT_SECONDS: Final = 32.0
 
 _STATUS: Final = msgspec.json.Decoder(StatusWire)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from slackwater.adapters.kube.wire import AnnotationsWire, MetaWire, PodWire
-from slackwater.model.eviction_facts import NO_TIES, Owner, SafeToEvict, Ties
+from slackwater.model.eviction_facts import NO_EVICTION_FACTS, EvictionFacts, Owner, SafeToEvict
 from slackwater.model.ids import UnixTime
 from slackwater.model.selectors import whole_number
 
@@ -25,21 +25,21 @@ _FROM_API: Final = "api"
 
 
 @dataclass(slots=True)
-class TiesReader:
+class EvictionFactsReader:
     """See the module."""
 
-    _kept: dict[tuple[object, ...], Ties] = field(default_factory=dict)
+    _kept: dict[tuple[object, ...], EvictionFacts] = field(default_factory=dict)
 
-    def read(self, wire: PodWire) -> Ties:
+    def read(self, wire: PodWire) -> EvictionFacts:
         meta, local = wire.metadata, _local_volumes(wire)
         if meta.annotations is None and not meta.owner_references and not local:
-            return NO_TIES
+            return NO_EVICTION_FACTS
         key = (_owner_texts(meta), _texts(meta.annotations), local)
         found = self._kept.get(key)
         if found is None:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
-            found = self._kept[key] = _ties(meta, local)
+            found = self._kept[key] = _eviction_facts(meta, local)
         return found
 
 
@@ -108,12 +108,12 @@ def _local_volumes(wire: PodWire) -> tuple[str, ...]:
     return tuple(volume.name for volume in wire.spec.volumes or () if volume.is_local())
 
 
-def _ties(meta: MetaWire, local: tuple[str, ...]) -> Ties:
+def _eviction_facts(meta: MetaWire, local: tuple[str, ...]) -> EvictionFacts:
     annotations = meta.annotations or AnnotationsWire()
     given_free = {name.strip() for name in (annotations.safe_local_volumes or "").split(",")}
-    return Ties(
+    return EvictionFacts(
         owner=controller_of(meta),
-        mirror=annotations.mirror_pod is not None or annotations.config_source not in (None, _FROM_API),
+        mirror_pod=annotations.mirror_pod is not None or annotations.config_source not in (None, _FROM_API),
         daemon=annotations.daemon_set_pod == "true",
         safe_to_evict=_SAFE_TO_EVICT.get(annotations.safe_to_evict or ""),
         local_volumes=tuple(name for name in local if name not in given_free),

@@ -89,7 +89,9 @@ class FreshReads:
 
     async def _get(self, path: str, params: dict[str, str], timeout_seconds: float) -> Response:
         try:
-            return await self._client.send(Call("GET", path, params=params, timeout_seconds=timeout_seconds, pool="feeds"))
+            return await self._client.send(
+                Call("GET", path, params=params, timeout_seconds=timeout_seconds, pool="event_sources")
+            )
         except KubeError as error:
             raise TruthUnknown(str(error)) from error
 

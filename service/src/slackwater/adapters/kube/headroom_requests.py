@@ -1,6 +1,6 @@
 """What asks for placeholders, as resource types: Deployments, PodTemplates, and CapacityBuffer, whose CRD may be absent.
 
-Other workloads are watched for what they want already (`surroundings`). Deliberately absent: what becomes of them
+Other workloads are watched for what they want already (`auxiliary objects`). Deliberately absent: what becomes of them
 (`decide.slack`), and writing a buffer's status (`buffer_status`).
 """
 
@@ -10,12 +10,12 @@ from typing import Final
 import msgspec
 from msgspec import field
 
-from slackwater.adapters.kube.auxiliary import decode_replicas, surrounding
+from slackwater.adapters.kube.auxiliary import auxiliary_object, decode_replicas
 from slackwater.adapters.kube.decode import PodDecoder, read_meta
 from slackwater.adapters.kube.resource_type import OnBroken, ResourceType
 from slackwater.adapters.kube.wire import Int32, Int64, Quantity, Wire
 from slackwater.adapters.kube.workloads import decode_workload, generation_of
-from slackwater.model.auxiliary import SurroundingKey
+from slackwater.model.auxiliary import AuxiliaryKey
 from slackwater.model.buffers import BufferStatus, CapacityBuffer, Condition, Workload
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.eviction_facts import Owner
@@ -71,7 +71,7 @@ class _BufferWire(Wire):
 _BUFFER: Final = msgspec.json.Decoder(_BufferWire)
 
 
-def askers(kinds: KindInterner, on_broken: OnBroken) -> tuple[ResourceType[SurroundingKey], ...]:
+def headroom_requests(kinds: KindInterner, on_broken: OnBroken) -> tuple[ResourceType[AuxiliaryKey], ...]:
     """Those that nobody else watches."""
     decoder = PodDecoder(kinds)
 
@@ -82,9 +82,9 @@ def askers(kinds: KindInterner, on_broken: OnBroken) -> tuple[ResourceType[Surro
         return decode_workload(decoder, ("", "PodTemplate"), raw, replicas=0)
 
     return (
-        surrounding("deployments", "/apis/apps/v1/deployments", deployment, on_broken),
-        surrounding("podtemplates", "/api/v1/podtemplates", template, on_broken),
-        replace(surrounding("capacitybuffers", BUFFERS_PATH, decode_buffer, on_broken), may_be_absent=True),
+        auxiliary_object("deployments", "/apis/apps/v1/deployments", deployment, on_broken),
+        auxiliary_object("podtemplates", "/api/v1/podtemplates", template, on_broken),
+        replace(auxiliary_object("capacitybuffers", BUFFERS_PATH, decode_buffer, on_broken), may_be_absent=True),
     )
 
 

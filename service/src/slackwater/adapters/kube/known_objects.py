@@ -1,4 +1,4 @@
-"""What a feed has given out so far, and which events bring its reader up to date: the difference, never the whole.
+"""What an event source has given out so far, and which events bring its reader up to date: the difference, never the whole.
 
 Pure. Small for each object: its key, UID and version; the objects themselves are the reader's.
 """
@@ -7,15 +7,15 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 from slackwater.adapters.kube.resource_type import Found
-from slackwater.model.events import FeedEvent
+from slackwater.model.events import SourceEvent
 
 K = TypeVar("K", bound=Hashable)
 
 
-class Given(Generic[K]):
-    """The reader's state, seen from the feed. A list is `begin_list`, `listed` for each object, `end_list`."""
+class KnownObjects(Generic[K]):
+    """The reader's state, seen from the event source. A list is `begin_list`, `listed` for each object, `end_list`."""
 
-    def __init__(self, gone: Callable[[K, str], FeedEvent]) -> None:
+    def __init__(self, gone: Callable[[K, str], SourceEvent]) -> None:
         self._gone = gone
         self._known: dict[K, tuple[str, int]] = {}  # -> (UID, version)
         #: Known objects that the list under way has not brought, in the order given out; empty between lists.
@@ -28,7 +28,7 @@ class Given(Generic[K]):
         """Also begins it anew, where the last one broke off."""
         self._missing = dict.fromkeys(self._known)
 
-    def listed(self, found: Found[K]) -> list[FeedEvent]:
+    def listed(self, found: Found[K]) -> list[SourceEvent]:
         """For an object of a list. A list is the truth: what it shows is given out even where it is older than what is known.
 
         That happens when etcd was restored from a backup; the reader then has to forget first, as it ignores what is older.
@@ -39,7 +39,7 @@ class Given(Generic[K]):
             return [*self.deleted(found.key, found.uid), *self.watched(found)]
         return self.watched(found)
 
-    def watched(self, found: Found[K]) -> list[FeedEvent]:
+    def watched(self, found: Found[K]) -> list[SourceEvent]:
         """For an object that a watch shows added or modified: nothing where it is known, or newer than that."""
         known = self._known.get(found.key)
         replaced = known is not None and known[0] != found.uid
@@ -54,7 +54,7 @@ class Given(Generic[K]):
         """For an object of a list that cannot be read: it is there, so what was last given out of it stands."""
         self._missing.pop(key, None)
 
-    def deleted(self, key: K, uid: str) -> list[FeedEvent]:
+    def deleted(self, key: K, uid: str) -> list[SourceEvent]:
         """For an object that a watch shows deleted: nothing where it was never given out, or has a successor already."""
         known = self._known.get(key)
         if known is None or known[0] != uid:
@@ -62,7 +62,7 @@ class Given(Generic[K]):
         del self._known[key]
         return [self._gone(key, uid)]
 
-    def end_list(self) -> Iterator[FeedEvent]:
+    def end_list(self) -> Iterator[SourceEvent]:
         """The end of each object that the list did not bring."""
         missing, self._missing = self._missing, {}
         for key in missing:

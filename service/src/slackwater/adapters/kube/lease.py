@@ -83,7 +83,7 @@ class ApiLease:
         raw = None if body is None else msgspec.json.encode(body)
         try:
             # Beside the writes: where all their connections are taken, the Lease is renewed all the same.
-            return await self._client.send(Call(method, path, body=raw, timeout_seconds=seconds, pool="feeds"))
+            return await self._client.send(Call(method, path, body=raw, timeout_seconds=seconds, pool="event_sources"))
         except KubeError as error:
             raise LeaseUnreachable(f"lease {self}: {error}") from error
 

@@ -15,7 +15,7 @@ class LineSplitter:
         self._longest = longest
         self._begun = bytearray()
 
-    def feed(self, chunk: bytes) -> list[bytes]:
+    def event_source(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes, without their ends; empty ones are left out. Raises `Garbled`."""
         cut = chunk.rfind(b"\n")
         if cut < 0:

@@ -12,10 +12,10 @@ from slackwater.adapters.kube.wire import MetaWire, Wire
 from slackwater.model.effects import CreateMigration
 from slackwater.model.events import Event, MachineGone, MachineSeen, MigrationGone, MigrationSeen
 from slackwater.model.ids import NodeName, PodKey
-from slackwater.model.machines import Machine, Migration, Phase
+from slackwater.model.machines import Machine, Phase, VirtualMachineMigration
 from slackwater_protocol.names import LANDING, NEON_CREATED_BY_SCHEDULER, NEON_VM_GROUP, NEON_VM_VERSION
 
-T = TypeVar("T", Machine, Migration)
+T = TypeVar("T", Machine, VirtualMachineMigration)
 
 API_VERSION: Final = f"{NEON_VM_GROUP}/{NEON_VM_VERSION}"
 MACHINES_PATH: Final = f"/apis/{API_VERSION}/virtualmachines"
@@ -58,7 +58,7 @@ def decode_machine(raw: bytes | msgspec.Raw) -> Machine:
     )
 
 
-def decode_migration(raw: bytes | msgspec.Raw) -> Migration:
+def decode_migration(raw: bytes | msgspec.Raw) -> VirtualMachineMigration:
     """Raises ValueError."""
     wire = _MIGRATION.decode(raw)
     meta, status = wire.metadata, wire.status
@@ -66,8 +66,8 @@ def decode_migration(raw: bytes | msgspec.Raw) -> Migration:
         raise ValueError(
             f"{MIGRATION_KIND} {meta.namespace}/{meta.name}: phase {status.phase!r}, want one of {get_args(Phase)}"
         )
-    landing = meta.annotations.landing if meta.annotations is not None else None
-    return Migration(
+    target_node = meta.annotations.target_node if meta.annotations is not None else None
+    return VirtualMachineMigration(
         key=PodKey(meta.namespace, meta.name),
         uid=meta.uid,
         resource_version=version_number(meta.resource_version),
@@ -77,7 +77,7 @@ def decode_migration(raw: bytes | msgspec.Raw) -> Migration:
         deleting=meta.deletion_timestamp is not None,
         source_pod=status.source_pod_name,
         target_pod=status.target_pod_name,
-        landing=None if landing is None else NodeName(landing),
+        target_node=None if target_node is None else NodeName(target_node),
     )
 
 
@@ -133,7 +133,7 @@ def migration_object(effect: CreateMigration) -> dict[str, object]:
             "name": effect.name,
             "namespace": effect.key.namespace,
             "labels": {NEON_CREATED_BY_SCHEDULER: "true"},
-            "annotations": {LANDING: effect.landing},
+            "annotations": {LANDING: effect.target_node},
         },
         "spec": {
             "vmName": effect.machine,

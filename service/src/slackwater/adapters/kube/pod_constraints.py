@@ -10,26 +10,26 @@ from slackwater.adapters.kube.wire import ContainerWire, PodWire, VolumeWire
 from slackwater.model.objects import Labels
 from slackwater.model.pod_constraints import (
     EVERY_ADDRESS,
-    NO_PARTICULARS,
+    NO_POD_CONSTRAINTS,
     ClaimMount,
     DiskMount,
     HostPort,
     InlineDisk,
-    Particulars,
+    PodConstraints,
 )
 
 _NO_NAMES: Final = ((), (), ())
 _RESTART_ALL: Final = "RestartAllContainers"
 
 
-def particulars(wire: PodWire, namespace: str, labels: Labels, affinities: Affinities, ask: Ask) -> Particulars | None:
+def pod_constraints(wire: PodWire, namespace: str, labels: Labels, affinities: Affinities, ask: Ask) -> PodConstraints | None:
     """None where the pod asks nothing of the kind. Raises ValueError for quantities that are none."""
     spec = wire.spec
     terms = None
     if affinities.together is not None or affinities.apart is not None:
         terms = pod_terms(bytes(spec.affinity), namespace, labels if reads_labels(affinities) else ())
     claims, disks, inline = _volumes(wire) if spec.volumes else _NO_NAMES
-    found = Particulars(
+    found = PodConstraints(
         scalars=ask.scalars(),
         scored=ask.scored(),
         scored_before=ask.scored_before(),
@@ -46,7 +46,7 @@ def particulars(wire: PodWire, namespace: str, labels: Labels, affinities: Affin
         features=_features(wire),
         resource_claims=tuple(claim.name for claim in spec.resource_claims or ()),
     )
-    return None if found == NO_PARTICULARS else found
+    return None if found == NO_POD_CONSTRAINTS else found
 
 
 def images(wire: PodWire) -> tuple[str, ...]:

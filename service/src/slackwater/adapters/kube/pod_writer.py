@@ -14,7 +14,7 @@ from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.objectpath import object_path
 from slackwater.adapters.kube.resource_type import PODS_PATH
 from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, STRATEGIC_PATCH, Send
-from slackwater.model.effects import Bind, Nominate, OpenGate, PlacingEffect, ReadPod, Steer, Touch, WritePreempting
+from slackwater.model.effects import Activate, Bind, Nominate, OpenGate, PlacingEffect, ReadPod, Steer, WritePreempting
 from slackwater.model.events import BindEnded, BindOutcome, PodGone, PodRead
 from slackwater.model.ids import PodKey, PodUid
 from slackwater.ports.protocols import Outcome
@@ -44,12 +44,12 @@ class PodWriter:
                 return await self._steer(effect, deadline)
             case ReadPod():
                 return await self.read(effect.uid, effect.key, deadline)
-            case Touch() | Nominate() | WritePreempting():
+            case Activate() | Nominate() | WritePreempting():
                 return await self._say(effect, deadline)
 
-    async def _say(self, effect: Touch | Nominate | WritePreempting, deadline: float) -> Outcome:
+    async def _say(self, effect: Activate | Nominate | WritePreempting, deadline: float) -> Outcome:
         match effect:
-            case Touch():
+            case Activate():
                 annotations = {TOUCHED: f"{effect.why} {self._stamp()}"}
                 return await self._patch(effect, "", {"metadata": {"uid": effect.uid, "annotations": annotations}}, deadline)
             case Nominate():
@@ -109,7 +109,7 @@ class PodWriter:
 
     async def _patch(
         self,
-        effect: Touch | OpenGate | Nominate | WritePreempting,
+        effect: Activate | OpenGate | Nominate | WritePreempting,
         part: str,
         patch: object,
         deadline: float,

@@ -1,4 +1,5 @@
-"""One resource type as a feed: list, then watch; after a break go on where it broke off, or list anew where that is over.
+"""One resource type as an event source: list, then watch; after a break go on where it broke off, or list anew where that is
+over.
 
 What flows through: pages and watch lines come in as bytes, events go out as batches, for each object in the order of its
 history, none doubled and none left out (a list gives out the difference to what was given out before). What is kept is
@@ -23,7 +24,7 @@ from slackwater.adapters.kube.backoff import Backoff
 from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.errors import UNREADABLE, Garbled, KubeError, Refused, refused
 from slackwater.adapters.kube.feedstats import Cause, Counts, ReflectorStats, cause_of
-from slackwater.adapters.kube.known_objects import Given
+from slackwater.adapters.kube.known_objects import KnownObjects
 from slackwater.adapters.kube.resource_type import ResourceType
 from slackwater.adapters.kube.watchlines import LineReader
 from slackwater.adapters.kube.wire import ListWire
@@ -65,7 +66,7 @@ class ReflectorConfig:
 
 
 class Reflector(Generic[K]):
-    """Implements `run.ports.Feed` for one reader: what it has given out is kept from one list or watch to the next."""
+    """Implements `run.ports.EventSource` for one reader: what it has given out is kept from one list or watch to the next."""
 
     def __init__(
         self,
@@ -84,8 +85,8 @@ class Reflector(Generic[K]):
         self._backoff = Backoff(
             rng=rng, first_seconds=config.first_backoff_seconds, longest_seconds=config.longest_backoff_seconds
         )
-        self._given = Given(resource.gone)
-        self._reader = LineReader(resource, self._given)
+        self._known = KnownObjects(resource.gone)
+        self._reader = LineReader(resource, self._known)
         self._version = ""  # where a watch goes on from; empty: list first
         self._refusals = 0  # of the watch, since its last success
         self._pause_seconds = 0.0  # before the next list or watch
@@ -96,7 +97,7 @@ class Reflector(Generic[K]):
         counts = self._counts
         return ReflectorStats(
             resource=self._resource.name,
-            objects=len(self._given),
+            objects=len(self._known),
             version=self._version,
             lists=counts.lists,
             watches=counts.watches,
@@ -124,7 +125,7 @@ class Reflector(Generic[K]):
     async def _list(self) -> AsyncGenerator[Batch, None]:
         """Lists page by page. Ends with the version to watch from, or, where there is no such path, without one."""
         self._counts.lists += 1
-        self._given.begin_list()
+        self._known.begin_list()
         version = token = ""
         while True:
             try:
@@ -148,7 +149,7 @@ class Reflector(Generic[K]):
             token = page.metadata.continue_
             if not token:
                 break
-        for gone in _slices(self._given.end_list()):
+        for gone in _slices(self._known.end_list()):
             yield Batch(gone)
             await anyio.lowlevel.checkpoint()
         self._version = version
@@ -159,7 +160,7 @@ class Reflector(Generic[K]):
         if token:
             params["continue"] = token
         path = self._resource.path
-        call = Call("GET", path, params=params, timeout_seconds=self._config.page_seconds, pool="feeds")
+        call = Call("GET", path, params=params, timeout_seconds=self._config.page_seconds, pool="event_sources")
         answer = await self._client.send(call)
         if answer.status != HTTPStatus.OK:
             raise refused(f"list {path}", answer.status, answer.body, answer.headers)

@@ -13,12 +13,12 @@ from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import (
     BudgetGone,
     BudgetSeen,
-    FeedEvent,
     NodeGone,
     NodeSeen,
     ObjectUnreadable,
     PodGone,
     PodSeen,
+    SourceEvent,
 )
 from slackwater.model.ids import NodeName, PodKey, PodUid
 
@@ -38,7 +38,7 @@ class Found(NamedTuple, Generic[K]):
     key: K
     uid: str
     version: int
-    event: FeedEvent
+    event: SourceEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,10 @@ class ResourceType(Generic[K]):
     path: str
     decode: Callable[[bytes | msgspec.Raw], Found[K]]
     key_of: Callable[[str, str], K]  #: (namespace, name)
-    gone: Callable[[K, str], FeedEvent]  #: (key, UID)
+    gone: Callable[[K, str], SourceEvent]  #: (key, UID)
     on_broken: OnBroken
     #: What to tell of an object that cannot be read, by (JSON, identity, why); None: nothing, it is skipped.
-    unreadable: "Callable[[bytes | msgspec.Raw, MetaWire, str], FeedEvent | None] | None" = None
+    unreadable: "Callable[[bytes | msgspec.Raw, MetaWire, str], SourceEvent | None] | None" = None
     may_be_absent: bool = False
     field_selector: str = ""
     label_selector: str = ""
@@ -122,7 +122,7 @@ class _PlaceWire(Wire):
 _PLACE: Final = msgspec.json.Decoder(_PlaceWire)
 
 
-def _unreadable_pod(raw: bytes | msgspec.Raw, meta: MetaWire, why: str) -> FeedEvent | None:
+def _unreadable_pod(raw: bytes | msgspec.Raw, meta: MetaWire, why: str) -> SourceEvent | None:
     try:
         place = _PLACE.decode(raw)
     except UNREADABLE:

@@ -12,10 +12,10 @@ import msgspec
 
 from slackwater.adapters.kube.decode import read_meta, version_number
 from slackwater.adapters.kube.errors import UNREADABLE, Garbled, KubeError, Refused, WentBack, read_status, shortened
-from slackwater.adapters.kube.known_objects import Given
+from slackwater.adapters.kube.known_objects import KnownObjects
 from slackwater.adapters.kube.resource_type import Found, ResourceType
 from slackwater.adapters.kube.wire import MetaWire, WatchWire
-from slackwater.model.events import FeedEvent
+from slackwater.model.events import SourceEvent
 
 K = TypeVar("K", bound=Hashable)
 
@@ -27,27 +27,27 @@ class Reading:
     """What some objects or lines came to: events, and the version of the last; `ended_by` where a line ended the watch."""
 
     version: str = ""
-    events: list[FeedEvent]
+    events: list[SourceEvent]
     ended_by: KubeError | None = None
 
 
 class LineReader(Generic[K]):
-    """Reads one resource type into one `Given`. `broken` counts the objects that could not be read."""
+    """Reads one resource type into one `KnownObjects`. `broken` counts the objects that could not be read."""
 
-    def __init__(self, resource: ResourceType[K], given: Given[K]) -> None:
+    def __init__(self, resource: ResourceType[K], known: KnownObjects[K]) -> None:
         self._resource = resource
-        self._given = given
+        self._known = known
         self.broken = 0
 
-    def read_items(self, items: Sequence[msgspec.Raw]) -> list[FeedEvent]:
+    def read_items(self, items: Sequence[msgspec.Raw]) -> list[SourceEvent]:
         """Objects of a list."""
-        events: list[FeedEvent] = []
+        events: list[SourceEvent] = []
         for raw in items:
             try:
-                events += self._given.listed(self._resource.decode(raw))
+                events += self._known.listed(self._resource.decode(raw))
             except UNREADABLE as error:
                 if (meta := self._report(raw, error)) is not None:
-                    self._given.unreadable(self._key(meta))
+                    self._known.unreadable(self._key(meta))
                     events += self._unreadable(raw, meta, error)
         return events
 
@@ -93,7 +93,7 @@ class LineReader(Generic[K]):
             if meta is not None:
                 reading.events += self._unreadable(raw, meta, error)
         else:
-            reading.events += self._given.watched(found)
+            reading.events += self._known.watched(found)
             if found.version:
                 reading.version = str(found.version)
                 return
@@ -101,13 +101,13 @@ class LineReader(Generic[K]):
         if meta is not None:
             reading.version = meta.resource_version or reading.version
 
-    def _unreadable(self, raw: msgspec.Raw, meta: MetaWire, error: Exception) -> list[FeedEvent]:
+    def _unreadable(self, raw: msgspec.Raw, meta: MetaWire, error: Exception) -> list[SourceEvent]:
         """What the reader has to know of an object that cannot be read; given out once for each version, like any other."""
         tell = self._resource.unreadable
         event = None if tell is None or not meta.uid else tell(raw, meta, shortened(str(error)))
         if event is None:
             return []
-        return self._given.watched(Found(self._key(meta), meta.uid, version_number(meta.resource_version), event))
+        return self._known.watched(Found(self._key(meta), meta.uid, version_number(meta.resource_version), event))
 
     def _deleted(self, raw: msgspec.Raw, reading: Reading) -> None:
         try:
@@ -115,7 +115,7 @@ class LineReader(Generic[K]):
         except UNREADABLE as error:
             self._report(raw, error)
             return
-        reading.events += self._given.deleted(self._key(meta), meta.uid)
+        reading.events += self._known.deleted(self._key(meta), meta.uid)
         reading.version = meta.resource_version or reading.version
 
     def _bookmarked(self, raw: msgspec.Raw, since: str) -> str:

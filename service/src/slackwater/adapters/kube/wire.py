@@ -45,7 +45,7 @@ class AnnotationsWire(Struct, gc=False):
     bounds: str | None = field(name=BOUNDS, default=None)
     bounds_container: str | None = field(name=BOUNDS_CONTAINER, default=None)
     permit: str | None = field(name=PERMIT, default=None)
-    landing: str | None = field(name=LANDING, default=None)
+    target_node: str | None = field(name=LANDING, default=None)
     safe_to_evict: str | None = field(name=SAFE_TO_EVICT, default=None)
     safe_local_volumes: str | None = field(name=SAFE_TO_EVICT_LOCAL_VOLUMES, default=None)
     daemon_set_pod: str | None = field(name=DAEMON_SET_POD, default=None)

@@ -1,1 +1,2 @@
-"""`/explain/...` on the running service: a mirror that follows the world while somebody asks, and what is read beside it."""
+"""`/explain/...` on the running service: a replica that follows the state machine while somebody asks, and what is read beside
+it."""

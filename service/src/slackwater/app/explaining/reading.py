@@ -1,12 +1,12 @@
-"""What is read of the world about the one object that is asked about: on the event loop, quickly, as values."""
+"""What is read of the state machine about the one object that is asked about: on the event loop, quickly, as values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slackwater.cluster.reservations import Claim
-from slackwater.cluster.vertical_pods import Standing
-from slackwater.controllers.migration.state import Move
+from slackwater.cluster.reservations import Reservation
+from slackwater.cluster.vertical_pods import VerticalPodState
+from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.preemption.state import Preemption
 from slackwater.explain.growing import Gated, Grower, Moving
 from slackwater.explain.nodes import NodeWord
@@ -15,14 +15,14 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import RESOURCES, Amounts, amounts_of
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.ports.protocols import NothingThere
 from slackwater.runtime.changes import as_counted
 from slackwater.runtime.flows.filter import Seen
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 #: For how long a node has been a candidate for removal, and what holds it back.
-HeldBack = tuple[float | None, Sequence[tuple[Hindrance, str]]]
+HeldBack = tuple[float | None, Sequence[tuple[UnremovableReason, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +34,14 @@ class PodRead:
     word: PodWord
 
 
-def read_pod(world: World, key: PodKey, now: Instant) -> PodRead:
+def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> PodRead:
     """Raises `NothingThere`."""
-    pod = _pod(world, key)
-    claim = world.claims.get(pod.uid)
-    seen = world.seen(pod, now)
-    counted = pod if pod.ended else as_counted(pod, claim)
+    pod = _pod(state_machine, key)
+    reservation = state_machine.reservations.get(pod.uid)
+    seen = state_machine.seen(pod, now)
+    counted = pod if pod.ended else as_counted(pod, reservation)
     reason = seen.reason
-    if reason is Reason.MISSING_REQUEST and pod.kind.scheduler_name != world.policy.scheduler_name:
+    if reason is Reason.MISSING_REQUEST and pod.kind.scheduler_name != state_machine.policy.scheduler_name:
         reason = Reason.OK  # no filter of ours is asked
     word = PodWord(
         reason=reason,
@@ -56,13 +56,13 @@ def read_pod(world: World, key: PodKey, now: Instant) -> PodRead:
     return PodRead(pod=counted, seen=seen, word=word)
 
 
-def read_node(world: World, name: NodeName, held_back: HeldBack) -> NodeWord:
+def read_node(state_machine: StateMachine, name: NodeName, held_back: HeldBack) -> NodeWord:
     """Raises `NothingThere`."""
-    row = world.nodes.row_of.get(name)
+    row = state_machine.nodes.row_of.get(name)
     if row is None:
         raise NothingThere(f"node {name}: is not in the picture")
-    columns = world.ledger.columns
-    phase = next((drain.phase for drain in world.removals.drains.active if drain.order.node == name), None)
+    columns = state_machine.ledger.columns
+    phase = next((drain.phase for drain in state_machine.removals.drains.active if drain.order.node == name), None)
     since, waits = held_back
     ledger: dict[str, Any] = {
         str(resource): {
@@ -75,45 +75,47 @@ def read_node(world: World, name: NodeName, held_back: HeldBack) -> NodeWord:
         }
         for line, resource in enumerate(RESOURCES)
     }
-    if (doubt := dict(world.quarantine.items()).get(name)) is not None:
+    if (doubt := dict(state_machine.quarantine.items()).get(name)) is not None:
         ledger["quarantined"] = doubt.why
     return NodeWord(begun=phase, unneeded_seconds=since, waits=waits, ledger=ledger)
 
 
-def read_permit(world: World, key: PodKey) -> Grower:
+def read_permit(state_machine: StateMachine, key: PodKey) -> Grower:
     """Raises `NothingThere`."""
-    pod = _pod(world, key)
-    claim, standing = world.claims.get(pod.uid), world.standings.get(pod.uid)
-    if claim is None or standing is None:
+    pod = _pod(state_machine, key)
+    reservation, vertical_pod = state_machine.reservations.get(pod.uid), state_machine.vertical_pods.get(pod.uid)
+    if reservation is None or vertical_pod is None:
         raise NothingThere(f"permit {key}: the pod does not grow in place, or counts on no node")
-    return _grower(world, pod, claim, standing)
+    return _grower(state_machine, pod, reservation, vertical_pod)
 
 
-def read_migration(world: World, key: PodKey, now: Instant) -> Moving:
+def read_migration(state_machine: StateMachine, key: PodKey, now: Instant) -> Moving:
     """Of a pod that migrates, or may. Raises `NothingThere`."""
-    pod = _pod(world, key)
-    grower = read_permit(world, key)
+    pod = _pod(state_machine, key)
+    grower = read_permit(state_machine, key)
     if pod.vertical is None or pod.vertical.machine is None:
         raise NothingThere(f"migration {key}: the pod is no virtual machine, and migrates never")
-    move = next((move for move in world.migrating.moves.values() if _is_about(move, pod.uid)), None)
-    choice = world.migrating.choice
+    migration = next(
+        (migration for migration in state_machine.migrating.migrations.values() if _is_about(migration, pod.uid)), None
+    )
+    choice = state_machine.migrating.choice
     queue = [uid for node, uid, _, _ in choice.queue.entries() if node == grower.node]
     machine = PodKey(key.namespace, pod.vertical.machine)
     until = dict(choice.backoffs()).get(machine)
     before = queue.index(pod.uid) if pod.uid in queue else 0
     return Moving(
         grower=grower,
-        phase=None if move is None else _phase(world, move),
-        landing=None if move is None else move.landing,
+        phase=None if migration is None else _phase(state_machine, migration),
+        target_node=None if migration is None else migration.target_node,
         before=before,
         backing_off=None if until is None or until.until <= now else until.until - now,
     )
 
 
-def read_gate(world: World, key: PodKey, now: Instant) -> Gated:
+def read_gate(state_machine: StateMachine, key: PodKey, now: Instant) -> Gated:
     """Raises `NothingThere`."""
-    pod = _pod(world, key)
-    found: Preemption | None = dict(world.preemptions.items()).get(pod.uid)
+    pod = _pod(state_machine, key)
+    found: Preemption | None = dict(state_machine.preemptions.items()).get(pod.uid)
     if found is None:
         raise NothingThere(f"gate {key}: no preemption runs for the pod")
     facts = {"sinceSeconds": round(now - found.since, 3), "endsInSeconds": round(found.deadline - now, 3)}
@@ -122,43 +124,43 @@ def read_gate(world: World, key: PodKey, now: Instant) -> Gated:
         node=found.node,
         phase=found.phase,
         shut=found.shut,
-        waiting=world.preemptions.waits_for(pod.uid),
+        waiting=state_machine.preemptions.waits_for(pod.uid),
         facts=facts,
     )
 
 
-def _pod(world: World, key: PodKey) -> Pod:
-    pod = world.pods.by_key(key)
+def _pod(state_machine: StateMachine, key: PodKey) -> Pod:
+    pod = state_machine.pods.by_key(key)
     if pod is None:
         raise NothingThere(f"pod {key}: is not in the picture")
     return pod
 
 
-def _grower(world: World, pod: Pod, claim: Claim, standing: Standing) -> Grower:
-    account = claim.account
+def _grower(state_machine: StateMachine, pod: Pod, reservation: Reservation, vertical_pod: VerticalPodState) -> Grower:
+    pod_resources = reservation.pod_resources
     return Grower(
         pod=pod,
-        node=claim.node,
-        reserved=amounts_of(account.reserved),
-        denied=amounts_of(account.capacity_pressure),
-        held=amounts_of(account.buffer),
-        writing=standing.writing is not None,
-        fenced=standing.fenced,
-        may_migrate=standing.vertical.migratable,
-        facts=_figures(claim, standing),
+        node=reservation.node,
+        reserved=amounts_of(pod_resources.reserved),
+        denied=amounts_of(pod_resources.capacity_pressure),
+        held=amounts_of(pod_resources.buffer),
+        writing=vertical_pod.writing is not None,
+        fenced=vertical_pod.fenced,
+        may_migrate=vertical_pod.vertical.migratable,
+        facts=_figures(reservation, vertical_pod),
     )
 
 
-def _figures(claim: Claim, standing: Standing) -> dict[str, Any]:
-    account = claim.account
+def _figures(reservation: Reservation, vertical_pod: VerticalPodState) -> dict[str, Any]:
+    pod_resources = reservation.pod_resources
     return {
-        "node": claim.node,
-        "reserved": _told(amounts_of(account.reserved)),
-        "buffer": _told(amounts_of(account.buffer)),
-        "capacityPressure": _told(amounts_of(account.capacity_pressure)),
-        "min": _told(amounts_of(account.min)),
-        "max": _told(amounts_of(account.max)),
-        "has": None if standing.has is None else _told(standing.has),
+        "node": reservation.node,
+        "reserved": _told(amounts_of(pod_resources.reserved)),
+        "buffer": _told(amounts_of(pod_resources.buffer)),
+        "capacityPressure": _told(amounts_of(pod_resources.capacity_pressure)),
+        "min": _told(amounts_of(pod_resources.min)),
+        "max": _told(amounts_of(pod_resources.max)),
+        "has": None if vertical_pod.has is None else _told(vertical_pod.has),
     }
 
 
@@ -166,10 +168,10 @@ def _told(amounts: Amounts) -> dict[str, int]:
     return {"milliCPU": amounts.cpu, "bytes": amounts.memory}
 
 
-def _is_about(move: Move, uid: PodUid) -> bool:
-    return uid in (move.pod, move.target)
+def _is_about(migration: Migration, uid: PodUid) -> bool:
+    return uid in (migration.pod, migration.target)
 
 
-def _phase(world: World, move: Move) -> str:
-    known = world.migrating.objects.get(move.key)
-    return (known.phase if known is not None and known.phase else "") or ("created" if move.created else "being created")
+def _phase(state_machine: StateMachine, migration: Migration) -> str:
+    known = state_machine.migrating.objects.get(migration.key)
+    return (known.phase if known is not None and known.phase else "") or ("created" if migration.created else "being created")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.knowngroups import labelled_groups
-from slackwater.app.offline.placement import pending_pods, picture_of
+from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.app.offline.slack import slack_inquiry
 from slackwater.app.policy import policy_of, scale_up_policy_of, taint_rules_of
 from slackwater.app.settings import Settings
@@ -27,9 +27,9 @@ from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.nodetaints import TaintRules
 from slackwater.model.objects import Node, Pod
 from slackwater.runtime.autoscaler.slack_planning import Planned, plan_with_slack
-from slackwater.runtime.autoscaler.tenancy import PodsTenancy
-from slackwater.snapshot.cluster_snapshot import Picture
-from slackwater.snapshot.running_pods import Tenants
+from slackwater.runtime.autoscaler.tenancy import RunningPodRequests
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.running_pods import RunningPods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ class Grown:
     `group_of` has the nodes that count as nodes of a group: those that are starting do not, they are on their way.
     """
 
-    picture: Picture
-    standing: Tenants
+    snapshot: ClusterSnapshot
+    standing: RunningPods
     groups: tuple[GrowableGroup, ...]
     group_of: dict[NodeName, GroupName]
     pending: Sequence[Pod]
@@ -52,27 +52,27 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
     policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
     groups, group_of, starting = _groups(cluster, settings)
     counted = _without_expendable(cluster, policy.pending.priority_cutoff)
-    picture = picture_of(counted, policy=policy_of(settings).nodes if accounting else None)
-    picture.missing_requests_refused = settings.vertical.missing_requests == "reject"
-    pending, standing = pending_pods(cluster), Tenants(picture, counted.pods)
+    snapshot = snapshot_of(counted, policy=policy_of(settings).nodes if accounting else None)
+    snapshot.missing_requests_refused = settings.vertical.missing_requests == "reject"
+    pending, standing = pending_pods(cluster), RunningPods(snapshot, counted.pods)
     demand = which_count(pending, rules=policy.pending, now=None, reserved=cluster.promised)
     slack = slack_inquiry(cluster.pods, settings)
-    with picture.fork():
+    with snapshot.fork():
         for name in starting:
-            picture.close(picture.facts.row_of[name])
+            snapshot.close(snapshot.facts.row_of[name])
         if slack is None:
-            found = Planned(plan=plan_scale_up(picture, demand, groups, policy=policy, clock=time.perf_counter))
+            found = Planned(plan=plan_scale_up(snapshot, demand, groups, policy=policy, clock=time.perf_counter))
         else:
             found = plan_with_slack(
-                picture,
+                snapshot,
                 demand,
                 groups,
                 policy=policy,
                 clock=time.perf_counter,
                 slack=slack,
-                tenancy=PodsTenancy(standing),
+                pod_requests=RunningPodRequests(standing),
             )
-    return Grown(picture=picture, standing=standing, groups=groups, group_of=group_of, pending=pending, found=found)
+    return Grown(snapshot=snapshot, standing=standing, groups=groups, group_of=group_of, pending=pending, found=found)
 
 
 def _groups(
@@ -108,7 +108,7 @@ def _groups(
             else:
                 group_of[node.name] = group.name
         upcoming = found.coming + sum(node.name not in group_of for node in nodes)
-        groups.append(GrowableGroup(group=group, template=template, upcoming=upcoming, bar=found.bar))
+        groups.append(GrowableGroup(group=group, template=template, upcoming=upcoming, skip_reason=found.skip_reason))
     return tuple(groups), group_of, starting
 
 

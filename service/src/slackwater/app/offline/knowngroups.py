@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from slackwater.app.clouds import template_node
 from slackwater.app.settings.autoscaling import NodeGroup as GroupSettings
-from slackwater.controllers.scaleup.groups import Bar
+from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node
@@ -27,7 +27,7 @@ class KnownGroup:
     nodes: frozenset[NodeName] = frozenset()
     starting: frozenset[NodeName] = frozenset()
     coming: int = 0
-    bar: Bar | None = None
+    skip_reason: SkipReason | None = None
 
 
 def labelled_groups(nodes: Sequence[Node], configured: Sequence[GroupSettings]) -> tuple[KnownGroup, ...]:
@@ -53,5 +53,5 @@ def configured_group(entry: GroupSettings, by_group: Mapping[str, Sequence[NodeN
         instances=(),
         template=template_node(entry.name, entry.template) if says else None,
     )
-    bar = None if entry.enabled else Bar(kind="switched-off", text="the group is switched off")
-    return KnownGroup(group=group, nodes=names, bar=bar)
+    skip_reason = None if entry.enabled else SkipReason(kind="switched-off", text="the group is switched off")
+    return KnownGroup(group=group, nodes=names, skip_reason=skip_reason)

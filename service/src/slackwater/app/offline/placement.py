@@ -14,7 +14,7 @@ from slackwater.model.ids import Row
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 
@@ -33,14 +33,14 @@ def placement_lines(
     missing requests, system amounts, Reserved. Raises `ClusterError`.
     """
     decoded = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
-    picture = picture_of(decoded, policy=(policy or NodePolicy()) if accounting else None)
-    picture.missing_requests_refused = missing_requests == "reject"
+    snapshot = snapshot_of(decoded, policy=(policy or NodePolicy()) if accounting else None)
+    snapshot.missing_requests_refused = missing_requests == "reject"
     pending = pending_pods(decoded)
-    kinds = picture.number(pending)
+    kinds = snapshot.number(pending)
     if sequential:
-        yield from _one_after_another(picture, decoded, pending, kinds)
+        yield from _one_after_another(snapshot, decoded, pending, kinds)
         return
-    whole = _Whole(picture, decoded)
+    whole = _Whole(snapshot, decoded)
     for pod, kind in zip(pending, kinds.tolist(), strict=True):
         yield whole.line(pod, KindId(kind))
 
@@ -49,9 +49,9 @@ def pending_pods(cluster: Cluster) -> list[Pod]:
     return [pod for pod in cluster.pods if pod.node is None and not pod.ended]
 
 
-def picture_of(cluster: Cluster, *, policy: NodePolicy | None = None) -> Picture:
+def snapshot_of(cluster: Cluster, *, policy: NodePolicy | None = None) -> ClusterSnapshot:
     """The picture that a file shows; with a policy our own accounting is judged too."""
-    return Picture.build(
+    return ClusterSnapshot.build(
         cluster.nodes,
         cluster.pods,
         namespaces=cluster.namespaces,
@@ -72,19 +72,19 @@ def _ledger(cluster: Cluster, policy: NodePolicy) -> NodeColumns:
     return ledger.columns
 
 
-def _one_after_another(picture: Picture, cluster: Cluster, pods: list[Pod], kinds: Rows) -> Iterator[dict[str, Any]]:
+def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[Pod], kinds: Rows) -> Iterator[dict[str, Any]]:
     """Puts each pod where it first fits."""
-    rows = place_pods(picture, kinds, rows=np.arange(picture.n_rows)).rows
+    rows = place_pods(snapshot, kinds, rows=np.arange(snapshot.n_rows)).rows
     for pod, kind, row in zip(pods, kinds.tolist(), rows.tolist(), strict=True):
-        node = None if row == NOWHERE else picture.facts.nodes[row].name
-        yield {"pod": str(pod.key), "node": node, **_skipped(picture, KindId(kind), cluster)}
+        node = None if row == NOWHERE else snapshot.facts.nodes[row].name
+        yield {"pod": str(pod.key), "node": node, **_skipped(snapshot, KindId(kind), cluster)}
 
 
 class _Whole:
     """Judges each pod against the file as it is; pods of one kind get the same answer."""
 
-    def __init__(self, picture: Picture, cluster: Cluster) -> None:
-        self._picture = picture
+    def __init__(self, snapshot: ClusterSnapshot, cluster: Cluster) -> None:
+        self._snapshot = snapshot
         self._cluster = cluster
         self._answers: dict[KindId, dict[str, Any]] = {}
 
@@ -94,8 +94,8 @@ class _Whole:
         return {"pod": str(pod.key), **self._answers[kind]}
 
     def _answer(self, kind: KindId) -> dict[str, Any]:
-        verdicts = feasible(self._picture, kind)
-        names = [node.name for node in self._picture.facts.nodes]
+        verdicts = feasible(self._snapshot, kind)
+        names = [node.name for node in self._snapshot.facts.nodes]
         answer: dict[str, Any] = {
             "feasible": [names[row] for row in verdicts.rows.tolist()],
             "rejected": {
@@ -104,17 +104,17 @@ class _Whole:
                 if code
             },
         }
-        return {**answer, **_skipped(self._picture, kind, self._cluster)}
+        return {**answer, **_skipped(self._snapshot, kind, self._cluster)}
 
     def _rejection(self, kind: KindId, row: Row, reason: Reason, verdicts: Verdicts) -> dict[str, Any]:
         meaning = MEANINGS[reason]
         return {
             "plugin": meaning.plugin,
-            "reasons": words(self._picture, kind, row, reason, verdicts.refusal),
+            "reasons": words(self._snapshot, kind, row, reason, verdicts.refusal),
             "code": "Unschedulable" if meaning.resolvable else "UnschedulableAndUnresolvable",
         }
 
 
-def _skipped(picture: Picture, kind: KindId, cluster: Cluster) -> dict[str, list[str]]:
-    found = skipped_rules(picture.of(kind), cluster.unknown, cluster.where)
+def _skipped(snapshot: ClusterSnapshot, kind: KindId, cluster: Cluster) -> dict[str, list[str]]:
+    found = skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where)
     return {"skipped": found} if found else {}

@@ -17,16 +17,16 @@ from slackwater.app.scaledown import scale_down_policy_of
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.controllers.scaledown.plan import plan_scale_down
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
 from slackwater.fit.disruption_counts import Counted, counted
-from slackwater.fit.drainability import DrainPolicy, Facts, Fate, judge
+from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, Facts, judge
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import TEXTS, Hindrance
+from slackwater.model.unremovable_reasons import TEXTS, UnremovableReason
 from slackwater.runtime.autoscaler.scaledown_planning import settled, standing_there
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater_protocol.durations import seconds as seconds_of
 
@@ -50,21 +50,21 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     def stop() -> bool:
         return timeout > 0 and time.perf_counter() - began > timeout
 
-    picture = grown.picture
-    with settled(picture, grown.found.plan) as arriving:
-        scene = Scene(
-            picture=picture,
+    snapshot = grown.snapshot
+    with settled(snapshot, grown.found.plan) as arriving:
+        planning_input = PlanningInput(
+            snapshot=snapshot,
             standing=grown.standing,
             groups=groups,
             group_of={name: group for name, group in members.items() if name not in awaited},
             budgets=None if budgets is None else budgets.budgets,
             arriving=arriving,
-            placeholders=standing_there(picture, grown.found.slack),
+            placeholders=standing_there(snapshot, grown.found.slack),
         )
-        plan = plan_scale_down(ScaleDownState(), scene, policy, now=now, stop=stop)
+        plan = plan_scale_down(ScaleDownState(), planning_input, policy, now=now, stop=stop)
     took = time.perf_counter() - began
     waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
-    return {**_answer(plan, waiting, cluster), "seconds": round(took, 6), **_skipped(picture, cluster, budgets)}
+    return {**_answer(plan, waiting, cluster), "seconds": round(took, 6), **_skipped(snapshot, cluster, budgets)}
 
 
 def _groups(grown: Grown, cluster: Cluster) -> tuple[dict[GroupName, NodeGroup], dict[NodeName, GroupName]]:
@@ -80,15 +80,15 @@ def _awaited(cluster: Cluster, rules: DrainPolicy, now: UnixTime) -> dict[NodeNa
     """Nodes that wait for a pod to complete, and for which: they cannot go now, so in this plan they stay."""
     facts, found = Facts(now=now, policy=rules), dict[NodeName, Pod]()
     for pod in cluster.pods:
-        if pod.node is None or pod.ties.safe_to_evict != "on-completion":
+        if pod.node is None or pod.eviction_facts.safe_to_evict != "on-completion":
             continue
-        if judge(pod, facts).fate is Fate.WAIT:
+        if judge(pod, facts).outcome is DrainabilityOutcome.WAIT:
             found.setdefault(pod.node, pod)
     return found
 
 
 def _waits(node: NodeName, pod: Pod) -> KeptNode:
-    return KeptNode(node=node, hindrance=Hindrance.AWAITS_COMPLETION, blocked_by=pod.key)
+    return KeptNode(node=node, unremovable_reason=UnremovableReason.AWAITS_COMPLETION, blocked_by=pod.key)
 
 
 def _answer(plan: ScaleDownPlan, waiting: Sequence[KeptNode], cluster: Cluster) -> dict[str, Any]:
@@ -104,21 +104,21 @@ def _removable(found: Removable) -> dict[str, Any]:
         "node": found.node,
         "empty": found.empty,
         "destinations": {str(pod.key): to for pod, to in found.moves},
-        "worth": found.worth.words(),
+        "worth": found.removal_score.words(),
     }
 
 
 def _kept(kept: KeptNode) -> dict[str, Any]:
     return {
         "node": kept.node,
-        "reason": str(kept.hindrance),
-        "detail": kept.detail or TEXTS[kept.hindrance],
+        "reason": str(kept.unremovable_reason),
+        "detail": kept.detail or TEXTS[kept.unremovable_reason],
         "blockedBy": None if kept.blocked_by is None else str(kept.blocked_by),
     }
 
 
-def _skipped(picture: Picture, cluster: Cluster, budgets: Counted | None) -> Mapping[str, list[str]]:
-    kinds = (picture.of(KindId(kind)) for kind in range(len(picture.kinds)))
+def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: Counted | None) -> Mapping[str, list[str]]:
+    kinds = (snapshot.of(KindId(kind)) for kind in range(len(snapshot.kinds)))
     notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where)]
     notes += [
         f"how many pods controllers want, for budgets without a status: no {kind} {cluster.where}, so as many as each has"

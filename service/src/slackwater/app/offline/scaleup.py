@@ -13,13 +13,13 @@ from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import planned_growth
 from slackwater.app.offline.skipped import skipped_rules
 from slackwater.app.settings import Settings
-from slackwater.controllers.scaleup.groups import Bar, GrowableGroup
+from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
 from slackwater.controllers.scaleup.outcome import Refused, Unhelpable
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS
 from slackwater.runtime.autoscaler.slack_planning import Planned
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 #: Bars that time or demand elsewhere may lift.
@@ -35,19 +35,19 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
     began = time.perf_counter()
     grown = planned_growth(cluster, settings, accounting=accounting)
     seconds = time.perf_counter() - began
-    skipped = _skipped(grown.picture, grown.pending, cluster, settings)
+    skipped = _skipped(grown.snapshot, grown.pending, cluster, settings)
     return {**_answer(grown.found, grown.groups), "seconds": round(seconds, 6), **skipped}
 
 
 def _answer(found: Planned, groups: Sequence[GrowableGroup]) -> dict[str, Any]:
     plan = found.plan
-    growths = {growth.group: growth for growth in plan.growths}
+    scale_ups = {scale_up.group: scale_up for scale_up in plan.scale_ups}
     answer: dict[str, Any] = {
         "groups": [
             {
                 "name": group.name,
-                "newNodes": growths[group.name].count if group.name in growths else 0,
-                "pods": [str(pod.key) for pod in growths[group.name].pods] if group.name in growths else [],
+                "newNodes": scale_ups[group.name].count if group.name in scale_ups else 0,
+                "pods": [str(pod.key) for pod in scale_ups[group.name].pods] if group.name in scale_ups else [],
             }
             for group in groups
         ],
@@ -77,8 +77,8 @@ def _unhelpable(unhelpable: Unhelpable) -> Iterator[dict[str, Any]]:
     return ({"pod": str(pod.key), "groups": why} for pod in unhelpable.pods)
 
 
-def _why(reason: Refused | Bar) -> dict[str, Any]:
-    if isinstance(reason, Bar):
+def _why(reason: Refused | SkipReason) -> dict[str, Any]:
+    if isinstance(reason, SkipReason):
         plugin, words, resolvable = "Slackwater", [reason.text], reason.kind in _PASSING
     else:
         meaning = MEANINGS[reason.reason]
@@ -86,12 +86,12 @@ def _why(reason: Refused | Bar) -> dict[str, Any]:
     return {"plugin": plugin, "reasons": words, "code": "Unschedulable" if resolvable else "UnschedulableAndUnresolvable"}
 
 
-def _skipped(picture: Picture, pending: Sequence[Pod], cluster: Cluster, settings: Settings) -> dict[str, list[str]]:
+def _skipped(snapshot: ClusterSnapshot, pending: Sequence[Pod], cluster: Cluster, settings: Settings) -> dict[str, list[str]]:
     @cache
     def of_kind(kind: int) -> tuple[str, ...]:
-        return tuple(skipped_rules(picture.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where))
+        return tuple(skipped_rules(snapshot.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where))
 
-    found = dict.fromkeys(note for kind in picture.number(pending).tolist() for note in of_kind(kind))
+    found = dict.fromkeys(note for kind in snapshot.number(pending).tolist() for note in of_kind(kind))
     if "DaemonSet" in cluster.unknown and pending:
         found[f"the room that DaemonSets take on new nodes of groups without a node: no DaemonSet {cluster.where}"] = None
     if "priority" in settings.autoscaler.expanders and cluster.priorities is None:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
-from slackwater.app.offline.placement import pending_pods, picture_of
+from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.fit.feasible import feasible
 from slackwater.fit.scores import scores
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import NO_PARTICULARS
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.selectors import Selector
 from slackwater.snapshot.equivalence_groups import KindId
 
@@ -22,13 +22,13 @@ def score_lines(cluster: Mapping[str, Any] | Cluster) -> Iterator[dict[str, Any]
     decoded = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     selectors = decoded.spread_by_default
     decoded = replace(decoded, pods=tuple(_spread(pod, selectors.get(pod.uid)) for pod in decoded.pods))
-    picture = picture_of(decoded)
+    snapshot = snapshot_of(decoded)
     pending = pending_pods(decoded)
-    names = [node.name for node in picture.facts.nodes]
-    for pod, number in zip(pending, picture.number(pending).tolist(), strict=True):
+    names = [node.name for node in snapshot.facts.nodes]
+    for pod, number in zip(pending, snapshot.number(pending).tolist(), strict=True):
         kind = KindId(number)
-        rows = feasible(picture, kind).rows
-        found = scores(picture, kind, rows) if len(rows) else {}
+        rows = feasible(snapshot, kind).rows
+        found = scores(snapshot, kind, rows) if len(rows) else {}
         yield {
             "pod": str(pod.key),
             "scores": {
@@ -41,5 +41,5 @@ def score_lines(cluster: Mapping[str, Any] | Cluster) -> Iterator[dict[str, Any]
 def _spread(pod: Pod, selector: Selector) -> Pod:
     if selector is None:
         return pod
-    asks = pod.kind.particulars or NO_PARTICULARS
-    return replace(pod, kind=replace(pod.kind, particulars=replace(asks, spread_by_default=selector)))
+    asks = pod.kind.pod_constraints or NO_POD_CONSTRAINTS
+    return replace(pod, kind=replace(pod.kind, pod_constraints=replace(asks, spread_by_default=selector)))

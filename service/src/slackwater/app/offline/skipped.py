@@ -6,7 +6,7 @@ The answer says so for each pod that such a rule would concern; a rule that conc
 from collections.abc import Iterator, Set
 from typing import Final
 
-from slackwater.model.pod_constraints import NO_PARTICULARS
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.snapshot.equivalence_groups import Numbered, terms_of
 
 #: Kinds of objects that rules about claims need, and which rules these are.
@@ -29,7 +29,7 @@ def skipped_rules(kind: Numbered, unknown: Set[str], where: str) -> list[str]:
 def _missing(kind: Numbered, unknown: Set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     if "Node" in unknown:
         yield "Node", ("all rules",)
-    asks = kind.kind.particulars or NO_PARTICULARS
+    asks = kind.kind.pod_constraints or NO_POD_CONSTRAINTS
     if asks.claims:
         yield from ((missing, rules) for missing, rules in _NEEDED_FOR_CLAIMS.items() if missing in unknown)
     elif asks.inline_disks and "CSINode" in unknown:

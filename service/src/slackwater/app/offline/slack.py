@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from slackwater.app.policy import slack_policy_of
 from slackwater.app.settings import Settings
-from slackwater.model.buffers import NO_ASKERS
+from slackwater.model.buffers import NO_HEADROOM_REQUESTS
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import Pod
 from slackwater.runtime.autoscaler.headroom import Asking, asked_by
@@ -19,7 +19,7 @@ def slack_inquiry(pods: Iterable[Pod], settings: Settings) -> SlackInquiry | Non
     policy = slack_policy_of(settings)
     if policy is None:
         return None
-    asking = asked_by(pods, NO_ASKERS) if settings.autoscaler.slack.mirrors else Asking()
-    if not asking.mirrored and not any(rule.asks for rule in policy.rules):
+    asking = asked_by(pods, NO_HEADROOM_REQUESTS) if settings.autoscaler.slack.headroom else Asking()
+    if not asking.pod_headroom and not any(rule.asks for rule in policy.rules):
         return None
     return SlackInquiry(policy=policy, now=UnixTime(0.0), asking=asking)

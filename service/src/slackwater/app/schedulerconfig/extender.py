@@ -111,8 +111,8 @@ def weight_findings(
 
 def _overridden(weight: int, beaten: dict[str, int], profile: dict[str, Any]) -> str:
     names = ", ".join(f"{MEANINGS[name]} ({100 * beaten[name]})" for name in PREFERENCES if name in beaten)
-    ties = [MEANINGS[name] for name, own in in_tree_weights(profile).items() if own == weight]
-    level = f", and equals {', '.join(ties)}" if ties else ""
+    eviction_facts = [MEANINGS[name] for name, own in in_tree_weights(profile).items() if own == weight]
+    level = f", and equals {', '.join(eviction_facts)}" if eviction_facts else ""
     return f"scores of 0 to 10 times 10 times {weight} make up to {100 * weight} points: that overrides {names}{level}"
 
 

@@ -34,7 +34,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("extender", "schedulerTLS"): "scheduler",
     ("extender", "maxBodyBytes"): "live",
     ("extender", "holdTimeout"): "live",
-    ("extender", "denialTimeout"): "live",
+    ("extender", "bindBackoff"): "live",
     ("nodes",): "live",
     ("vertical",): "live",
     ("migration",): "live",

@@ -174,7 +174,7 @@ class Extender(Section):
     hold_timeout: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
     """Duration for which room is promised to a pod between the scheduler's decision and its bind call. 10s by
     default, twice `httpTimeout`: the scheduler sends no signal when it gives a pod up. Of no effect where `bind` is false."""
-    denial_timeout: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
+    bind_backoff: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
     """Duration for which a refused bind keeps its node out of the pod's next filter answers, unless the node changes
     before. 1m by default: longer than kube-scheduler's back-off (10 s), or it offers the same node for ever."""
     scheduler_tls: SchedulerTLS = Field(default=SchedulerTLS(), alias="schedulerTLS")

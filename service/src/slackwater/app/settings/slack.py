@@ -148,6 +148,6 @@ class Slack(Section):
     shrink_delay: Delay = Field(default=Duration(600 * SECOND), examples=["10m"])
     """Duration that there have to be too many placeholders without a break before any goes. 10m by default, as long as a node
     has to be unneeded: the room of a node that comes back is wanted again."""
-    mirrors: Switch = True
+    headroom: Switch = True
     """Whether workloads that carry the annotation `slackwater.dev/slack`, and CapacityBuffer objects, get placeholders like
     their pods. true by default: nothing happens where nobody asks for it."""

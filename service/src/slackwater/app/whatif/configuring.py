@@ -44,7 +44,7 @@ def _reconfigured(known: KnownGroup, new: KnownGroup) -> KnownGroup:
     group = replace(known.group, min_size=new.group.min_size, max_size=new.group.max_size)
     if new.group.template is not None:
         group = replace(group, template=new.group.template)
-    return replace(known, group=group, bar=new.bar)
+    return replace(known, group=group, skip_reason=new.skip_reason)
 
 
 def _merged(before: Any, changes: Any) -> Any:

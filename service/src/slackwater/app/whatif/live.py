@@ -10,22 +10,22 @@ from typing import Final
 
 from slackwater.app.offline.cluster import READ, Cluster
 from slackwater.app.offline.knowngroups import KnownGroup
-from slackwater.cluster.nodegroups.status import Census
-from slackwater.cluster.reservations import Claim
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.cluster.reservations import Reservation
 from slackwater.controllers.scaleup.expanders.priority import Priorities
-from slackwater.controllers.scaleup.groups import Bar
+from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.fit.disruption_counts import Scales
-from slackwater.model.auxiliary import Surroundings
+from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.runtime.autoscaler.scaleup_planning import bar_of
+from slackwater.runtime.autoscaler.scaleup_planning import skip_reason_of
 from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.runtime.changes import as_counted
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 #: Kinds that the service watches only where the autoscaler runs.
-_SURROUNDINGS: Final = frozenset({*READ, "DaemonSet"} - {"Node", "Pod"})
+_AUXILIARY: Final = frozenset({*READ, "DaemonSet"} - {"Node", "Pod"})
 
 
 #: Controllers with a scale that the service watches. Of a Deployment the scale of its ReplicaSets stands for its own.
@@ -33,11 +33,12 @@ _SCALED: Final = frozenset({("", "ReplicationController"), ("apps", "ReplicaSet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetView:
-    """What the autoscaler knows beside the world. `census` and `slack` are of its last loop, None without one."""
+class GroupRegistryView:
+    """What the autoscaler knows beside the state machine. `node groups' status` and `slack` are of its last loop, None without
+    one."""
 
-    around: Surroundings
-    census: Mapping[GroupName, Census]
+    around: AuxiliaryObjects
+    group_status: Mapping[GroupName, NodeGroupStatus]
     priorities: Priorities | None = None
     slack: SlackPlan | None = None
 
@@ -49,27 +50,27 @@ class Taken:
     now: Instant
     nodes: Sequence[Node]
     pods: Sequence[Pod]
-    claims: Mapping[PodUid, Claim]
+    reservations: Mapping[PodUid, Reservation]
     budgets: tuple[DisruptionBudget, ...]
     promised: frozenset[PodUid]
-    fleet: FleetView | None
+    group_registry: GroupRegistryView | None
 
 
-def unknown(fleet: FleetView | None) -> frozenset[str]:
+def unknown(group_registry: GroupRegistryView | None) -> frozenset[str]:
     """Kinds of objects of which nothing is known."""
-    return _SURROUNDINGS if fleet is None else frozenset()
+    return _AUXILIARY if group_registry is None else frozenset()
 
 
-def take(world: World, fleet: FleetView | None, now: Instant) -> Taken:
+def take(state_machine: StateMachine, group_registry: GroupRegistryView | None, now: Instant) -> Taken:
     """Copies what what-if reads."""
     return Taken(
         now=now,
-        nodes=[node for _, node in world.nodes],
-        pods=list(world.pods),
-        claims=world.claims.copy(),
-        budgets=tuple(world.budgets),
-        promised=frozenset(world.preemptions.gated_pods()),
-        fleet=fleet,
+        nodes=[node for _, node in state_machine.nodes],
+        pods=list(state_machine.pods),
+        reservations=state_machine.reservations.copy(),
+        budgets=tuple(state_machine.budgets),
+        promised=frozenset(state_machine.preemptions.gated_pods()),
+        group_registry=group_registry,
     )
 
 
@@ -82,11 +83,11 @@ def cluster_of(taken: Taken, *, accounting: bool) -> Cluster:
         budgets=taken.budgets,
         promised=taken.promised,
         where="is watched",
-        unknown=_SURROUNDINGS,
+        unknown=_AUXILIARY,
     )
-    if taken.fleet is None:
+    if taken.group_registry is None:
         return cluster
-    around, census = taken.fleet.around, taken.fleet.census
+    around, group_status = taken.group_registry.around, taken.group_registry.group_status
     assert around.namespaces is not None
     assert around.storage is not None
     assert around.daemons is not None
@@ -96,8 +97,8 @@ def cluster_of(taken: Taken, *, accounting: bool) -> Cluster:
         storage=around.storage,
         daemons=around.daemons,
         scales=Scales(replicas=around.replicas or {}, known=_SCALED),
-        priorities=taken.fleet.priorities,
-        groups=tuple(_groups(nodes, census, taken.now)) if census else None,
+        priorities=taken.group_registry.priorities,
+        groups=tuple(_groups(nodes, group_status, taken.now)) if group_status else None,
         unknown=frozenset(),
     )
 
@@ -105,18 +106,18 @@ def cluster_of(taken: Taken, *, accounting: bool) -> Cluster:
 def _pods(taken: Taken, *, accounting: bool) -> list[Pod]:
     found = []
     for pod in sorted(taken.pods, key=lambda pod: (pod.key, pod.uid)):
-        claim = None if pod.ended else taken.claims.get(pod.uid)
+        reservation = None if pod.ended else taken.reservations.get(pod.uid)
         if accounting and not pod.ended:
-            found.append(as_counted(pod, claim))
-        elif claim is not None and claim.node != pod.node:
-            found.append(replace(pod, node=claim.node))
+            found.append(as_counted(pod, reservation))
+        elif reservation is not None and reservation.node != pod.node:
+            found.append(replace(pod, node=reservation.node))
         else:
             found.append(pod)
     return found
 
 
-def _groups(nodes: Sequence[Node], census: Mapping[GroupName, Census], now: Instant) -> list[KnownGroup]:
-    membership = Membership(each.group for each in census.values())
+def _groups(nodes: Sequence[Node], group_status: Mapping[GroupName, NodeGroupStatus], now: Instant) -> list[KnownGroup]:
+    membership = Membership(each.group for each in group_status.values())
     members: dict[GroupName, set[NodeName]] = {}
     for node in nodes:
         if (name := membership.group_of(node)) is not None:
@@ -127,13 +128,13 @@ def _groups(nodes: Sequence[Node], census: Mapping[GroupName, Census], now: Inst
             nodes=frozenset(members.get(name, ())),
             starting=frozenset(each.starting),
             coming=each.upcoming - len(each.starting),
-            bar=_bar(each, now),
+            skip_reason=_bar(each, now),
         )
-        for name, each in census.items()
+        for name, each in group_status.items()
     ]
 
 
-def _bar(census: Census, now: Instant) -> Bar | None:
+def _bar(group_status: NodeGroupStatus, now: Instant) -> SkipReason | None:
     """That a group is at its maximum the plan finds by itself, and says better."""
-    found = bar_of(census, census.closed(now))
+    found = skip_reason_of(group_status, group_status.closed(now))
     return None if found is not None and found.kind == "limit" else found

@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 from slackwater.cluster.nodegroups.backoff import Backoff, after_failure
 from slackwater.cluster.nodegroups.likeness import differs, expected_of, said_marks, usual_of
-from slackwater.cluster.nodegroups.policy import FleetPolicy
+from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
 from slackwater.cluster.nodegroups.start_times import StartTimes
-from slackwater.cluster.nodegroups.status import Census, Lost, Marks, NodeSight
+from slackwater.cluster.nodegroups.status import Lost, Marks, NodeGroupStatus, NodeObservation
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
 
@@ -31,7 +31,7 @@ class Doubt:
 
 @dataclass(slots=True)
 class GroupMemory:
-    """See the module. Changed only by `Fleet`."""
+    """See the module. Changed only by `NodeGroupRegistry`."""
 
     group: NodeGroup
     known: bool = True
@@ -62,41 +62,43 @@ class GroupMemory:
         self._asked += nodes
         self.grown_at = now
 
-    def observe(self, group: NodeGroup, sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant) -> Census:
+    def observe(
+        self, group: NodeGroup, observations: Mapping[InstanceId, NodeObservation], policy: NodeGroupPolicy, now: Instant
+    ) -> NodeGroupStatus:
         """What the group has now; failures that are new have their effect on its back-off."""
         self.group, self.known, self._observed_at = group, True, now
         self._settle_doubt(policy, now)
         there = {instance.id: instance for instance in group.instances if instance.state != "deleting"}
-        sights = self._judged(there, sights, policy, now)
-        self._remember(there, sights, policy, now)
-        census = self._counted_now(there, sights, policy, now)
-        self._note_failures((*census.lost, *census.late), policy, now)
+        observations = self._judged(there, observations, policy, now)
+        self._remember(there, observations, policy, now)
+        group_status = self._counted_now(there, observations, policy, now)
+        self._note_failures((*group_status.lost, *group_status.late), policy, now)
         if self.overdue_missing(policy, now):
             self.back_off(policy, code="timeout", message="asked for, and never created", now=now)
-        if not census.in_creation:
+        if not group_status.in_creation:
             self.starts.nothing_comes()
-        if not census.in_creation and not census.lost and (self._succeeded or not self._failed):
+        if not group_status.in_creation and not group_status.lost and (self._succeeded or not self._failed):
             self._asked = self._failed = self._succeeded = 0
-        return self._dressed(census, policy)
+        return self._dressed(group_status, policy)
 
-    def unobserved(self, before: Census, policy: FleetPolicy, now: Instant) -> Census:
+    def unobserved(self, before: NodeGroupStatus, policy: NodeGroupPolicy, now: Instant) -> NodeGroupStatus:
         """The provider does not answer: what was true stays, until it does; but nothing is on its way for ever."""
         self.known = False
         if now - self._observed_at > policy.patience_of(self.group):
             before = replace(before, ready=(*before.ready, *before.starting), starting=(), coming=0, missing=0, held=0)
         return self._dressed(before, policy)
 
-    def overdue_missing(self, policy: FleetPolicy, now: Instant) -> int:
+    def overdue_missing(self, policy: NodeGroupPolicy, now: Instant) -> int:
         """How many nodes that were asked for have not even appeared as instances for too long."""
         return 0 if self.doubt is not None else self._missing_for(policy.patience_of(self.group), now)
 
     def _missing_for(self, seconds: float, now: Instant) -> int:
         return sum(now - asked_at > seconds for asked_at in self._missing)
 
-    def back_off(self, policy: FleetPolicy, *, code: str, message: str, now: Instant) -> None:
+    def back_off(self, policy: NodeGroupPolicy, *, code: str, message: str, now: Instant) -> None:
         self.backoff = after_failure(self.backoff, policy.backoff, code=code, message=message, now=now)
 
-    def _settle_doubt(self, policy: FleetPolicy, now: Instant) -> None:
+    def _settle_doubt(self, policy: NodeGroupPolicy, now: Instant) -> None:
         if self.doubt is None:
             return
         if self.group.target != self.doubt.seen:
@@ -106,16 +108,28 @@ class GroupMemory:
             self.back_off(policy, code="no-answer", message="growth was asked for again and again, without an answer", now=now)
 
     def _remember(
-        self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
+        self,
+        there: Mapping[InstanceId, Instance],
+        observations: Mapping[InstanceId, NodeObservation],
+        policy: NodeGroupPolicy,
+        now: Instant,
     ) -> None:
         late = self._late
-        self.starts.observe(there, {id_ for id_, sight in sights.items() if sight.started and sight.name not in late}, now)
+        self.starts.observe(
+            there,
+            {id_ for id_, observation in observations.items() if observation.started and observation.name not in late},
+            now,
+        )
         self._found = frozenset(there) if self._found is None else self._found & there.keys()
         appeared = len(there.keys() - self._since.keys())
         self._since = {id_: self._since.get(id_, now) for id_ in there}
         self._lost_since = {id_: at for id_, at in self._lost_since.items() if id_ in there}
-        names = {sight.name for sight in sights.values()}
-        started = {sight.name for id_, sight in sights.items() if sight.started or self._is_old(id_, sight, policy)}
+        names = {observation.name for observation in observations.values()}
+        started = {
+            observation.name
+            for id_, observation in observations.items()
+            if observation.started or self._is_old(id_, observation, policy)
+        }
         self._succeeded += len(started - self._started - late.keys())
         self._started = (self._started & names) | started
         self._count_missing(max(0, self.group.target - len(there)), appeared, now)
@@ -127,53 +141,67 @@ class GroupMemory:
         self._missing.extend([now] * (missing - len(self._missing)))
 
     def _judged(
-        self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
-    ) -> Mapping[InstanceId, NodeSight]:
+        self,
+        there: Mapping[InstanceId, Instance],
+        observations: Mapping[InstanceId, NodeObservation],
+        policy: NodeGroupPolicy,
+        now: Instant,
+    ) -> Mapping[InstanceId, NodeObservation]:
         """The Nodes, new ones compared with their like. One that differs is on its way until pods stand there that it is for,
         or its time is over: what was bought for pods stays promised to them. One in use that is past its time counts as it
         is."""
         patience = policy.patience_of(self.group)
-        since = {id_: self._came_at(id_, sight, now) for id_, sight in sights.items()}
+        since = {id_: self._came_at(id_, observation, now) for id_, observation in observations.items()}
         new = {
             id_
-            for id_, sight in sights.items()
-            if sight.name not in self._started and not sight.taken and now - since[id_] <= patience
+            for id_, observation in observations.items()
+            if observation.name not in self._started and not observation.taken and now - since[id_] <= patience
         }
-        started = [sight.marks for id_, sight in sights.items() if sight.started and id_ not in new]
+        started = [observation.marks for id_, observation in observations.items() if observation.started and id_ not in new]
         self._usual = usual_of(started, self._usual)
         expected = expected_of(self._usual, said_marks(self.group, policy.taints))
         late = {
-            sight.name: _late_node(there[id_], sight, patience)
-            for id_, sight in sights.items()
-            if id_ in there and sight.ready and not sight.started and self._is_late(sight, now - since[id_] > patience)
+            observation.name: _late_node(there[id_], observation, patience)
+            for id_, observation in observations.items()
+            if id_ in there
+            and observation.ready
+            and not observation.started
+            and self._is_late(observation, now - since[id_] > patience)
         }
         self._late = late
         return {
-            id_: replace(sight, started=sight.name in late or (sight.started and not differs(sight.marks, expected)))
-            if sight.name in late or id_ in new
-            else sight
-            for id_, sight in sights.items()
+            id_: replace(
+                observation,
+                started=observation.name in late or (observation.started and not differs(observation.marks, expected)),
+            )
+            if observation.name in late or id_ in new
+            else observation
+            for id_, observation in observations.items()
         }
 
-    def _is_late(self, sight: NodeSight, old: bool) -> bool:
-        return sight.name in self._late or (old and sight.used and sight.name not in self._started)
+    def _is_late(self, observation: NodeObservation, old: bool) -> bool:
+        return observation.name in self._late or (old and observation.used and observation.name not in self._started)
 
     def _counted_now(
-        self, there: Mapping[InstanceId, Instance], sights: Mapping[InstanceId, NodeSight], policy: FleetPolicy, now: Instant
-    ) -> Census:
+        self,
+        there: Mapping[InstanceId, Instance],
+        observations: Mapping[InstanceId, NodeObservation],
+        policy: NodeGroupPolicy,
+        now: Instant,
+    ) -> NodeGroupStatus:
         found: dict[_Stage, list[NodeName]] = {"ready": [], "unready": [], "starting": []}
         lost, creating = list[Lost](), 0
         for id_, instance in sorted(there.items()):
-            sight = sights.get(id_)
-            problem = self._problem(instance, sight, policy, now)
+            observation = observations.get(id_)
+            problem = self._problem(instance, observation, policy, now)
             if problem is not None:
                 lost.append(problem)
-            elif sight is None:
+            elif observation is None:
                 creating += 1
             else:
-                found[self._stage(sight)].append(sight.name)
+                found[self._stage(observation)].append(observation.name)
         overdue = self._missing_for(policy.patience_of(self.group) + policy.replace_seconds, now)
-        return Census(
+        return NodeGroupStatus(
             group=self.group,
             known=True,
             ready=tuple(found["ready"]),
@@ -189,49 +217,51 @@ class GroupMemory:
             overdue=overdue,
         )
 
-    def _is_fresh(self, lost: Lost, policy: FleetPolicy, now: Instant) -> bool:
+    def _is_fresh(self, lost: Lost, policy: NodeGroupPolicy, now: Instant) -> bool:
         return now - self._lost_since.get(lost.instance.id, now) < policy.replace_seconds
 
-    def _problem(self, instance: Instance, sight: NodeSight | None, policy: FleetPolicy, now: Instant) -> Lost | None:
-        if instance.error is not None and (sight is None or instance.state == "creating"):
+    def _problem(
+        self, instance: Instance, observation: NodeObservation | None, policy: NodeGroupPolicy, now: Instant
+    ) -> Lost | None:
+        if instance.error is not None and (observation is None or instance.state == "creating"):
             return Lost(instance, instance.error.code, instance.error.message, given_up=True)
-        if sight is None and now - self._since[instance.id] > policy.patience_of(self.group):
+        if observation is None and now - self._since[instance.id] > policy.patience_of(self.group):
             return Lost(instance, "timeout", "its node did not register in time", given_up=False)
-        if sight is None or sight.used or sight.name in self._started:
+        if observation is None or observation.used or observation.name in self._started:
             return None
-        born_at = self._born_at(instance.id, sight)
+        born_at = self._born_at(instance.id, observation)
         if now - (self._since[instance.id] if born_at is None else born_at) > policy.patience_of(self.group):
-            return Lost(instance, "timeout", f"node {sight.name} registered and was not ready in time", given_up=False)
+            return Lost(instance, "timeout", f"node {observation.name} registered and was not ready in time", given_up=False)
         return None
 
-    def _stage(self, sight: NodeSight) -> "_Stage":
-        if sight.started:
+    def _stage(self, observation: NodeObservation) -> "_Stage":
+        if observation.started:
             return "ready"
-        return "unready" if sight.name in self._started else "starting"
+        return "unready" if observation.name in self._started else "starting"
 
-    def _is_old(self, id_: InstanceId, sight: NodeSight, policy: FleetPolicy) -> bool:
+    def _is_old(self, id_: InstanceId, observation: NodeObservation, policy: NodeGroupPolicy) -> bool:
         """A node that we found past its time, or in use, is not to be taken for a new one: it has been ready before."""
-        born_at = self._born_at(id_, sight)
+        born_at = self._born_at(id_, observation)
         if born_at is None or id_ not in self._since:
-            return sight.was_started
-        return sight.was_started or self._since[id_] - born_at > policy.patience_of(self.group)
+            return observation.was_started
+        return observation.was_started or self._since[id_] - born_at > policy.patience_of(self.group)
 
-    def _born_at(self, id_: InstanceId, sight: NodeSight) -> Instant | None:
+    def _born_at(self, id_: InstanceId, observation: NodeObservation) -> Instant | None:
         """When the node came. That is told by another clock than ours, so it is believed only of what was there before us: of
         an instance that came under our eyes no node is older."""
-        if sight.born_at is None or self._found is None or id_ in self._found:
-            return sight.born_at
-        return max(sight.born_at, self._since.get(id_, sight.born_at))
+        if observation.born_at is None or self._found is None or id_ in self._found:
+            return observation.born_at
+        return max(observation.born_at, self._since.get(id_, observation.born_at))
 
-    def _came_at(self, id_: InstanceId, sight: NodeSight, now: Instant) -> Instant:
+    def _came_at(self, id_: InstanceId, observation: NodeObservation, now: Instant) -> Instant:
         """When the node came, or else when its instance was first seen."""
-        born_at = self._born_at(id_, sight)
+        born_at = self._born_at(id_, observation)
         return self._since.get(id_, now) if born_at is None else born_at
 
     def _doubted(self) -> int:
         return 0 if self.doubt is None else self.doubt.to - self.doubt.seen
 
-    def _note_failures(self, lost: tuple[Lost, ...], policy: FleetPolicy, now: Instant) -> None:
+    def _note_failures(self, lost: tuple[Lost, ...], policy: NodeGroupPolicy, now: Instant) -> None:
         new = [problem for problem in lost if problem.instance.id not in self._lost_since]
         self._lost_since |= {problem.instance.id: now for problem in new}
         self._failed += len(new)
@@ -242,9 +272,9 @@ class GroupMemory:
             if hopeless or self._failed > max(_FORGIVEN, _FAILED_SHARE * asked):
                 self.back_off(policy, code=problem.code, message=problem.message, now=now)
 
-    def _dressed(self, census: Census, policy: FleetPolicy) -> Census:
+    def _dressed(self, group_status: NodeGroupStatus, policy: NodeGroupPolicy) -> NodeGroupStatus:
         return replace(
-            census,
+            group_status,
             known=self.known,
             backoff=self.backoff,
             doubtful=self.doubt is not None,
@@ -256,7 +286,7 @@ class GroupMemory:
 _Stage = Literal["ready", "unready", "starting"]
 
 
-def _late_node(instance: Instance, sight: NodeSight, patience: float) -> Lost:
-    lacks = ", ".join(sight.lacks) or "nothing that is known"
-    message = f"node {sight.name} is in use, and has not started within {patience:.0f} s; it waits for: {lacks}"
+def _late_node(instance: Instance, observation: NodeObservation, patience: float) -> Lost:
+    lacks = ", ".join(observation.lacks) or "nothing that is known"
+    message = f"node {observation.name} is in use, and has not started within {patience:.0f} s; it waits for: {lacks}"
     return Lost(instance, "timeout", message, given_up=True)

@@ -1,4 +1,4 @@
-"""The limits and patience of the fleet; the configuration file fills it."""
+"""The limits and patience of the node group registry; the configuration file fills it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class BackoffPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetPolicy:
+class NodeGroupPolicy:
     """Limits of nodes that may be on their way at the same time; 0: no limit. Groups that are not named have that of
     `in_other_groups`, providers none.
 

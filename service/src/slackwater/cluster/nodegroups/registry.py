@@ -4,32 +4,42 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slackwater.cluster.nodegroups.group_state import Doubt, GroupMemory
-from slackwater.cluster.nodegroups.policy import FleetPolicy
-from slackwater.cluster.nodegroups.status import Census, Chore, Delete, Granted, Grow, Lower, NodeSight, Queued, Wish
+from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
+from slackwater.cluster.nodegroups.status import (
+    Chore,
+    Delete,
+    Granted,
+    Grow,
+    Lower,
+    NodeGroupStatus,
+    NodeObservation,
+    Queued,
+    Wish,
+)
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName, InstanceId, NodeGroup
 
 
-class Fleet:
+class NodeGroupRegistry:
     """One for the life of the process. `policy` may be replaced between two loops."""
 
-    def __init__(self, policy: FleetPolicy) -> None:
+    def __init__(self, policy: NodeGroupPolicy) -> None:
         self.policy = policy
         self._memories: dict[GroupName, GroupMemory] = {}
-        self._census: dict[GroupName, Census] = {}
+        self._group_status: dict[GroupName, NodeGroupStatus] = {}
         self._expected_starts: Mapping[GroupName, Sequence[float]] = {}
         #: Of the last grant: what waits, for people.
         self.queued: tuple[Queued, ...] = ()
 
     @property
-    def census(self) -> Mapping[GroupName, Census]:
+    def group_status(self) -> Mapping[GroupName, NodeGroupStatus]:
         """By name, sorted."""
-        return self._census
+        return self._group_status
 
     def observe(
         self,
         groups: Iterable[NodeGroup],
-        sights: Mapping[InstanceId, NodeSight],
+        observations: Mapping[InstanceId, NodeObservation],
         now: Instant,
         *,
         silent: Iterable[str] = (),
@@ -40,16 +50,16 @@ class Fleet:
         """
         mute = frozenset(silent)
         seen = {group.name: group for group in groups}
-        before, self._census = self._census, {}
-        for name in sorted({*seen, *(name for name, census in before.items() if census.group.provider in mute)}):
+        before, self._group_status = self._group_status, {}
+        for name in sorted({*seen, *(name for name, group_status in before.items() if group_status.group.provider in mute)}):
             group = seen.get(name)
             if group is None:
-                self._census[name] = self._memories[name].unobserved(before[name], self.policy, now)
+                self._group_status[name] = self._memories[name].unobserved(before[name], self.policy, now)
                 continue
             memory = self._memories.get(name) or self._memory(group)
-            of_group = {i.id: sights[i.id] for i in group.instances if i.id in sights}
-            self._census[name] = memory.observe(group, of_group, self.policy, now)
-        self._memories = {name: self._memories[name] for name in self._census}
+            of_group = {i.id: observations[i.id] for i in group.instances if i.id in observations}
+            self._group_status[name] = memory.observe(group, of_group, self.policy, now)
+        self._memories = {name: self._memories[name] for name in self._group_status}
 
     def _memory(self, group: NodeGroup) -> GroupMemory:
         memory = self._memories[group.name] = GroupMemory(group)
@@ -69,12 +79,12 @@ class Fleet:
     def chores(self, now: Instant) -> tuple[Chore, ...]:
         """What has to be cleaned up before anything is planned: lost instances, and growth that never came."""
         found: list[Chore] = []
-        for name, census in self._census.items():
-            if not census.known or census.off:
+        for name, group_status in self._group_status.items():
+            if not group_status.known or group_status.off:
                 continue
-            provider, target = census.group.provider, census.group.target
-            if census.lost:
-                found.append(Delete(group=name, provider=provider, lost=census.lost))
+            provider, target = group_status.group.provider, group_status.group.target
+            if group_status.lost:
+                found.append(Delete(group=name, provider=provider, lost=group_status.lost))
             elif overdue := self._memories[name].overdue_missing(self.policy, now):
                 found.append(Lower(group=name, provider=provider, seen=target, to=target - overdue))
         return tuple(found)
@@ -84,48 +94,50 @@ class Fleet:
         again, at its old size."""
         again = [self._again(name, memory.doubt) for name, memory in self._memories.items() if memory.doubt is not None]
         queued: list[Queued] = []
-        rooms = _Rooms(self._census.values(), self.policy)
+        rooms = _Rooms(self._group_status.values(), self.policy)
         for wish in sorted(wishes, key=lambda wish: -wish.priority):
-            census = self._census[wish.group]
-            closed = census.closed(now)
-            nodes, limit = (0, closed) if closed is not None else rooms.take(census, wish)
+            group_status = self._group_status[wish.group]
+            closed = group_status.closed(now)
+            nodes, limit = (0, closed) if closed is not None else rooms.take(group_status, wish)
             if limit is not None:
                 left = wish.nodes - nodes
                 queued.append(Queued(group=wish.group, nodes=left, priority=wish.priority, waits_for=limit))
         self.queued = tuple(queued)
-        repeated = (growth for growth in again if self._census[growth.group].known)
-        return Granted(growths=(*repeated, *rooms.growths(self._census)), queued=self.queued)
+        repeated = (scale_up for scale_up in again if self._group_status[scale_up.group].known)
+        return Granted(scale_ups=(*repeated, *rooms.scale_ups(self._group_status)), queued=self.queued)
 
     def _again(self, name: GroupName, doubt: Doubt) -> Grow:
         return Grow(group=name, provider=self._memories[name].group.provider, seen=doubt.seen, to=doubt.to, again=True)
 
     # --- how calls ended --------------------------------------------------------------------------------------------------
 
-    def grow_begun(self, growth: Grow, now: Instant) -> None:
+    def grow_begun(self, scale_up: Grow, now: Instant) -> None:
         """The call is about to be made: should no answer come, it may have happened."""
-        memory = self._memories[growth.group]
+        memory = self._memories[scale_up.group]
         if memory.doubt is None:
-            memory.asked_for(growth.nodes, now)
-            memory.doubt = Doubt(growth.seen, growth.to, Instant(now + self.policy.doubt_seconds))
+            memory.asked_for(scale_up.nodes, now)
+            memory.doubt = Doubt(scale_up.seen, scale_up.to, Instant(now + self.policy.doubt_seconds))
 
-    def grow_ended(self, growth: Grow, kind: str | None, detail: str, now: Instant) -> None:
+    def grow_ended(self, scale_up: Grow, kind: str | None, detail: str, now: Instant) -> None:
         """`kind` is that of the ProviderError, None for success; without an answer ("unknown") the doubt stays."""
-        memory = self._memories.get(growth.group)
+        memory = self._memories.get(scale_up.group)
         if memory is None:
             return
-        if kind in {None, "unknown"} and not growth.again:
-            self._expect(growth, answered=kind is None)
+        if kind in {None, "unknown"} and not scale_up.again:
+            self._expect(scale_up, answered=kind is None)
         if kind == "unknown":
             return
         memory.doubt = None
         if kind not in {None, "conflict", "limit"}:
             memory.back_off(self.policy, code=str(kind), message=detail, now=now)
 
-    def _expect(self, growth: Grow, *, answered: bool) -> None:
+    def _expect(self, scale_up: Grow, *, answered: bool) -> None:
         """Until the provider is asked again, this is what its group has: it may be silent when we ask."""
-        census = self._census[growth.group]
-        group = replace(census.group, target=growth.to) if answered else census.group
-        self._census[growth.group] = replace(census, group=group, coming=census.coming + growth.nodes, doubtful=not answered)
+        group_status = self._group_status[scale_up.group]
+        group = replace(group_status.group, target=scale_up.to) if answered else group_status.group
+        self._group_status[scale_up.group] = replace(
+            group_status, group=group, coming=group_status.coming + scale_up.nodes, doubtful=not answered
+        )
 
     def deleted(self, group: GroupName, now: Instant, *, ok: bool) -> None:
         """A removal of nodes that had been in use ended; cool-downs are the group's own."""
@@ -157,24 +169,24 @@ class Fleet:
 class _Rooms:
     """How many more nodes may be on their way: in the cluster, of each provider, in each group."""
 
-    def __init__(self, census: Iterable[Census], policy: FleetPolicy) -> None:
+    def __init__(self, group_status: Iterable[NodeGroupStatus], policy: NodeGroupPolicy) -> None:
         self._policy = policy
         self._cluster = 0
         self._providers: dict[str, int] = {}
         #: For each group: nodes granted, and the priority of the most important of them.
         self._granted: dict[GroupName, tuple[int, int]] = {}
-        for each in census:
+        for each in group_status:
             self._count(each.group.provider, each.in_time)
 
     def _count(self, provider: str, nodes: int) -> None:
         self._cluster += nodes
         self._providers[provider] = self._providers.get(provider, 0) + nodes
 
-    def take(self, census: Census, wish: Wish) -> tuple[int, str | None]:
+    def take(self, group_status: NodeGroupStatus, wish: Wish) -> tuple[int, str | None]:
         """How many of the wanted may be asked for, and which limit keeps the rest back."""
-        group = census.group
+        group = group_status.group
         before, priority = self._granted.get(group.name, (0, wish.priority))
-        name, least = min(self._left(census, before), key=lambda found: found[1])
+        name, least = min(self._left(group_status, before), key=lambda found: found[1])
         granted = max(0, min(wish.nodes, least))
         if group.options.all_or_nothing and granted < wish.nodes:
             return 0, f"{name}: the group grows as a whole or not at all"
@@ -183,8 +195,8 @@ class _Rooms:
             self._count(group.provider, granted)
         return granted, name if granted < wish.nodes else None
 
-    def _left(self, census: Census, granted: int) -> list[tuple[str, int]]:
-        group, policy = census.group, self._policy
+    def _left(self, group_status: NodeGroupStatus, granted: int) -> list[tuple[str, int]]:
+        group, policy = group_status.group, self._policy
         limits = (
             ("nodes in creation in the cluster", policy.in_cluster, self._cluster),
             (
@@ -195,17 +207,17 @@ class _Rooms:
             (
                 "nodes in creation in the group",
                 policy.in_group.get(group.name, policy.in_other_groups),
-                census.in_creation + granted,
+                group_status.in_creation + granted,
             ),
         )
         left = [(name, limit - taken) for name, limit, taken in limits if limit]
         return [*left, ("the group's maximum size", group.max_size - group.target - granted)]
 
-    def growths(self, census: Mapping[GroupName, Census]) -> list[Grow]:
+    def scale_ups(self, group_status: Mapping[GroupName, NodeGroupStatus]) -> list[Grow]:
         """One for each group, most important first."""
         found = []
         for name, (nodes, priority) in self._granted.items():
-            group = census[name].group
+            group = group_status[name].group
             to = group.target + nodes
             found.append(Grow(group=name, provider=group.provider, seen=group.target, to=to, priority=priority))
         return found

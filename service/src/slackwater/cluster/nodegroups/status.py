@@ -21,8 +21,8 @@ NO_MARKS: Final = Marks()
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSight:
-    """A Node as the fleet needs it.
+class NodeObservation:
+    """A Node as the node group registry needs it.
 
     `started`: it is ready for pods, with everything its group promises of it; `ready`: at least its kubelet is. `used`: pods
     stand there that did not come with it; `taken`: one of them does not tolerate just anything. Both are looked for on nodes
@@ -57,7 +57,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Census:
+class NodeGroupStatus:
     """`coming` are nodes that are asked for and have no Node yet, `starting` Nodes that have never been ready, both in time.
 
     `unready` were ready once. `missing` of the coming are those that the provider does not even list yet. `known` is false
@@ -186,5 +186,5 @@ class Queued:
 class Granted:
     """What may be asked for now, most important first, and what has to wait."""
 
-    growths: tuple[Grow, ...] = field(default=())
+    scale_ups: tuple[Grow, ...] = field(default=())
     queued: tuple[Queued, ...] = field(default=())

@@ -3,10 +3,10 @@
     sampled        a few nodes' books each second; one that is wrong is quarantined, and an audit begins at once
     audited        a fresh list of nodes and pods against the picture, then every node's books
     looked again   what differed may have been on its way: after a while it is read anew, one by one
-    put right      through the world's own events, as everything else
+    put right      through the state machine's own events, as everything else
 
 All of it goes in slices of a few ms between which others are answered. Deliberately absent: how an object is judged
-(`world.comparing`), what a node's books should be (`world.sums`), and any write to the API server.
+(`state_machine.comparing`), what a node's books should be (`state_machine.sums`), and any write to the API server.
 """
 
 import time
@@ -28,7 +28,7 @@ from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.ports.protocols import Truth, TruthUnknown
 from slackwater.runtime.comparing import compare_absent_node, compare_absent_pod, compare_node, compare_pod
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
@@ -83,18 +83,18 @@ class _Suspect:
 
 
 class Audit:
-    """One for the life of the process. `take` hands an event to the world, and its effects on."""
+    """One for the life of the process. `take` hands an event to the state machine, and its effects on."""
 
     def __init__(
         self,
-        world: World,
+        state_machine: StateMachine,
         truth: Truth,
         take: Callable[[Event], None],
         *,
         config: AuditConfig,
         measure: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._world = world
+        self._state_machine = state_machine
         self._truth = truth
         self._take = take
         self._config = config
@@ -123,7 +123,7 @@ class Audit:
     def _pause_seconds(self) -> float:
         """Sooner than usual while a node is doubted: what kept the last audit from clearing it may be over."""
         interval = self._config.interval_seconds
-        return min(interval, _RESTS * self.counts.last_seconds) if self._world.quarantine.doubted else interval
+        return min(interval, _RESTS * self.counts.last_seconds) if self._state_machine.quarantine.doubted else interval
 
     # --- sampling ---------------------------------------------------------------------------------------------------------
 
@@ -136,16 +136,16 @@ class Audit:
     def sample(self) -> None:
         """Looks at the books of some nodes, all in turn, and at what is held everywhere; one that is wrong is quarantined."""
         if not self._sampled:
-            self._sampled = sorted(self._world.nodes.row_of, reverse=True)
+            self._sampled = sorted(self._state_machine.nodes.row_of, reverse=True)
         names = [self._sampled.pop() for _ in range(min(self._config.sampled_nodes, len(self._sampled)))]
         for name in names:
-            if name in self._world.nodes.row_of:
-                self._doubt(name, wrong_on(self._world, name))
+            if name in self._state_machine.nodes.row_of:
+                self._doubt(name, wrong_on(self._state_machine, name))
         for name, found in self._wrong_held().items():
             self._doubt(name, found)
 
     def _doubt(self, name: NodeName, found: Sequence[Found]) -> None:
-        if not found or name in self._world.quarantine:
+        if not found or name in self._state_machine.quarantine:
             return
         why = "; ".join(map(str, found))
         _log.error("node quarantined: its books do not add up", node=name, found=why)
@@ -169,11 +169,11 @@ class Audit:
         self.counts.last_seconds, self.counts.last_left = self._measure() - began, left
         _log.info(
             "audited",
-            nodes=len(self._world.nodes),
-            pods=len(self._world.pods),
+            nodes=len(self._state_machine.nodes),
+            pods=len(self._state_machine.pods),
             differences=self.counts.drifts.total() - before,
             left=left,
-            quarantined=len(self._world.quarantine),
+            quarantined=len(self._state_machine.quarantine),
             seconds=round(self.counts.last_seconds, 3),
             serving_seconds=round(self.counts.last_serving_seconds, 3),
         )
@@ -188,7 +188,7 @@ class Audit:
         for suspect in self._suspects:
             if (found := suspect.again()) is not None:
                 await suspect.read(found)
-        await self._close_all_books()
+        await self._close_all_sums()
         return self._left
 
     def _suspect(self, suspect: _Suspect) -> None:
@@ -209,9 +209,9 @@ class Audit:
                     listed.update(name for _, name in part.unreadable)
                     listed.update(node.name for node in part.objects)
                     for node in part.objects:
-                        self._judge_node(node.name, partial(compare_node, self._world, node))
-        for name in [name for name in self._world.nodes.row_of if name not in listed]:
-            self._judge_node(name, partial(compare_absent_node, self._world, name, version))
+                        self._judge_node(node.name, partial(compare_node, self._state_machine, node))
+        for name in [name for name in self._state_machine.nodes.row_of if name not in listed]:
+            self._judge_node(name, partial(compare_absent_node, self._state_machine, name, version))
 
     def _judge_node(self, name: NodeName, judge: Callable[[], Found | None]) -> None:
         if judge() is not None:
@@ -227,69 +227,69 @@ class Audit:
                     listed.update(uid for uid, _ in part.unreadable)
                     listed.update(pod.uid for pod in part.objects)
                     for pod in part.objects:
-                        self._judge_pod(pod, partial(compare_pod, self._world, pod))
-        known = list(self._world.pods)
+                        self._judge_pod(pod, partial(compare_pod, self._state_machine, pod))
+        known = list(self._state_machine.pods)
         for start in range(0, len(known), _LOOKED_UP):
             with self._slice():
                 for pod in known[start : start + _LOOKED_UP]:
                     if pod.uid not in listed:
-                        self._judge_pod(pod, partial(compare_absent_pod, self._world, pod.uid, version))
+                        self._judge_pod(pod, partial(compare_absent_pod, self._state_machine, pod.uid, version))
             await anyio.lowlevel.checkpoint()
 
     def _judge_pod(self, pod: Pod, judge: Callable[[], Found | None]) -> None:
         if judge() is not None:
-            claim = self._world.claims.get(pod.uid)
-            node = pod.node if claim is None else claim.node
+            reservation = self._state_machine.reservations.get(pod.uid)
+            node = pod.node if reservation is None else reservation.node
             self._suspect(_Suspect(judge, partial(self._read_pod, pod.uid, pod.key), node))
 
     async def _read_node(self, name: NodeName, found: Found) -> None:
         """Where names came or went while it was read it is read again: it may be the one."""
         while True:
-            version = self._world.nodes.names_version
+            version = self._state_machine.nodes.names_version
             fresh = await self._truth.node(name, timeout_seconds=self._config.call_seconds)
-            if version == self._world.nodes.names_version:
+            if version == self._state_machine.nodes.names_version:
                 break
         if fresh is None:
-            if name in self._world.nodes.row_of:
+            if name in self._state_machine.nodes.row_of:
                 self._put_right(found, NodeGone(name))
-        elif compare_node(self._world, fresh) is not None:
-            row = self._world.nodes.row_of.get(name)
-            known = None if row is None else self._world.nodes.by_row[row]
+        elif compare_node(self._state_machine, fresh) is not None:
+            row = self._state_machine.nodes.row_of.get(name)
+            known = None if row is None else self._state_machine.nodes.by_row[row]
             replaced = known is not None and known.uid != fresh.uid
             self._put_right(found, *([NodeGone(name)] if replaced else []), NodeSeen(fresh))
 
     async def _read_pod(self, uid: PodUid, key: PodKey, found: Found) -> None:
         fresh = await self._truth.pod(key, timeout_seconds=self._config.call_seconds)
         if fresh is not None and fresh.uid == uid:
-            if compare_pod(self._world, fresh) is not None:
+            if compare_pod(self._state_machine, fresh) is not None:
                 self._put_right(found, PodAudited(fresh))
-        elif self._world.pods.get(uid) is not None:
+        elif self._state_machine.pods.get(uid) is not None:
             self._put_right(found, PodGone(uid, key, read=True))
 
-    async def _close_all_books(self) -> None:
+    async def _close_all_sums(self) -> None:
         """Those in quarantine leave it where nothing is wrong with them any more."""
         with self._slice():
             held = self._wrong_held()
-        names = list(self._world.nodes.row_of)
+        names = list(self._state_machine.nodes.row_of)
         for start in range(0, len(names), _NODES):
             with self._slice():
                 for name in names[start : start + _NODES]:
-                    if name in self._world.nodes.row_of and name not in self._unclear:
-                        self._close_books(name, held.get(name, []))
+                    if name in self._state_machine.nodes.row_of and name not in self._unclear:
+                        self._close_sums(name, held.get(name, []))
             await anyio.lowlevel.checkpoint()
 
     def _wrong_held(self) -> dict[NodeName, list[Found]]:
-        named = {NodeName(found.object.removeprefix("node ")): [found] for found in wrong_held(self._world)}
-        return {name: found for name, found in named.items() if name in self._world.nodes.row_of}
+        named = {NodeName(found.object.removeprefix("node ")): [found] for found in wrong_held(self._state_machine)}
+        return {name: found for name, found in named.items() if name in self._state_machine.nodes.row_of}
 
-    def _close_books(self, name: NodeName, held: Sequence[Found]) -> None:
-        wrong = [*wrong_on(self._world, name), *held]
-        quarantined = name in self._world.quarantine and not self._world.quarantine.has_unreadable(name)
+    def _close_sums(self, name: NodeName, held: Sequence[Found]) -> None:
+        wrong = [*wrong_on(self._state_machine, name), *held]
+        quarantined = name in self._state_machine.quarantine and not self._state_machine.quarantine.has_unreadable(name)
         for found in wrong:
             self._note(found)
         if wrong or quarantined:
             self._take(NodeAudited(name))
-        if quarantined and name not in self._world.quarantine:
+        if quarantined and name not in self._state_machine.quarantine:
             _log.info("quarantine ended: the node's books are in order", node=name)
 
     def _put_right(self, found: Found, *events: Event) -> None:

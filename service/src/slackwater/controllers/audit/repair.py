@@ -5,7 +5,7 @@ Deliberately absent: whether its pods are those that the API server has; whoever
 
 from collections.abc import Callable
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.sums import orphans_on, sums_on, wanted_held, wrong_held, wrong_on
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import AuditEvent, NodeAudited, NodeDoubted, ObjectUnreadable, PodAudited
@@ -18,13 +18,13 @@ class Auditing:
 
     def __init__(
         self,
-        books: Books,
+        cluster_state: ClusterState,
         *,
         seen: Callable[[Pod, Instant], list[Effect]],
         let_go: Callable[[PodUid, Instant], list[Effect]],
     ) -> None:
-        self._books = books
-        self._quarantine = books.quarantine
+        self._cluster_state = cluster_state
+        self._quarantine = cluster_state.quarantine
         self._seen = seen
         self._let_go = let_go
 
@@ -42,21 +42,21 @@ class Auditing:
                 return self._unreadable(event, now)
 
     def _pod_audited(self, pod: Pod, now: Instant) -> list[Effect]:
-        books = self._books
-        known, claim = books.pods.get(pod.uid), books.claims.get(pod.uid)
-        if books.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
+        cluster_state = self._cluster_state
+        known, reservation = cluster_state.pods.get(pod.uid), cluster_state.reservations.get(pod.uid)
+        if cluster_state.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
             return []
         effects: list[Effect] = []
-        if pod.node is None and claim is not None and claim.state == "seen":  # nobody can have shown it there
-            books.claims.drop(pod.uid)
-            effects = books.refusals.wake_recent(now)
+        if pod.node is None and reservation is not None and reservation.state == "seen":  # nobody can have shown it there
+            cluster_state.reservations.drop(pod.uid)
+            effects = cluster_state.unschedulable_pods.activate_recent(now)
         return effects + self._seen(pod, now)
 
     def _unreadable(self, event: ObjectUnreadable, now: Instant) -> list[Effect]:
         """Closes the node where the object counts: its room is not known. An Event on a known pod says so once."""
         uid = PodUid(event.uid)
-        claim, pod = self._books.claims.get(uid), self._books.pods.get(uid)
-        node = event.node if claim is None else claim.node
+        reservation, pod = self._cluster_state.reservations.get(uid), self._cluster_state.pods.get(uid)
+        node = event.node if reservation is None else reservation.node
         if node is None:
             return []
         first = not self._quarantine.has_object(event.uid)
@@ -67,32 +67,35 @@ class Auditing:
 
     def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
-        for uid in orphans_on(self._books, name):
+        for uid in orphans_on(self._cluster_state, name):
             effects += self._let_go(uid, now)
-        return effects + (self._books.refusals.wake_recent(now) if self._put_in_order(name, now) else [])
+        return effects + (self._cluster_state.unschedulable_pods.activate_recent(now) if self._put_in_order(name, now) else [])
 
     def _put_in_order(self, name: NodeName, now: Instant) -> bool:
         """True where room may have appeared. A node on which something stays wrong is quarantined."""
-        books = self._books
-        row = books.nodes.row_of.get(name)
+        cluster_state = self._cluster_state
+        row = cluster_state.nodes.row_of.get(name)
         if row is None:
             return False
-        books.claims.place_again(name, row)
-        sums = sums_on(books, name)
-        books.ledger.restate(
+        cluster_state.reservations.place_again(name, row)
+        sums = sums_on(cluster_state, name)
+        cluster_state.ledger.restate(
             row,
             reserved=sums.reserved,
             buffer=sums.buffer,
             capacity_pressure=sums.capacity_pressure,
             pressure_accounted_for=sums.pressure_accounted_for,
-            held=wanted_held(books)[:, row],
+            held=wanted_held(cluster_state)[:, row],
         )
-        books.claims.shares.restate(row, sums.by_priority)
-        books.nodes.open_again(name)
-        still = [*wrong_on(books, name), *(found for found in wrong_held(books) if found.object == f"node {name}")]
+        cluster_state.reservations.priority_shares.restate(row, sums.by_priority)
+        cluster_state.nodes.open_again(name)
+        still = [
+            *wrong_on(cluster_state, name),
+            *(found for found in wrong_held(cluster_state) if found.object == f"node {name}"),
+        ]
         if still:
             self._quarantine.put(name, "; ".join(map(str, still)), now)
             return False
         self._quarantine.lift(name)
-        books.nodes.room_appeared(row)
+        cluster_state.nodes.room_appeared(row)
         return True

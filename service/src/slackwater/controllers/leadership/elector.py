@@ -14,9 +14,9 @@ from typing import Final
 import structlog
 
 from slackwater.controllers.leadership.lease import Lease, LeaseStore, LeaseUnreachable
-from slackwater.controllers.leadership.observation import Sight
+from slackwater.controllers.leadership.observation import LeaseObservation
 from slackwater.controllers.leadership.state import Leadership
-from slackwater.controllers.leadership.watcher import Looking
+from slackwater.controllers.leadership.watcher import LeaseWatcher
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Clock
 
@@ -27,7 +27,7 @@ _SPREAD: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldingConfig:
+class LeaderElectorConfig:
     """Seconds. `lease_seconds` > `renew_seconds` > `retry_seconds`, each with some room."""
 
     lease_seconds: int = 15
@@ -35,7 +35,7 @@ class HoldingConfig:
     retry_seconds: float = 2.0
 
 
-class Holding:
+class LeaderElector:
     """`identity` is `<our Pod's name>_<what no other process has>`; `wall` is for what people read in the Lease."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Holding:
         leadership: Leadership,
         *,
         identity: str,
-        config: HoldingConfig,
+        config: LeaderElectorConfig,
         clock: Clock,
         wall: Callable[[], float],
         rng: Random,
@@ -57,23 +57,23 @@ class Holding:
         self._call_seconds = config.renew_seconds / 3
         self._clock = clock
         self._wall = wall
-        self._sight = Sight()
+        self._observation = LeaseObservation()
         self._blind = False
         self._released = False
         #: So that no renewal is written twice before it is due, whatever wakes us.
         self._renew_at = Instant(0.0)
-        self._looking = Looking(store, self._try, retry_seconds=config.retry_seconds, spread=_SPREAD, rng=rng)
-        leadership.on_doubt = self._looking.look_soon
+        self._lease_watcher = LeaseWatcher(store, self._try, retry_seconds=config.retry_seconds, spread=_SPREAD, rng=rng)
+        leadership.on_doubt = self._lease_watcher.look_soon
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._looking.run()
+        await self._lease_watcher.run()
 
     async def release(self) -> None:
         """Gives the Lease back, if it is ours; from its beginning on nothing is decided any more."""
         self._released = True
         self._leadership.end()
-        held = self._sight.lease
+        held = self._observation.lease
         if held is None or held.holder != self.identity:
             return
         # As client-go writes it: no holder, and a short duration for those who judge by that alone.
@@ -94,7 +94,7 @@ class Holding:
         try:
             if not self._ours():
                 await self._read()
-            if self._ours() or self._sight.free_at <= self._clock():
+            if self._ours() or self._observation.free_at <= self._clock():
                 await self._take()
         except LeaseUnreachable as error:
             if not self._blind:
@@ -104,12 +104,12 @@ class Holding:
             self._blind = False
 
     def _ours(self) -> bool:
-        return self._sight.lease is not None and self._sight.lease.holder == self.identity
+        return self._observation.lease is not None and self._observation.lease.holder == self.identity
 
     async def _read(self) -> None:
         asked_at = self._clock()
         found = await self._store.read(timeout_seconds=self._call_seconds)
-        self._sight.look(found, asked_at=asked_at, answered_at=self._clock())
+        self._observation.look(found, asked_at=asked_at, answered_at=self._clock())
         holder = "" if found is None else found.holder
         self._leadership.held_by(holder)
         if holder != self.identity:
@@ -125,13 +125,13 @@ class Holding:
         if written is None:  # somebody else wrote: who, a look tells
             await self._read()
             return
-        self._sight.look(written, asked_at=began_at, answered_at=self._clock())
+        self._observation.look(written, asked_at=began_at, answered_at=self._clock())
         self._leadership.held_by(self.identity)
         self._leadership.prolong(Instant(began_at + self._config.renew_seconds))
         self._renew_at = Instant(began_at + self._config.retry_seconds * (1 - _SPREAD))
 
     def _wanted(self) -> Lease:
-        before, now = self._sight.lease, self._stamp()
+        before, now = self._observation.lease, self._stamp()
         ours = before is not None and before.holder == self.identity
         return Lease(
             holder=self.identity,

@@ -11,9 +11,9 @@ from typing import Final
 import structlog
 
 from slackwater.controllers.leadership.lease import LeaseStore, LeaseUnreachable, holder_name
-from slackwater.controllers.leadership.observation import Sight
+from slackwater.controllers.leadership.observation import LeaseObservation
 from slackwater.controllers.leadership.state import Leadership
-from slackwater.controllers.leadership.watcher import Looking
+from slackwater.controllers.leadership.watcher import LeaseWatcher
 from slackwater.ports.clock import Clock
 
 _log = structlog.get_logger(__name__)
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 _LOOK_SECONDS: Final = 3.0
 
 
-class Following:
+class LeaseFollower:
     """`names` are those by which the scheduler beside us may call its host: our Pod's, and our host's."""
 
     def __init__(
@@ -39,14 +39,14 @@ class Following:
         self._leadership = leadership
         self._names = frozenset(names)
         self._clock = clock
-        self._sight = Sight()
+        self._observation = LeaseObservation()
         self._blind = False
-        self._looking = Looking(store, self._look, retry_seconds=retry_seconds, spread=0.0, rng=rng)
-        leadership.on_doubt = self._looking.look_soon
+        self._lease_watcher = LeaseWatcher(store, self._look, retry_seconds=retry_seconds, spread=0.0, rng=rng)
+        leadership.on_doubt = self._lease_watcher.look_soon
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._looking.run()
+        await self._lease_watcher.run()
 
     async def release(self) -> None:
         """The Lease is the scheduler's: it gives it back itself."""
@@ -61,10 +61,10 @@ class Following:
             self._blind = True
             return
         self._blind = False
-        self._sight.look(lease, asked_at=asked_at, answered_at=self._clock())
+        self._observation.look(lease, asked_at=asked_at, answered_at=self._clock())
         holder = "" if lease is None else lease.holder
         self._leadership.held_by(holder)
         if holder and holder_name(holder) in self._names:
-            self._leadership.prolong(self._sight.holds_until)
+            self._leadership.prolong(self._observation.holds_until)
         else:
             self._leadership.end()

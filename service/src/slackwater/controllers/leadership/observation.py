@@ -18,7 +18,7 @@ _COUNTS_FOR: Final = 0.8
 _NEVER: Final = Instant(-math.inf)
 
 
-class Sight:
+class LeaseObservation:
     """`lease` is as last seen; None: there was none, or nobody has looked yet."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ class Leadership:
         self.until = _NEVER
         self.holder = ""
         #: How often this replica has begun to lead.
-        self.reigns = 0
+        self.leadership_terms = 0
         #: How often another holder was seen than before.
         self.changes = 0
         #: Asks whoever knows to look at once; see `look_soon`.
@@ -39,7 +39,7 @@ class Leadership:
         began = not self.leads() and self._clock() < until
         self.until = max(self.until, until)
         if began:
-            self.reigns += 1
+            self.leadership_terms += 1
             self.tell()
 
     def end(self) -> None:
@@ -70,10 +70,10 @@ class Leadership:
         told.set()
 
 
-class Reign:
+class LeadershipTerm:
     """One time of leading, from its beginning to its end: what was decided in it rests on nobody else having led meanwhile.
 
-    A replica that lost the lead and has it again is in another reign.
+    A replica that lost the lead and has it again is in another leadership term.
     """
 
     def __init__(self, leadership: Leadership) -> None:
@@ -82,13 +82,13 @@ class Reign:
 
     def leads(self) -> bool:
         """Has it begun, and not ended?"""
-        return self.leadership.reigns == self._number and self.leadership.leads()
+        return self.leadership.leadership_terms == self._number and self.leadership.leads()
 
     async def begun(self) -> None:
         """Returns once it has: the next time that this replica leads, or at once if it does."""
         while not self.leadership.leads():
             await self.leadership.changed()
-        self._number = self.leadership.reigns
+        self._number = self.leadership.leadership_terms
         self.leadership.tell()
 
     async def awaited(self, seconds: float) -> bool:

@@ -22,7 +22,7 @@ _PAUSE_SECONDS: Final = 0.02
 _WATCH_AGAIN_SECONDS: Final = 1.0
 
 
-class Looking:
+class LeaseWatcher:
     """`look` is one look, and never raises; `spread` lengthens each pause by up to that share of it."""
 
     def __init__(

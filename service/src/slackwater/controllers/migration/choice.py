@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.cluster.cluster_state import Books
-from slackwater.cluster.vertical_pods import Standing
+from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.limits import Route, full_targets, room_at_source
 from slackwater.controllers.migration.queue import MigrationQueue
-from slackwater.controllers.migration.target import choose_landing
+from slackwater.controllers.migration.target import choose_target_node
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
@@ -39,14 +39,14 @@ class Backoff:
 class MigrationChoice:
     """Keeps the queues and the back-offs; `busy` are the machines that migrate already."""
 
-    def __init__(self, books: Books, *, busy: Collection[PodKey], routes: Callable[[], Sequence[Route]]) -> None:
-        self._ledger = books.ledger
-        self._nodes = books.nodes
-        self._pods = books.pods
-        self._claims = books.claims
-        self._standings = books.standings
-        self._admitting = books.admitting
-        self._tally = books.tally
+    def __init__(self, cluster_state: ClusterState, *, busy: Collection[PodKey], routes: Callable[[], Sequence[Route]]) -> None:
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._pods = cluster_state.pods
+        self._reservations = cluster_state.reservations
+        self._vertical_pods = cluster_state.vertical_pods
+        self._admitting = cluster_state.admitting
+        self._event_counts = cluster_state.event_counts
         self._busy = busy
         self._routes = routes
         self._backoffs: dict[PodKey, Backoff] = {}
@@ -54,48 +54,51 @@ class MigrationChoice:
         #: Machines that have to leave their node whatever the pressure wait for as many places.
         self.places_kept = 0
 
-    def decide(self, pod: Pod, standing: Standing, policy: Policy, now: Instant) -> NodeName | None:
+    def decide(self, pod: Pod, vertical_pod: VerticalPodState, policy: Policy, now: Instant) -> NodeName | None:
         """An agent asks: does its machine leave now, and where to? Reads its load of the request before (section 2.6)."""
-        claim, vertical = self._claims.get(pod.uid), pod.vertical
-        if claim is None or vertical is None or not policy.migration.enabled or not self._may_leave(pod, now):
+        reservation, vertical = self._reservations.get(pod.uid), pod.vertical
+        if reservation is None or vertical is None or not policy.migration.enabled or not self._may_leave(pod, now):
             return None
-        forced = vertical.always_migrate and standing.load is not None
-        row = self._nodes.row_of.get(claim.node)
+        forced = vertical.always_migrate and vertical_pod.load is not None
+        row = self._nodes.row_of.get(reservation.node)
         if row is None or not (
-            forced or (self._is_head(pod.uid, claim.node, now) and self._too_much(claim.node, row, policy, now))
+            forced or (self._is_head(pod.uid, reservation.node, now) and self._too_much(reservation.node, row, policy, now))
         ):
             return None
         routes = self._routes()
         if len(routes) + self.places_kept >= policy.migration.max_concurrent and self.places_kept:
             return None
-        if not room_at_source(routes, claim.node, policy.migration):
+        if not room_at_source(routes, reservation.node, policy.migration):
             return None
-        need = claim.account.reserved.minus(claim.account.buffer)
-        landing = self._landing(pod, need, row, full_targets(routes, policy.migration), above_watermark=forced)
-        if landing is None:
-            self._tally.migrations_without_landing += 1
+        need = reservation.pod_resources.reserved.minus(reservation.pod_resources.buffer)
+        target_node = self._target_node(pod, need, row, full_targets(routes, policy.migration), above_watermark=forced)
+        if target_node is None:
+            self._event_counts.migrations_without_target_node += 1
             self.back_off(machine_key(pod), now)
-        return landing
+        return target_node
 
     def leave(self, pod: Pod, policy: Policy, now: Instant) -> NodeName | None:
         """A machine has to leave, since its node is being removed: where to, where it may go now.
 
         Below the watermark if it can, else above: its node goes whatever the pressure elsewhere.
         """
-        claim = self._claims.get(pod.uid)
-        row = None if claim is None else self._nodes.row_of.get(claim.node)
-        if claim is None or row is None or not policy.migration.enabled or not self._may_leave(pod, now):
+        reservation = self._reservations.get(pod.uid)
+        row = None if reservation is None else self._nodes.row_of.get(reservation.node)
+        if reservation is None or row is None or not policy.migration.enabled or not self._may_leave(pod, now):
             return None
         routes = self._routes()
-        if not room_at_source(routes, claim.node, policy.migration):
+        if not room_at_source(routes, reservation.node, policy.migration):
             return None
-        need, full = claim.account.reserved.minus(claim.account.buffer), full_targets(routes, policy.migration)
-        landing = self._landing(pod, need, row, full, above_watermark=False)
-        landing = landing or self._landing(pod, need, row, full, above_watermark=True)
-        if landing is None:
-            self._tally.migrations_without_landing += 1
+        need, full = (
+            reservation.pod_resources.reserved.minus(reservation.pod_resources.buffer),
+            full_targets(routes, policy.migration),
+        )
+        target_node = self._target_node(pod, need, row, full, above_watermark=False)
+        target_node = target_node or self._target_node(pod, need, row, full, above_watermark=True)
+        if target_node is None:
+            self._event_counts.migrations_without_target_node += 1
             self.back_off(machine_key(pod), now)
-        return landing
+        return target_node
 
     def _may_leave(self, pod: Pod, now: Instant) -> bool:
         vertical = pod.vertical
@@ -110,8 +113,8 @@ class MigrationChoice:
         for other in self.queue.on_node(node):
             if other == uid:
                 return True
-            pod, standing = self._pods.get(other), self._standings.get(other)
-            silent = standing is None or standing.heard_at is None or standing.heard_at + _SILENT_SECONDS < now
+            pod, vertical_pod = self._pods.get(other), self._vertical_pods.get(other)
+            silent = vertical_pod is None or vertical_pod.heard_at is None or vertical_pod.heard_at + _SILENT_SECONDS < now
             if pod is not None and not silent and self._may_leave(pod, now):
                 return False
         return False
@@ -125,23 +128,23 @@ class MigrationChoice:
     def _sustained(self, node: NodeName, policy: Policy, now: Instant) -> Amounts:
         """CapacityPressure of those that have been denied for long enough."""
         since, amounts = now - policy.migration.sustained_seconds, NOTHING
-        for uid in self._claims.on_node(node):
-            standing, claim = self._standings.get(uid), self._claims.get(uid)
+        for uid in self._reservations.on_node(node):
+            vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
             if (
-                standing is not None
-                and claim is not None
-                and standing.denied_since is not None
-                and standing.denied_since <= since
+                vertical_pod is not None
+                and reservation is not None
+                and vertical_pod.denied_since is not None
+                and vertical_pod.denied_since <= since
             ):
-                amounts = amounts.plus(claim.account.capacity_pressure)
+                amounts = amounts.plus(reservation.pod_resources.capacity_pressure)
         return amounts
 
-    def _landing(
+    def _target_node(
         self, pod: Pod, need: Amounts, source: Row, full: Collection[NodeName], *, above_watermark: bool
     ) -> NodeName | None:
         rows: Rows = np.flatnonzero(self._admitting.of(pod.kind))
         left_out = [source, *(self._nodes.row_of[name] for name in full if name in self._nodes.row_of)]
-        row = choose_landing(need, self._ledger.columns, rows[~np.isin(rows, left_out)], above_watermark=above_watermark)
+        row = choose_target_node(need, self._ledger.columns, rows[~np.isin(rows, left_out)], above_watermark=above_watermark)
         node = None if row is None else self._nodes.by_row[row]
         return None if node is None else node.name
 

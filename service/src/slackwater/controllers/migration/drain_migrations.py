@@ -41,9 +41,9 @@ class DrainMigrations:
             if pod is None or self._migrating.is_leaving(uid):
                 del self._waiting[uid]
                 continue
-            landing = self._migrating.choice.leave(pod, policy, now)
-            if landing is not None:
+            target_node = self._migrating.choice.leave(pod, policy, now)
+            if target_node is not None:
                 del self._waiting[uid]
-                effects += self._migrating.start(pod, landing)
+                effects += self._migrating.start(pod, target_node)
         self._migrating.choice.places_kept = len(self._waiting)
         return effects

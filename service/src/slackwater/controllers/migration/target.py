@@ -9,7 +9,7 @@ from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 
 
-def choose_landing(need: Amounts, columns: NodeColumns, rows: Rows, *, above_watermark: bool = False) -> Row | None:
+def choose_target_node(need: Amounts, columns: NodeColumns, rows: Rows, *, above_watermark: bool = False) -> Row | None:
     """The row that is least full once the machine is there; None where it fits on none.
 
     `rows` are those that the other rules allow. A landing above the watermark would only move the pressure, and the machine

@@ -14,7 +14,7 @@ from slackwater.controllers.nomination.room import OwnScore
 from slackwater.fit.filter.inter_pod_affinity import term_counter
 from slackwater.model.events import Pick
 from slackwater.model.objects import Pod
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 #: Kinds whose rankings are kept: 125 kB each at 5,000 nodes.
@@ -34,38 +34,40 @@ class Chooser:
 
     def __init__(self, own: OwnScore) -> None:
         self._own = own
-        self._picture: Picture | None = None
+        self._snapshot: ClusterSnapshot | None = None
         self._rankings: dict[KindId, Ranking] = {}
 
     def forget(self) -> None:
         """Everything is scored anew: images on nodes, which no journal tells of, may have changed, or our own score."""
         self._rankings.clear()
 
-    def choose(self, picture: Picture, pods: Sequence[Pod], elsewhere: Sequence[Pod] = (), told: Sequence[Pod] = ()) -> Choice:
+    def choose(
+        self, snapshot: ClusterSnapshot, pods: Sequence[Pod], elsewhere: Sequence[Pod] = (), told: Sequence[Pod] = ()
+    ) -> Choice:
         """Nodes for the pods, which come in order of priority. The picture is as before afterwards.
 
         `elsewhere` are pods that kube-scheduler puts nobody knows where at this moment. Of the kinds that they are of, pods are
         not told where to go whose place depends on where the others of their kind stand. `told` are pods that were told and are
         not bound: of those that have to spread evenly one is told at a time, as kube-scheduler may take them in another order.
         """
-        if picture is not self._picture:
-            self._picture, self._rankings = picture, {}
-        unsure, still = _kinds(picture, elsewhere), _kinds(picture, told)
+        if snapshot is not self._snapshot:
+            self._snapshot, self._rankings = snapshot, {}
+        unsure, still = _kinds(snapshot, elsewhere), _kinds(snapshot, told)
         picks: list[Pick] = []
         unfit: list[Pod] = []
-        with picture.fork():
-            for kind, same in _by_kind(pods, picture.number(pods).tolist()):
-                known = not (_is_strict(picture, kind) and (kind in unsure or _begins_a_series(picture, kind)))
-                spreads = any(each.hard for each in picture.of(kind).asks.spread)
+        with snapshot.fork():
+            for kind, same in _by_kind(pods, snapshot.number(pods).tolist()):
+                known = not (_is_strict(snapshot, kind) and (kind in unsure or _begins_a_series(snapshot, kind)))
+                spreads = any(each.hard for each in snapshot.of(kind).asks.spread)
                 most = int(kind not in still) if spreads else len(same)
-                rows = self._rows(picture, kind, min(most, len(same))) if known else []
-                picks += [Pick(pod.uid, picture.facts.nodes[row].name) for pod, row in zip(same, rows, strict=False)]
+                rows = self._rows(snapshot, kind, min(most, len(same))) if known else []
+                picks += [Pick(pod.uid, snapshot.facts.nodes[row].name) for pod, row in zip(same, rows, strict=False)]
                 unfit += same[len(rows) :]
         return Choice(tuple(picks), tuple(unfit))
 
-    def _rows(self, picture: Picture, kind: KindId, count: int) -> list[int]:
+    def _rows(self, snapshot: ClusterSnapshot, kind: KindId, count: int) -> list[int]:
         """Up to `count` rows, one for each pod, which now stand there."""
-        ranking = self._ranking(picture, kind)
+        ranking = self._ranking(snapshot, kind)
         at_once = 1 if ranking.social else count
         found: list[int] = []
         while len(found) < count:
@@ -73,35 +75,35 @@ class Chooser:
             if not best:
                 break
             for row in best:
-                picture.place(kind, row)
+                snapshot.place(kind, row)
             found += best
         return found
 
-    def _ranking(self, picture: Picture, kind: KindId) -> Ranking:
+    def _ranking(self, snapshot: ClusterSnapshot, kind: KindId) -> Ranking:
         known = self._rankings.pop(kind, None)
         if known is None and len(self._rankings) >= _MOST_KINDS:
             del self._rankings[next(iter(self._rankings))]
-        self._rankings[kind] = known or Ranking(picture, kind, self._own)
+        self._rankings[kind] = known or Ranking(snapshot, kind, self._own)
         return self._rankings[kind]
 
 
-def _kinds(picture: Picture, pods: Sequence[Pod]) -> set[int]:
+def _kinds(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> set[int]:
     """The kinds of those that ask for more than room."""
-    picky = [pod for pod in pods if pod.kind.particulars is not None]
-    return set(picture.number(picky).tolist()) if picky else set()
+    picky = [pod for pod in pods if pod.kind.pod_constraints is not None]
+    return set(snapshot.number(picky).tolist()) if picky else set()
 
 
-def _is_strict(picture: Picture, kind: KindId) -> bool:
+def _is_strict(snapshot: ClusterSnapshot, kind: KindId) -> bool:
     """Do others of the kind decide where one of its pods may go at all?"""
-    asks = picture.of(kind).asks
+    asks = snapshot.of(kind).asks
     return bool(asks.affinity or asks.anti_affinity or asks.host_ports or asks.disks or any(each.hard for each in asks.spread))
 
 
-def _begins_a_series(picture: Picture, kind: KindId) -> bool:
+def _begins_a_series(snapshot: ClusterSnapshot, kind: KindId) -> bool:
     """Is it the first that others of its kind have to stand beside? Were it wrong, all of them would be."""
-    numbered = picture.of(kind)
+    numbered = snapshot.of(kind)
     affinity = numbered.asks.affinity
-    return bool(affinity) and not picture.counters.read(term_counter(picture, *affinity))[: picture.n_rows].any()
+    return bool(affinity) and not snapshot.counters.read(term_counter(snapshot, *affinity))[: snapshot.n_rows].any()
 
 
 def _by_kind(pods: Sequence[Pod], kinds: Sequence[int]) -> Iterator[tuple[KindId, list[Pod]]]:

@@ -34,5 +34,5 @@ class SteeringCounts:
     chosen: int = 0
     chosen_met: int = 0
     missed: dict[Miss, int] = field(default_factory=lambda: dict.fromkeys(Miss, 0))
-    until_told: Seconds = field(default_factory=Seconds)
+    until_nominated: Seconds = field(default_factory=Seconds)
     until_bound: Seconds = field(default_factory=Seconds)

@@ -2,14 +2,14 @@
 
 Left alone: pods of other schedulers; pods that somebody else has nominated; pods behind a gate that is not ours; pods whose
 place hangs on objects that no picture of steering holds (claims, resource claims, namespaces by their labels). Deliberately
-absent: whether there is room, and what the world knows beyond the pod itself (its hold, its preemption).
+absent: whether there is room, and what the state machine knows beyond the pod itself (its hold, its preemption).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import Particulars
+from slackwater.model.pod_constraints import PodConstraints
 from slackwater_protocol.names import GATE
 
 
@@ -33,11 +33,11 @@ class Eligibility:
             and pod.vertical_problem is None
             and pod.preempting is None
             and not (self.missing_requests_refused and kind.missing_request is not None and pod.vertical is None)
-            and (kind.particulars is None or not _hangs_on_others(kind.particulars))
+            and (kind.pod_constraints is None or not _hangs_on_others(kind.pod_constraints))
         )
 
 
-def _hangs_on_others(asks: Particulars) -> bool:
+def _hangs_on_others(asks: PodConstraints) -> bool:
     terms = (*asks.affinity, *asks.anti_affinity, *(weighted.term for weighted in asks.preferred_pods))
     return bool(
         asks.claims

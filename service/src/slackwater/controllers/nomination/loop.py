@@ -1,4 +1,4 @@
-"""The steering loop: pods that wait, a picture that follows the world, and choices handed to the world.
+"""The steering loop: pods that wait, a picture that follows the state machine, and choices handed to the state machine.
 
     a pod came -> a moment's rest \
                                    -> changes -> mirror, backlog -> choice -> World.apply -> nominations
@@ -8,7 +8,7 @@ The rest is there for kube-scheduler: where it has nothing else to do it searche
 first, and nobody pays for a nomination that would come too late. Where pods wait that it is not about to come to, nominations
 follow each other without one. All of it runs on the event loop, a slice at a time: what a
 pod costs is less than the turns of a thread would. Only a picture that has to be built anew is built in a worker thread.
-Deliberately absent: which node (`decide.steering`), who may be told and what becomes of it (`world.steering`).
+Deliberately absent: which node (`decide.steering`), who may be told and what becomes of it (`state_machine.steering`).
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ import structlog
 from slackwater.controllers.nomination.eligible import Eligibility
 from slackwater.controllers.nomination.room import OwnScore
 from slackwater.controllers.nomination.sample import Best
-from slackwater.controllers.nomination.snapshot_follower import Following
+from slackwater.controllers.nomination.snapshot_follower import NominationSnapshot
 from slackwater.fit.score_curve import MAX_EXTENDER_SCORE, ScoreCurve, fractions_of, tenths
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.effects import Effect
@@ -30,8 +30,8 @@ from slackwater.model.events import PodsSteered
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
 from slackwater.ports.clock import Clock
-from slackwater.runtime.state_machine import World
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.runtime.state_machine import StateMachine
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
@@ -48,14 +48,16 @@ _REST_SECONDS: Final = 1.0
 #: Pods chosen for at once, before other tasks get a turn: a few milliseconds of work.
 _BATCH: Final = 32
 #: Images on nodes are in no journal: every so often all is scored anew.
-_SCORE_ANEW_SECONDS: Final = 30.0
+_RESCORE_SECONDS: Final = 30.0
 
 
 class SteeringLoop:
-    """`look` has to be called after each event of the world. `weight` is the extender's in kube-scheduler's file."""
+    """`look` has to be called after each event of the state machine. `weight` is the extender's in kube-scheduler's file."""
 
-    def __init__(self, world: World, *, submit: Callable[[Iterable[Effect]], None], clock: Clock, weight: int) -> None:
-        self._world = world
+    def __init__(
+        self, state_machine: StateMachine, *, submit: Callable[[Iterable[Effect]], None], clock: Clock, weight: int
+    ) -> None:
+        self._state_machine = state_machine
         self._submit = submit
         self._clock = clock
         self._weight = weight
@@ -63,43 +65,45 @@ class SteeringLoop:
         #: Pods wait that kube-scheduler is not about to come to.
         self._more = False
         self._wake = anyio.Event()
-        self._following: Following | None = None
+        self._nomination_snapshot: NominationSnapshot | None = None
         #: Another one from the next reading of the settings on.
-        self._scored_by = world.policy.curve
+        self._scored_by = state_machine.policy.curve
 
     def look(self) -> None:
         """Has a pod come, or may another one be told?"""
-        if not self._wake.is_set() and (self._world.steering.arrived != self._arrived or (self._more and self._may_tell())):
+        if not self._wake.is_set() and (
+            self._state_machine.steering.arrived != self._arrived or (self._more and self._may_nominate())
+        ):
             self._wake.set()
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
         """The best of the rows for the pod; None: kube-scheduler shall choose."""
-        following = self._following
-        if following is None:
+        nomination_snapshot = self._nomination_snapshot
+        if nomination_snapshot is None:
             return None
-        if self._scored_by is not self._world.policy.curve:
-            self._scored_by = self._world.policy.curve
-            following.forget_scores()
+        if self._scored_by is not self._state_machine.policy.curve:
+            self._scored_by = self._state_machine.policy.curve
+            nomination_snapshot.forget_scores()
         try:
-            return following.best_of(pod, rows)
+            return nomination_snapshot.best_of(pod, rows)
         except Exception:  # a bug here must not keep the pod from being placed
             _log.exception("choosing failed; steering's picture is built anew")
             self._unfollow()
             return None
 
-    def _may_tell(self) -> int:
+    def _may_nominate(self) -> int:
         """How many may be told now; 0 where more of them together would cost less."""
-        steering, policy = self._world.steering, self._world.policy.steering
-        most = steering.may_tell(policy, self._clock())
+        steering, policy = self._state_machine.steering, self._state_machine.policy.steering
+        most = steering.may_nominate(policy, self._clock())
         width = min(steering.pace.width, policy.pace.most, policy.max_ahead)
         return most if most >= min(_TOGETHER, width // 2) else 0
 
     async def run(self) -> None:
-        """Until cancelled. The world has listed everything before."""
+        """Until cancelled. The state machine has listed everything before."""
         while True:
             try:
                 if self._wanted():
-                    await self._round(self._following or self._follow())
+                    await self._round(self._nomination_snapshot or self._follow())
                 else:
                     self._unfollow()
                     await anyio.sleep(_REST_SECONDS)
@@ -109,63 +113,65 @@ class SteeringLoop:
                 await anyio.sleep(_REST_SECONDS)
 
     def _wanted(self) -> bool:
-        return self._world.policy.steering.enabled
+        return self._state_machine.policy.steering.enabled
 
-    def _follow(self) -> Following:
-        policy = self._world.policy
+    def _follow(self) -> NominationSnapshot:
+        policy = self._state_machine.policy
         eligible = Eligibility(
             scheduler_name=policy.scheduler_name,
             gated=policy.steering.gated,
             missing_requests_refused=policy.missing_requests == "reject",
         )
-        own = own_score(lambda: self._world.policy.curve, self._weight)
-        self._following = Following(self._world, eligible, own)
-        return self._following
+        own = own_score(lambda: self._state_machine.policy.curve, self._weight)
+        self._nomination_snapshot = NominationSnapshot(self._state_machine, eligible, own)
+        return self._nomination_snapshot
 
     def _unfollow(self) -> None:
-        if self._following is not None:
-            self._following.stop()
-            self._following = None
+        if self._nomination_snapshot is not None:
+            self._nomination_snapshot.stop()
+            self._nomination_snapshot = None
             self._more = False
-        self._world.steering.searched.clear()
+        self._state_machine.steering.searched.clear()
 
-    async def _round(self, following: Following) -> None:
+    async def _round(self, nomination_snapshot: NominationSnapshot) -> None:
         with anyio.move_on_after(_IDLE_SECONDS):
             await self._wake.wait()
-        if self._world.steering.arrived != self._arrived and not self._more:
+        if self._state_machine.steering.arrived != self._arrived and not self._more:
             await anyio.sleep(_SETTLE_SECONDS)
-        self._arrived = self._world.steering.arrived
+        self._arrived = self._state_machine.steering.arrived
         self._wake = anyio.Event()
-        await following.catch_up()
-        self._more = self._steer(following)
-        if self._more and self._may_tell():
+        await nomination_snapshot.catch_up()
+        self._more = self._steer(nomination_snapshot)
+        if self._more and self._may_nominate():
             self._wake.set()
             await anyio.lowlevel.checkpoint()
 
-    def _steer(self, following: Following) -> bool:
+    def _steer(self, nomination_snapshot: NominationSnapshot) -> bool:
         """Chooses for some; True where there may be more of them."""
-        world, backlog, now = self._world, following.backlog, self._clock()
-        searched = world.steering.searched
+        state_machine, backlog, now = self._state_machine, nomination_snapshot.backlog, self._clock()
+        searched = state_machine.steering.searched
         for uid in searched:
             backlog.discard(uid)
         searched.clear()
         if not backlog.due(now):
             return False
-        most = min(_BATCH, world.steering.may_tell(world.policy.steering, now))
+        most = min(_BATCH, state_machine.steering.may_nominate(state_machine.policy.steering, now))
         if not most:
             return True
-        if now >= following.score_anew_at:
-            following.score_anew_at = Instant(now + _SCORE_ANEW_SECONDS)
-            following.forget_scores()
-        pods = (backlog.behind_gates if world.steering.scheduler_at_work(now) else backlog.some)(most, now)
-        steering = world.steering
-        choice = following.chooser.choose(following.mirror.picture, pods, steering.elsewhere(), steering.waiting())
+        if now >= nomination_snapshot.rescore_at:
+            nomination_snapshot.rescore_at = Instant(now + _RESCORE_SECONDS)
+            nomination_snapshot.forget_scores()
+        pods = (backlog.behind_gates if state_machine.steering.scheduler_at_work(now) else backlog.some)(most, now)
+        steering = state_machine.steering
+        choice = nomination_snapshot.chooser.choose(
+            nomination_snapshot.replica.snapshot, pods, steering.elsewhere(), steering.waiting()
+        )
         backlog.park(choice.unfit, now)
         if choice.picks:
             backlog.placed()
         gated = tuple(pod.uid for pod in choice.unfit if pod.gates)
         if choice.picks or gated:
-            self._submit(world.apply(PodsSteered(choice.picks, gated), now))
+            self._submit(state_machine.apply(PodsSteered(choice.picks, gated), now))
         return bool(pods) and backlog.ready > 0
 
 
@@ -173,11 +179,11 @@ def own_score(curve: Callable[[], ScoreCurve], weight: int) -> OwnScore:
     """Our own score as kube-scheduler counts an extender's: 0..10, ten times the weight. From requests, which is what Reserved
     is but for pods that grow in place."""
 
-    def own(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
-        lines, facts = slice(CPU, MEMORY + 1), picture.facts
+    def own(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
+        lines, facts = slice(CPU, MEMORY + 1), snapshot.facts
         total = facts.allocatable[lines].take(rows, axis=1)
-        after = picture.used[lines].take(rows, axis=1) + np.array(kind.kind.requests, np.int64).reshape(-1, 1)
-        largest = facts.allocatable[lines, : picture.n_rows].max(axis=1, initial=0)
+        after = snapshot.used[lines].take(rows, axis=1) + np.array(kind.kind.requests, np.int64).reshape(-1, 1)
+        largest = facts.allocatable[lines, : snapshot.n_rows].max(axis=1, initial=0)
         return weight * MAX_EXTENDER_SCORE * tenths(fractions_of(after, total, largest, curve()))
 
     return own

@@ -9,7 +9,7 @@ extender) would do the same again. Deliberately absent: which node (`decide.stee
 
 from collections.abc import Callable, Collection
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.nomination.counts import SteeringCounts
 from slackwater.model.ids import NodeName, PodUid
 
@@ -17,8 +17,8 @@ from slackwater.model.ids import NodeName, PodUid
 class Choices:
     """See the module. `note` is told of each pod whose node has changed."""
 
-    def __init__(self, books: Books, counts: SteeringCounts, note: Callable[[PodUid], None]) -> None:
-        self._holds = books.holds
+    def __init__(self, cluster_state: ClusterState, counts: SteeringCounts, note: Callable[[PodUid], None]) -> None:
+        self._holds = cluster_state.holds
         self._counts = counts
         self._note = note
         #: None: kube-scheduler came back with the pod, or has not bound it in time.

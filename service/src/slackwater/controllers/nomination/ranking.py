@@ -22,7 +22,7 @@ from slackwater.fit.filter.node_resources_fit import judge_node_resources_fit
 from slackwater.fit.scores import PREFERENCES
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.reasons import Reason
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 _OF_NODES: Final = ("TaintToleration", "NodeAffinity", "ImageLocality")
@@ -38,8 +38,8 @@ _OF_RESOURCES: Final = frozenset({"NodeResourcesFit", "Ledger"})
 class Ranking:
     """See the module. It belongs to one picture."""
 
-    def __init__(self, picture: Picture, kind: KindId, own: OwnScore) -> None:
-        self._picture = picture
+    def __init__(self, snapshot: ClusterSnapshot, kind: KindId, own: OwnScore) -> None:
+        self._snapshot = snapshot
         self._kind = kind
         self._own = own
         self._facts = self._pods = -1
@@ -55,8 +55,8 @@ class Ranking:
     @property
     def social(self) -> bool:
         """Do scores or verdicts of the kind's next pod depend on where the last one went, beyond its row's resources?"""
-        picture, kind = self._picture, self._picture.of(self._kind)
-        asks, counters = kind.asks, picture.counters
+        snapshot, kind = self._snapshot, self._snapshot.of(self._kind)
+        asks, counters = kind.asks, snapshot.counters
         itself = asks.spread or asks.affinity or asks.anti_affinity or asks.preferred_pods or asks.spread_by_default is not None
         rare = asks.disks or asks.inline_disks or asks.host_ports
         return bool(itself or rare or any(counters.about(kind, role) for role in ("affinity", "preferred", "anti")))
@@ -76,11 +76,11 @@ class Ranking:
         return rows[np.argsort(-self._total[rows], kind="stable")[:most]]
 
     def _renew(self) -> None:
-        picture = self._picture
-        facts, pods = picture.facts.journal.position, picture.journal.position
+        snapshot = self._snapshot
+        facts, pods = snapshot.facts.journal.position, snapshot.journal.position
         if facts == self._facts and pods == self._pods:
             return
-        changed = picture.journal.since(self._pods, at_most=picture.n_rows // _MANY) if facts == self._facts else None
+        changed = snapshot.journal.since(self._pods, at_most=snapshot.n_rows // _MANY) if facts == self._facts else None
         social = self.social
         if changed is None or social:
             self._renew_all(changed, social=social)
@@ -90,10 +90,10 @@ class Ranking:
 
     def _renew_rows(self, changed: Rows) -> None:
         """Of a kind that is not social, and nothing but room has changed there."""
-        picture = self._picture
-        fits: Mask = judge_node_resources_fit(picture, picture.of(self._kind), changed) == Reason.OK
-        if picture.ledger is not None:
-            fits &= judge_ledger(picture.of(self._kind).kind.requests, picture.ledger, changed) == Reason.OK
+        snapshot = self._snapshot
+        fits: Mask = judge_node_resources_fit(snapshot, snapshot.of(self._kind), changed) == Reason.OK
+        if snapshot.ledger is not None:
+            fits &= judge_ledger(snapshot.of(self._kind).kind.requests, snapshot.ledger, changed) == Reason.OK
         fits &= self._open[changed]
         same = bool((fits == self._feasible[changed]).all())
         self._feasible[changed] = fits
@@ -106,41 +106,41 @@ class Ranking:
         self._total = np.where(self._feasible, self._of_room + self._of_nodes, _NOT_FEASIBLE)
 
     def _renew_all(self, changed: Rows | None, *, social: bool) -> None:
-        picture = self._picture
-        before, self._feasible = self._feasible, feasible(picture, self._kind).feasible
+        snapshot = self._snapshot
+        before, self._feasible = self._feasible, feasible(snapshot, self._kind).feasible
         rows = np.flatnonzero(self._feasible)
         if changed is None:
-            self._of_room = np.zeros(picture.n_rows, np.int64)
+            self._of_room = np.zeros(snapshot.n_rows, np.int64)
         # Those that are not feasible, too: pods elsewhere may make them so, and then nothing has changed there.
-        self._score_room(np.arange(picture.n_rows) if changed is None else changed)
+        self._score_room(np.arange(snapshot.n_rows) if changed is None else changed)
         if changed is None or not np.array_equal(before, self._feasible):
             self._of_nodes = self._scored(_OF_NODES, rows)
         total = self._of_room + self._of_nodes
         if social:
             total += self._scored(_OF_OTHERS, rows)
         else:
-            self._open = _open_rows(picture, self._kind)
+            self._open = _open_rows(snapshot, self._kind)
         self._total = np.where(self._feasible, total, _NOT_FEASIBLE)
 
     def _score_room(self, rows: Rows) -> None:
         if len(rows):
-            self._of_room[rows] = score_room(self._picture, self._kind, rows, self._own)
+            self._of_room[rows] = score_room(self._snapshot, self._kind, rows, self._own)
 
     def _scored(self, names: tuple[str, ...], rows: Rows) -> Int64:
         """The sum of these plug-ins over all rows; 0 where a row is not asked about."""
-        picture, kind = self._picture, self._picture.of(self._kind)
-        total = np.zeros(picture.n_rows, np.int64)
+        snapshot, kind = self._snapshot, self._snapshot.of(self._kind)
+        total = np.zeros(snapshot.n_rows, np.int64)
         for name in names if len(rows) else ():
             score, weight = PREFERENCES[name]
-            total[rows] += EMPTINESS * weight * score(picture, kind, rows)
+            total[rows] += EMPTINESS * weight * score(snapshot, kind, rows)
         return total
 
 
-def _open_rows(picture: Picture, kind: KindId) -> Mask:
-    found: Mask = np.ones(picture.n_rows, np.bool_)
-    if refused(picture, picture.of(kind)) is not None:
+def _open_rows(snapshot: ClusterSnapshot, kind: KindId) -> Mask:
+    found: Mask = np.ones(snapshot.n_rows, np.bool_)
+    if refused(snapshot, snapshot.of(kind)) is not None:
         return ~found
-    for name, codes in judged_apart(picture, kind).items():
+    for name, codes in judged_apart(snapshot, kind).items():
         if name not in _OF_RESOURCES:
             found &= codes == Reason.OK
     return found

@@ -16,13 +16,13 @@ import numpy as np
 from slackwater.fit.scores import PREFERENCES, TELLS_APART
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.resources import Amounts
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 #: Our own score of rows for a kind, as kube-scheduler counts it: already multiplied by its weight. Of the kind it reads what
 #: its pods request.
-OwnScore = Callable[[Picture, Numbered, Rows], Int64]
+OwnScore = Callable[[ClusterSnapshot, Numbered, Rows], Int64]
 
 #: One point of score, in the unit of totals.
 EMPTINESS: Final = 1 << 20
@@ -37,21 +37,21 @@ _AHEAD: Final = 8
 _Size = tuple[Amounts, Amounts | None, Amounts | None]
 
 
-def score_room(picture: Picture, kind: KindId, rows: Rows, own: OwnScore) -> Int64:
+def score_room(snapshot: ClusterSnapshot, kind: KindId, rows: Rows, own: OwnScore) -> Int64:
     """Of each row, shape (len(rows),), in units of one point over `EMPTINESS`."""
-    numbered = picture.of(kind)
-    total = own(picture, numbered, rows)
+    numbered = snapshot.of(kind)
+    total = own(snapshot, numbered, rows)
     for name in OF_ROOM:
         score, weight = PREFERENCES[name]
-        total = total + weight * score(picture, numbered, rows)
-    return total * EMPTINESS + _emptiness(picture, rows)
+        total = total + weight * score(snapshot, numbered, rows)
+    return total * EMPTINESS + _emptiness(snapshot, rows)
 
 
-def _emptiness(picture: Picture, rows: Rows) -> Int64:
+def _emptiness(snapshot: ClusterSnapshot, rows: Rows) -> Int64:
     """How much of CPU and memory is left, of `EMPTINESS` - 1."""
     lines = slice(CPU, MEMORY + 1)
-    capacity = np.maximum(picture.facts.allocatable[lines].take(rows, axis=1), 1)
-    shares = np.minimum(picture.scored[lines].take(rows, axis=1) / capacity, 1.0).sum(axis=0)
+    capacity = np.maximum(snapshot.facts.allocatable[lines].take(rows, axis=1), 1)
+    shares = np.minimum(snapshot.scored[lines].take(rows, axis=1) / capacity, 1.0).sum(axis=0)
     found: Int64 = ((2.0 - shares) / 2.0 * (EMPTINESS - 1)).astype(np.int64)
     return found
 
@@ -71,35 +71,35 @@ class RoomScores:
 
     def __init__(self, own: OwnScore) -> None:
         self._own = own
-        self._picture: Picture | None = None
+        self._snapshot: ClusterSnapshot | None = None
         self._kept: dict[_Size, _Kept] = {}
 
     def forget(self) -> None:
         """Our own score may be another one from now on."""
         self._kept.clear()
 
-    def of(self, picture: Picture, kind: KindId, rows: Rows) -> Int64:
+    def of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Int64:
         """As `score_room`."""
-        kept = self._up_to_date(picture, kind)
+        kept = self._up_to_date(snapshot, kind)
         stale: Mask = kept.stale.take(rows)
         if stale.any():
             some = np.concatenate([rows[stale], np.flatnonzero(kept.stale)[: _AHEAD * len(rows)]])
-            kept.scores[some] = score_room(picture, kind, some, self._own)
+            kept.scores[some] = score_room(snapshot, kind, some, self._own)
             kept.stale[some] = False
         return kept.scores.take(rows)
 
-    def _up_to_date(self, picture: Picture, kind: KindId) -> _Kept:
+    def _up_to_date(self, snapshot: ClusterSnapshot, kind: KindId) -> _Kept:
         """What is kept of pods of the kind's size, and which of it is stale."""
-        if picture is not self._picture:
-            self._picture, self._kept = picture, {}
-        facts, pods, size = picture.facts.journal.position, picture.journal.position, _size(picture.of(kind))
+        if snapshot is not self._snapshot:
+            self._snapshot, self._kept = snapshot, {}
+        facts, pods, size = snapshot.facts.journal.position, snapshot.journal.position, _size(snapshot.of(kind))
         kept = self._kept.pop(size, None)
         # What a node has may be what the largest one has, and so concern all rows.
-        changed = None if kept is None or kept.facts != facts else picture.journal.since(kept.pods, at_most=picture.n_rows)
+        changed = None if kept is None or kept.facts != facts else snapshot.journal.since(kept.pods, at_most=snapshot.n_rows)
         if kept is None or changed is None:
             if len(self._kept) >= _MOST_SIZES:
                 del self._kept[next(iter(self._kept))]
-            n_rows = picture.n_rows
+            n_rows = snapshot.n_rows
             kept = _Kept(np.zeros(n_rows, np.int64), np.ones(n_rows, np.bool_), facts, pods)
         elif len(changed):
             kept.stale[changed] = True

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 from slackwater.controllers.nomination.room import EMPTINESS, OwnScore, RoomScores
 from slackwater.fit.scores import PREFERENCES, TELLS_APART
 from slackwater.model.columns import Int64, Rows
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 
 #: A score, and what one point of it counts.
-_Compared = tuple[Callable[[Picture, Numbered, Rows], Int64], int]
+_Compared = tuple[Callable[[ClusterSnapshot, Numbered, Rows], Int64], int]
 _COMPARED: Final[dict[str, _Compared]] = {
     name: (score, EMPTINESS * weight) for name, (score, weight) in PREFERENCES.items() if name in TELLS_APART
 }
@@ -36,29 +36,29 @@ class Samples:
     def __init__(self, own: OwnScore) -> None:
         self._rooms = RoomScores(own)
         self._comparing: dict[KindId, tuple[_Compared, ...]] = {}
-        self._picture: Picture | None = None
+        self._snapshot: ClusterSnapshot | None = None
         self._as_of = (-1, -1, -1)
 
     def forget(self) -> None:
         """Our own score may be another one from now on."""
         self._rooms.forget()
 
-    def best_of(self, picture: Picture, kind: KindId, rows: Rows) -> Best:
+    def best_of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Best:
         """The best of `rows`, which has shape (rows,) and at least one entry."""
-        numbered, comparing = picture.of(kind), self._comparing_for(picture, kind)
-        total = self._rooms.of(picture, kind, rows)
+        numbered, comparing = snapshot.of(kind), self._comparing_for(snapshot, kind)
+        total = self._rooms.of(snapshot, kind, rows)
         for score, unit in comparing:
-            total += unit * score(picture, numbered, rows)
+            total += unit * score(snapshot, numbered, rows)
         return Best(int(total.argmax()), bool(comparing))
 
-    def _comparing_for(self, picture: Picture, kind: KindId) -> tuple[_Compared, ...]:
-        facts = picture.facts
-        as_of = facts.journal.position, facts.images_version, len(picture.kinds)
-        if picture is not self._picture or as_of != self._as_of:
-            self._picture, self._as_of, self._comparing = picture, as_of, {}
+    def _comparing_for(self, snapshot: ClusterSnapshot, kind: KindId) -> tuple[_Compared, ...]:
+        facts = snapshot.facts
+        as_of = facts.journal.position, facts.images_version, len(snapshot.kinds)
+        if snapshot is not self._snapshot or as_of != self._as_of:
+            self._snapshot, self._as_of, self._comparing = snapshot, as_of, {}
         found = self._comparing.get(kind)
         if found is None:
-            numbered = picture.of(kind)
-            found = tuple(each for name, each in _COMPARED.items() if TELLS_APART[name](picture, numbered))
+            numbered = snapshot.of(kind)
+            found = tuple(each for name, each in _COMPARED.items() if TELLS_APART[name](snapshot, numbered))
             self._comparing[kind] = found
         return found

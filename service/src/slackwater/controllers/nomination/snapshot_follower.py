@@ -1,4 +1,4 @@
-"""What steering keeps of the world: a picture that follows it, the pods that wait, and the rankings of their kinds.
+"""What steering keeps of the state machine: a picture that follows it, the pods that wait, and the rankings of their kinds.
 
 It is brought up to date in two ways: by the loop, which lets others have their turn meanwhile, and at once, where filter is to
 be answered by it and little has changed. One of them at a time.
@@ -21,9 +21,9 @@ from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.runtime.changes import NominatedToo
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.equivalence_groups import keys_read
-from slackwater.snapshot.replica import Mirror
+from slackwater.snapshot.replica import SnapshotReplica
 
 #: Objects collected before other tasks get a turn: a few milliseconds of work.
 _SLICE: Final = 200
@@ -34,24 +34,24 @@ _SWITCH_SECONDS: Final = 1e-4
 _NOT_KEPT: Final = -1
 
 
-class Following:
+class NominationSnapshot:
     """Kept as long as there is something to steer."""
 
-    def __init__(self, world: World, eligible: Eligible, own: OwnScore) -> None:
-        self.backlog = Backlog(eligible, world.steering.sequence_of)
+    def __init__(self, state_machine: StateMachine, eligible: Eligible, own: OwnScore) -> None:
+        self.backlog = Backlog(eligible, state_machine.steering.sequence_of)
         self.chooser = Chooser(own)
-        self.mirror = Mirror()
-        self.score_anew_at = Instant(0.0)
-        self._world = world
+        self.replica = SnapshotReplica()
+        self.rescore_at = Instant(0.0)
+        self._state_machine = state_machine
         self._eligible = eligible
         self._samples = Samples(own)
-        self._collector = NominatedToo(world)
+        self._collector = NominatedToo(state_machine)
         #: Collected, and not taken in yet.
         self._nodes: list[NodeChange] = []
         self._pods: list[PodChange] = []
         #: The loop is at it, or has never been.
         self._behind = True
-        #: The picture's row of each row of the world.
+        #: The picture's row of each row of the state machine.
         self._row_at: Rows = np.zeros(0, np.intp)
         self._row_at_is_of: tuple[int, int] = (-1, -1)
 
@@ -65,7 +65,7 @@ class Following:
         self._samples.forget()
 
     async def catch_up(self) -> None:
-        """The picture is as the world, but for what happened meanwhile."""
+        """The picture is as the state machine, but for what happened meanwhile."""
         self._behind = True
         while len(self._collector) > _SLICE:
             nodes, pods = self._collector.some(_SLICE)
@@ -74,24 +74,24 @@ class Following:
             await anyio.lowlevel.checkpoint()
         changes = self._rest()
         if len(changes.pods) > _MANY or len(changes.nodes) > _MANY or self._reads_more(changes):
-            await _in_thread(self.mirror, changes)
+            await _in_thread(self.replica, changes)
         else:
-            self.mirror.take(changes)
+            self.replica.take(changes)
         self.backlog.take(changes.pods)
         self._behind = False
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
-        """The best one for the pod of `rows`, rows of the world. None: nobody can tell now, or the pod is none that steering
-        has a say in."""
+        """The best one for the pod of `rows`, rows of the state machine. None: nobody can tell now, or the pod is none that
+        steering has a say in."""
         if not self._eligible(pod) or not self._caught_up():
             return None
-        picture = self.mirror.picture
-        if pod.kind.particulars is not None and not keys_read(pod.kind) <= picture.kinds.keys:
+        snapshot = self.replica.snapshot
+        if pod.kind.pod_constraints is not None and not keys_read(pod.kind) <= snapshot.kinds.keys:
             return None
         there = self._rows_there()[rows]
         if there.min() == _NOT_KEPT:
             return None
-        return self._samples.best_of(picture, picture.kind_id(pod.kind, pod.labels), there)
+        return self._samples.best_of(snapshot, snapshot.kind_id(pod.kind, pod.labels), there)
 
     def _caught_up(self) -> bool:
         if self._behind or self._pods or self._nodes or len(self._collector) > _SLICE:
@@ -101,7 +101,7 @@ class Following:
             if self._reads_more(changes):  # the loop builds the picture anew
                 self._nodes, self._pods = list(changes.nodes), list(changes.pods)
                 return False
-            self.mirror.take(changes)
+            self.replica.take(changes)
             self.backlog.take(changes.pods)
         return True
 
@@ -111,10 +111,10 @@ class Following:
         return changes
 
     def _rows_there(self) -> Rows:
-        nodes, picture = self._world.nodes, self.mirror.picture
-        key = nodes.names_version, self.mirror.builds
+        nodes, snapshot = self._state_machine.nodes, self.replica.snapshot
+        key = nodes.names_version, self.replica.builds
         if key != self._row_at_is_of:
-            row_of = picture.facts.row_of
+            row_of = snapshot.facts.row_of
             names = ("" if node is None else node.name for node in nodes.by_row)
             found = [*(row_of.get(NodeName(name), _NOT_KEPT) for name in names), _NOT_KEPT]  # the last one: of `NO_ROW`
             self._row_at = np.array(found, np.intp)
@@ -123,14 +123,14 @@ class Following:
 
     def _reads_more(self, changes: Changes) -> bool:
         """Do pods have selectors that read labels which the picture was built without? Then it is built anew."""
-        kinds = {id(pod.kind): pod.kind for _, pod in changes.pods if pod is not None and pod.kind.particulars is not None}
-        return any(not keys_read(kind) <= self.mirror.picture.kinds.keys for kind in kinds.values())
+        kinds = {id(pod.kind): pod.kind for _, pod in changes.pods if pod is not None and pod.kind.pod_constraints is not None}
+        return any(not keys_read(kind) <= self.replica.snapshot.kinds.keys for kind in kinds.values())
 
 
-async def _in_thread(mirror: Mirror, changes: Changes) -> None:
+async def _in_thread(replica: SnapshotReplica, changes: Changes) -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
     try:
-        await anyio.to_thread.run_sync(mirror.take, changes)
+        await anyio.to_thread.run_sync(replica.take, changes)
     finally:
         sys.setswitchinterval(before)

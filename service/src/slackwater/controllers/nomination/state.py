@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.nomination.activity import SchedulerActivity
 from slackwater.controllers.nomination.counts import SteeringCounts
 from slackwater.controllers.nomination.node_choices import Choices
@@ -39,7 +39,7 @@ _MOST_TRIES: Final = 3
 
 
 @dataclass(slots=True)
-class _Told:
+class _Nomination:
     """One nomination. `asked`: filter was asked about that node alone. `shown_at`: when the watch has shown it. `picky` is the
     pod where it asks for more than room."""
 
@@ -54,32 +54,32 @@ class _Told:
 class Steering:
     """See the module."""
 
-    def __init__(self, books: Books, *, preempts: Callable[[PodUid], bool]) -> None:
+    def __init__(self, cluster_state: ClusterState, *, preempts: Callable[[PodUid], bool]) -> None:
         """`preempts` says whether a preemption of the pod is under way."""
-        self._ledger = books.ledger
-        self._nodes = books.nodes
-        self._pods = books.pods
-        self._claims = books.claims
-        self._standings = books.standings
-        self._holds = books.holds
-        self._room = books.room
-        self._denials = books.denials
-        self._starvation = books.starvation
-        self._refusals = books.refusals
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._pods = cluster_state.pods
+        self._reservations = cluster_state.reservations
+        self._vertical_pods = cluster_state.vertical_pods
+        self._holds = cluster_state.holds
+        self._room = cluster_state.room
+        self._bind_backoff = cluster_state.bind_backoff
+        self._sample_misses = cluster_state.sample_misses
+        self._unschedulable_pods = cluster_state.unschedulable_pods
         self._preempts = preempts
-        self._told: dict[PodUid, _Told] = {}
+        self._nominations: dict[PodUid, _Nomination] = {}
         self._unwritten = 0
         #: Nominated pods that kube-scheduler has not come to.
         self._ahead: set[PodUid] = set()
         #: Pods that kube-scheduler was asked about and that nobody told; kept as long as there is a hold.
-        self._untold: dict[PodUid, None] = {}
+        self._not_nominated: dict[PodUid, None] = {}
         #: When the pods of our scheduler that wait were first seen, and their arrival sequence number; a failed search gives
         #: a new one.
         self._came: dict[PodUid, tuple[Instant, int]] = {}
         self._last_sequence = 0
         self._tries: dict[PodUid, int] = {}
         self.counts = SteeringCounts()
-        self.choices = Choices(books, self.counts, self._note)
+        self.choices = Choices(cluster_state, self.counts, self._note)
         self.pace = Pace()
         self._activity = SchedulerActivity()
         #: Moves with every pod of ours that comes or changes: whoever steers looks then.
@@ -91,15 +91,15 @@ class Steering:
 
     def node_of(self, uid: PodUid) -> NodeName | None:
         """Where the pod was told to go, or was let pass alone."""
-        told = self._told.get(uid)
-        return self.choices.node_of(uid) if told is None else told.node
+        nomination = self._nominations.get(uid)
+        return self.choices.node_of(uid) if nomination is None else nomination.node
 
     def sequence_of(self, uid: PodUid) -> int:
         """The arrival sequence number of a waiting pod of ours, in the order of kube-scheduler's queue; -1 for another pod."""
         came = self._came.get(uid)
         return -1 if came is None else came[1]
 
-    def may_tell(self, policy: SteeringPolicy, now: Instant) -> int:
+    def may_nominate(self, policy: SteeringPolicy, now: Instant) -> int:
         """How many more pods may be told now."""
         if not policy.enabled or len(self._nodes) < policy.min_nodes:
             return 0
@@ -117,19 +117,23 @@ class Steering:
 
     def elsewhere(self) -> list[Pod]:
         """Pods that kube-scheduler is about to put where nobody has told it to."""
-        self._untold = {
+        self._not_nominated = {
             uid: None
-            for uid in self._untold
-            if uid not in self._told and self.choices.node_of(uid) is None and self._holds.get(uid) is not None
+            for uid in self._not_nominated
+            if uid not in self._nominations and self.choices.node_of(uid) is None and self._holds.get(uid) is not None
         }
-        return [pod for uid in self._untold if (pod := self._pods.get(uid)) is not None and self._claims.get(uid) is None]
+        return [
+            pod
+            for uid in self._not_nominated
+            if (pod := self._pods.get(uid)) is not None and self._reservations.get(uid) is None
+        ]
 
     def waiting(self) -> list[Pod]:
         """Pods that were told, are not bound, and ask for more than room."""
-        return [pod for told in self._told.values() if (pod := told.picky) is not None]
+        return [pod for nomination in self._nominations.values() if (pod := nomination.picky) is not None]
 
     def __len__(self) -> int:
-        return len(self._told)
+        return len(self._nominations)
 
     # --- what happens -----------------------------------------------------------------------------------------------------
 
@@ -139,16 +143,16 @@ class Steering:
             return
         if pod.uid not in self._came:
             self._came[pod.uid] = now, self._next_sequence()
-        told = self._told.get(pod.uid)
-        if told is None:
+        nomination = self._nominations.get(pod.uid)
+        if nomination is None:
             self.arrived += 1
             return
-        if pod.nominated_node == told.node:
-            if told.shown_at is None:
-                told.shown_at = now
+        if pod.nominated_node == nomination.node:
+            if nomination.shown_at is None:
+                nomination.shown_at = now
         elif pod.nominated_node is not None:
             self._miss(pod.uid, Miss.REPLACED, policy, now)
-        elif told.shown_at is not None:
+        elif nomination.shown_at is not None:
             # kube-scheduler takes a nomination away at the end of a search that found nothing.
             self._miss(pod.uid, Miss.REFUSED_IN_TREE, policy, now)
 
@@ -156,7 +160,7 @@ class Steering:
         """Takes a choice in, or the end of what was sent for it."""
         match event:
             case PodsSteered(picks):
-                effects = [effect for pick in picks if (effect := self._tell(pick, policy, now)) is not None]
+                effects = [effect for pick in picks if (effect := self._nominate(pick, policy, now)) is not None]
                 self.counts.dropped += len(picks) - len(effects)
                 return list(effects)
             case SteerEnded(uid, node, written):
@@ -164,33 +168,33 @@ class Steering:
 
     def asked(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> None:
         """Filter was asked about the rows, and answered."""
-        told = self._told.get(pod.uid)
-        if told is None or len(rows) != 1 or int(rows[0]) != self._nodes.row_of.get(told.node):
+        nomination = self._nominations.get(pod.uid)
+        if nomination is None or len(rows) != 1 or int(rows[0]) != self._nodes.row_of.get(nomination.node):
             self.sought(pod, policy, now)
         elif policy.steering.enabled:
             if codes[0] != Reason.OK:
                 self._miss(pod.uid, Miss.REFUSED, policy, now)
-            elif not told.asked:
+            elif not nomination.asked:
                 self._ahead.discard(pod.uid)
-                told.asked = True
+                nomination.asked = True
                 self._activity.taken(now)
 
     def sought(self, pod: Pod, policy: Policy, now: Instant) -> None:
         """Filter was asked about others than the one node that the pod was told."""
         if not policy.steering.enabled:
             return
-        told = self._told.get(pod.uid)
-        if told is None:
+        nomination = self._nominations.get(pod.uid)
+        if nomination is None:
             self._search(pod, now)
             return
-        knew = told.shown_at is not None and told.shown_at + _KNOWN_AFTER_SECONDS <= now
+        knew = nomination.shown_at is not None and nomination.shown_at + _KNOWN_AFTER_SECONDS <= now
         self._miss(pod.uid, Miss.REFUSED_IN_TREE if knew else Miss.LATE, policy, now)
         self._search(pod, now)
 
     def _search(self, pod: Pod, now: Instant) -> None:
         """kube-scheduler searches by itself. Where that is in vain the pod comes to the end of its queue."""
         self.searched.add(pod.uid)
-        self._untold[pod.uid] = None
+        self._not_nominated[pod.uid] = None
         self._activity.taken(now)
         came = self._came.get(pod.uid)
         if came is not None:
@@ -202,15 +206,15 @@ class Steering:
 
     def bound(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant) -> None:
         """The watch shows the pod on a node."""
-        came, told = self._came.pop(uid, None), self._told.get(uid)
-        if told is not None and told.node != node:
+        came, nomination = self._came.pop(uid, None), self._nominations.get(uid)
+        if nomination is not None and nomination.node != node:
             self._miss(uid, Miss.ELSEWHERE, policy, now)
-        elif told is not None:
-            self._forget(uid, told)
+        elif nomination is not None:
+            self._forget(uid, nomination)
             self.counts.met += 1
             self.pace.met(policy.steering.pace, now)
         self._tries.pop(uid, None)
-        self._untold.pop(uid, None)
+        self._not_nominated.pop(uid, None)
         self.choices.ended(uid, node)
         if came is not None:
             self.counts.until_bound.observe(now - came[0])
@@ -219,18 +223,18 @@ class Steering:
         """The pod is gone, or has ended."""
         self._came.pop(uid, None)
         self._tries.pop(uid, None)
-        self._untold.pop(uid, None)
+        self._not_nominated.pop(uid, None)
         self.choices.ended(uid, None)
-        told = self._told.get(uid)
-        if told is not None:
-            self._forget(uid, told)
+        nomination = self._nominations.get(uid)
+        if nomination is not None:
+            self._forget(uid, nomination)
             self.counts.missed[Miss.GONE] += 1
 
     def prolonged(self, uid: PodUid, policy: SteeringPolicy, now: Instant) -> Instant | None:
         """The time of the pod's room is over. Until when it is kept all the same, since kube-scheduler takes pods and has not
         come to this one."""
-        told = self._told.get(uid)
-        if told is None or told.asked or now >= told.at + _LONGEST_HOLDS * policy.hold_seconds:
+        nomination = self._nominations.get(uid)
+        if nomination is None or nomination.asked or now >= nomination.at + _LONGEST_HOLDS * policy.hold_seconds:
             return None
         return self._activity.idle_at(policy.hold_seconds, now)
 
@@ -241,18 +245,18 @@ class Steering:
 
     # --- one nomination ---------------------------------------------------------------------------------------------------
 
-    def _tell(self, pick: Pick, policy: Policy, now: Instant) -> Steer | None:
+    def _nominate(self, pick: Pick, policy: Policy, now: Instant) -> Steer | None:
         pod = self._pods.get(pick.uid)
         row = self._nodes.row_of.get(pick.node)
-        if pod is None or row is None or not self._is_free(pod) or pick.node in self._denials.nodes_denied(pod.uid, now):
+        if pod is None or row is None or not self._is_free(pod) or pick.node in self._bind_backoff.nodes_denied(pod.uid, now):
             return None
         rows: Rows = np.array([row], np.intp)
         with self._room.beside(pod.priority):
-            if judge_ledger(self._standings.need(pod), self._ledger.columns, rows)[0] != Reason.OK:
+            if judge_ledger(self._vertical_pods.need(pod), self._ledger.columns, rows)[0] != Reason.OK:
                 return None
         deadline = Instant(now + policy.steering.hold_seconds)
-        self._holds.put(pod.uid, pod.key, rows, self._standings.need(pod), deadline, nominee=pod.priority)
-        self._told[pod.uid] = _Told(pick.node, now, None if pod.kind.particulars is None else pod)
+        self._holds.put(pod.uid, pod.key, rows, self._vertical_pods.need(pod), deadline, nominee=pod.priority)
+        self._nominations[pod.uid] = _Nomination(pick.node, now, None if pod.kind.pod_constraints is None else pod)
         self._tries[pod.uid] = self._tries.get(pod.uid, 0) + 1
         self._unwritten += 1
         self._ahead.add(pod.uid)
@@ -260,7 +264,7 @@ class Steering:
         self._note(pod.uid)
         came = self._came.get(pod.uid)
         if came is not None:
-            self.counts.until_told.observe(now - came[0])
+            self.counts.until_nominated.observe(now - came[0])
         return Steer(pod.uid, pod.key, pick.node, pod.resource_version, GATE in pod.gates)
 
     def _is_free(self, pod: Pod) -> bool:
@@ -272,43 +276,43 @@ class Steering:
             and not pod.deleting
             and pod.nominated_node is None
             and self._tries.get(uid, 0) < _MOST_TRIES
-            and uid not in self._told
-            and self._claims.get(uid) is None
+            and uid not in self._nominations
+            and self._reservations.get(uid) is None
             and self._holds.get(uid) is None
             and self._room.node_of(uid) is None
             and not self._preempts(uid)
-            and self._starvation.get(uid) is None
+            and self._sample_misses.get(uid) is None
             and (pod.vertical is None or pod.vertical.migration is None)
         )
 
     def _write_ended(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant, *, written: bool) -> list[Effect]:
-        told = self._told.get(uid)
-        if told is None or told.node != node or told.written:
+        nomination = self._nominations.get(uid)
+        if nomination is None or nomination.node != node or nomination.written:
             return []
         self._unwritten -= 1
-        told.written = True
-        self.pace.written(now - told.at, policy.steering.pace, now)
+        nomination.written = True
+        self.pace.written(now - nomination.at, policy.steering.pace, now)
         if written:
             self._tries[uid] = _MOST_TRIES
             return []
-        asked = told.asked
+        asked = nomination.asked
         self._miss(uid, Miss.UNWRITTEN, policy, now)
         # Where filter has been asked meanwhile, the hold is that question's.
         if asked or self._holds.drop(uid) is None:
             return []
-        return self._refusals.wake_held()
+        return self._unschedulable_pods.activate_held()
 
     def _miss(self, uid: PodUid, why: Miss, policy: Policy, now: Instant) -> None:
-        told = self._told.get(uid)
-        if told is None:
+        nomination = self._nominations.get(uid)
+        if nomination is None:
             return
-        self._forget(uid, told)
+        self._forget(uid, nomination)
         self.counts.missed[why] += 1
-        self.pace.missed(policy.steering.pace, now, made_at=told.at)
+        self.pace.missed(policy.steering.pace, now, made_at=nomination.at)
 
-    def _forget(self, uid: PodUid, told: _Told) -> None:
-        del self._told[uid]
-        self._unwritten -= not told.written
+    def _forget(self, uid: PodUid, nomination: _Nomination) -> None:
+        del self._nominations[uid]
+        self._unwritten -= not nomination.written
         self._ahead.discard(uid)
         self._note(uid)
 

@@ -11,18 +11,18 @@ from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.model.ids import NodeName, PodUid, Row
 
 
-class Contradictions:
+class PermitConflicts:
     """Looks at every node, and at the pods only of those over Total."""
 
-    def __init__(self, books: Books) -> None:
-        self._ledger = books.ledger
-        self._nodes = books.nodes
-        self._claims = books.claims
-        self._standings = books.standings
+    def __init__(self, cluster_state: ClusterState) -> None:
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._reservations = cluster_state.reservations
+        self._vertical_pods = cluster_state.vertical_pods
 
     def settle(self) -> None:
         """Puts records in doubt until what is certain fits, or no record is left."""
@@ -35,7 +35,9 @@ class Contradictions:
         return numbers.reserved.minus(numbers.buffer).within(numbers.total)
 
     def _settle_node(self, row: Row, name: NodeName) -> None:
-        epochs = [(epoch, uid) for uid in self._claims.on_node(name) if (epoch := self._standings.epoch_of(uid)) is not None]
+        epochs = [
+            (epoch, uid) for uid in self._reservations.on_node(name) if (epoch := self._vertical_pods.epoch_of(uid)) is not None
+        ]
         for _, group in groupby(sorted(epochs), key=itemgetter(0)):
             if self._fits(row):
                 return
@@ -43,8 +45,8 @@ class Contradictions:
                 self._doubt(uid)
 
     def _doubt(self, uid: PodUid) -> None:
-        standing, claim = self._standings.get(uid), self._claims.get(uid)
-        assert standing is not None
-        assert claim is not None
-        standing.doubtful = True
-        self._claims.recount(uid, replace(claim.account, buffer=claim.account.reserved))
+        vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
+        assert vertical_pod is not None
+        assert reservation is not None
+        vertical_pod.doubtful = True
+        self._reservations.recount(uid, replace(reservation.pod_resources, buffer=reservation.pod_resources.reserved))

@@ -2,10 +2,10 @@
 
 from typing import assert_never
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.unreadable import unreadable_permit
 from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.permits.permit_limits import Ceilings
+from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect
 from slackwater.model.events import (
@@ -27,12 +27,12 @@ from slackwater.model.machines import Machine
 class VerticalEvents:
     """Hands each event to whom it concerns."""
 
-    def __init__(self, books: Books, *, ceilings: Ceilings, migrating: Migrating) -> None:
-        self._pods = books.pods
-        self._claims = books.claims
-        self._standings = books.standings
-        self._annotations = books.annotations
-        self._ceilings = ceilings
+    def __init__(self, cluster_state: ClusterState, *, permit_limits: PermitLimits, migrating: Migrating) -> None:
+        self._pods = cluster_state.pods
+        self._reservations = cluster_state.reservations
+        self._vertical_pods = cluster_state.vertical_pods
+        self._annotations = cluster_state.annotations
+        self._permit_limits = permit_limits
         self._migrating = migrating
 
     def apply(self, event: VerticalEvent, policy: Policy, now: Instant) -> list[Effect]:  # one case for each
@@ -42,9 +42,9 @@ class VerticalEvents:
             case MachineGone(key):
                 self._machine_gone(key)
             case PermitWritten():
-                return self._ceilings.written(event, now)
+                return self._permit_limits.written(event, now)
             case PermitNotWritten():
-                return self._ceilings.not_written(event, now)
+                return self._permit_limits.not_written(event, now)
             case MigrationSeen(migration):
                 return self._migrating.seen(migration, now)
             case MigrationGone(key):
@@ -61,20 +61,20 @@ class VerticalEvents:
 
     def _machine_gone(self, key: PodKey) -> None:
         self._annotations.machine_gone(key)
-        for uid in self._standings.of_machine(key):
-            self._ceilings.recorded(uid)
+        for uid in self._vertical_pods.of_machine(key):
+            self._permit_limits.recorded(uid)
 
     def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
         """Pods that are counted by a guess are counted anew where their machine tells of a permit."""
         if not self._annotations.machine_seen(machine):
             return []
         effects: list[Effect] = []
-        for uid in self._standings.of_machine(machine.key):
-            claim, pod = self._claims.get(uid), self._pods.get(uid)
-            if claim is not None and pod is not None:
-                account = self._standings.seen(pod, claim.account, scheduler_name=policy.scheduler_name)
-                if account != claim.account:
-                    self._claims.recount(uid, account)
-                self._ceilings.recorded(uid)
+        for uid in self._vertical_pods.of_machine(machine.key):
+            reservation, pod = self._reservations.get(uid), self._pods.get(uid)
+            if reservation is not None and pod is not None:
+                pod_resources = self._vertical_pods.seen(pod, reservation.pod_resources, scheduler_name=policy.scheduler_name)
+                if pod_resources != reservation.pod_resources:
+                    self._reservations.recount(uid, pod_resources)
+                self._permit_limits.recorded(uid)
                 effects += unreadable_permit(pod, machine.permit)
         return effects

@@ -1,7 +1,8 @@
-"""Answers agents: asks the world, has what must be written written first, and wakes whoever waits for room or for a write.
+"""Answers agents: asks the state machine, has what must be written written first, and wakes whoever waits for room or for a
+write.
 
-A request costs one call of the world; only growth above the ceiling waits for a write, and only `wait_seconds` for room.
-Deliberately absent: the protocol (`adapters/http` reads it) and the decision (the world's).
+A request costs one call of the state machine; only growth above the permit limit waits for a write, and only `wait_seconds` for
+room. Deliberately absent: the protocol (`adapters/http` reads it) and the decision (the state machine's).
 """
 
 from collections import deque
@@ -16,12 +17,12 @@ from slackwater.model.effects import Effect
 from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
-#: How long an answer may wait for its ceiling to be written, but for a tick; then the agent gets what is safe, and asks again.
-#: Agents give a request up after 2 s at the earliest.
+#: How long an answer may wait for its permit limit to be written, but for a tick; then the agent gets what is safe, and asks
+#: again. Agents give a request up after 2 s at the earliest.
 WRITE_SECONDS: Final = 1.5
 #: How long a bind waits for others' lower permits to be written: together with the bind itself less than kube-scheduler waits.
 #: Then it is refused, and kube-scheduler tries the pod again.
@@ -32,14 +33,16 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 _LATE_LOG_SECONDS: Final = 10.0
 
 
-class Desk:
-    """Implements `run.ports.PermitDesk`. `wake` has to be called after each change of the world."""
+class PermitService:
+    """Implements `run.ports.PermitServing`. `wake` has to be called after each change of the state machine."""
 
-    def __init__(self, world: World, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]) -> None:
-        self._world = world
+    def __init__(
+        self, state_machine: StateMachine, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]
+    ) -> None:
+        self._state_machine = state_machine
         self._submit = submit
         self._clock = clock
-        self._for_ceiling: dict[PodUid, anyio.Event] = {}
+        self._for_permit_limit: dict[PodUid, anyio.Event] = {}
         #: When each of these waits is over, the next one first. A tick ends them: timers would cost as much as the answers.
         self._ends: deque[tuple[Instant, PodUid, anyio.Event]] = deque()
         self._for_room: dict[Row, anyio.Event] = {}
@@ -65,9 +68,9 @@ class Desk:
     def _answer(
         self, ask: PermitAsk, decided: Decided
     ) -> PermitAnswer | Awaitable[PermitAnswer | PermitRefusal] | PermitRefusal:
-        answer = self._world.permit_answer(decided)
-        if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
-            return self._answer_when_written(ask, decided, self._ceiling(decided.uid))
+        answer = self._state_machine.permit_answer(decided)
+        if isinstance(answer, PermitAnswer) and answer.permit_limit_pending:
+            return self._answer_when_written(ask, decided, self._permit_limit(decided.uid))
         return answer
 
     async def _answer_with_room(
@@ -83,8 +86,8 @@ class Desk:
         self, ask: PermitAsk, decided: Decided, written: anyio.Event
     ) -> PermitAnswer | PermitRefusal:
         await written.wait()
-        answer = self._world.permit_answer(decided)
-        if isinstance(answer, PermitAnswer) and answer.ceiling_pending:
+        answer = self._state_machine.permit_answer(decided)
+        if isinstance(answer, PermitAnswer) and answer.permit_limit_pending:
             self._tell_late(ask)
         return answer
 
@@ -96,7 +99,7 @@ class Desk:
             self._late, self._tell_late_at = 0, Instant(now + _LATE_LOG_SECONDS)
 
     def _decide(self, ask: PermitAsk, caller: Caller | None) -> Decided | PermitRefusal:
-        decided = self._world.ask_permit(ask, caller, self._clock())
+        decided = self._state_machine.ask_permit(ask, caller, self._clock())
         if isinstance(decided, Decided):
             self._submit(decided.effects)
             if decided.first_odd:
@@ -114,11 +117,11 @@ class Desk:
 
     # Both events are taken where the question is decided: what happens before somebody waits for them is not missed.
 
-    def _ceiling(self, uid: PodUid) -> anyio.Event:
+    def _permit_limit(self, uid: PodUid) -> anyio.Event:
         """Set when the pod's urgent write has ended, or has taken too long."""
-        event = self._for_ceiling.get(uid)
+        event = self._for_permit_limit.get(uid)
         if event is None:
-            event = self._for_ceiling[uid] = anyio.Event()
+            event = self._for_permit_limit[uid] = anyio.Event()
             self._ends.append((Instant(self._clock() + WRITE_SECONDS), uid, event))
         return event
 
@@ -155,21 +158,21 @@ class Desk:
         False: it is not, and the bind was taken back, unless an earlier request (`first` is False) may have sent it.
         """
         with anyio.move_on_after(RECORD_SECONDS):
-            while self._world.ceilings.still_on_record(node):
+            while self._state_machine.permit_limits.still_on_record(node):
                 await self._for_record.setdefault(node, anyio.Event()).wait()
-        if self._world.ceilings.still_on_record(node):
+        if self._state_machine.permit_limits.still_on_record(node):
             if first:
-                self._submit(self._world.apply(BindEnded(uid, node, "unsent", ""), self._clock()))
+                self._submit(self._state_machine.apply(BindEnded(uid, node, "unsent", ""), self._clock()))
                 self.wake()
             return False
-        claim = self._world.claims.get(uid)
-        return claim is not None and claim.node == node
+        reservation = self._state_machine.reservations.get(uid)
+        return reservation is not None and reservation.node == node
 
     def wake(self) -> None:
-        """Wakes whose ceiling has been written, who waits for room that has appeared, and binds whose room is on record."""
-        settled, freed = self._world.ceilings.settled, self._world.nodes.freed
+        """Wakes questions whose permit limit has been written or whose room has appeared, and binds whose room is persisted."""
+        settled, freed = self._state_machine.permit_limits.settled, self._state_machine.nodes.freed
         for uid in settled:
-            if (event := self._for_ceiling.pop(uid, None)) is not None:
+            if (event := self._for_permit_limit.pop(uid, None)) is not None:
                 event.set()
         settled.clear()
         self._end_waits()
@@ -178,7 +181,7 @@ class Desk:
                 if (event := self._for_room.pop(Row(row), None)) is not None:
                     event.set()
         freed.clear()
-        for node in [n for n in self._for_record if not self._world.ceilings.still_on_record(n)]:
+        for node in [n for n in self._for_record if not self._state_machine.permit_limits.still_on_record(n)]:
             self._for_record.pop(node).set()
 
     def _end_waits(self) -> None:
@@ -186,8 +189,8 @@ class Desk:
         now = self._clock()
         while self._ends and (self._ends[0][0] <= now or self._ends[0][2].is_set()):
             _, uid, event = self._ends.popleft()
-            if self._for_ceiling.get(uid) is event:
-                del self._for_ceiling[uid]
+            if self._for_permit_limit.get(uid) is event:
+                del self._for_permit_limit[uid]
             event.set()
 
 

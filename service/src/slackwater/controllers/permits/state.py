@@ -6,15 +6,15 @@ O(1) for each request: nothing here looks at more than the pod, its node's numbe
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from slackwater.cluster.cluster_state import Books
-from slackwater.cluster.reservations import Claim
-from slackwater.cluster.vertical_pods import Standing
+from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.reservations import Reservation
+from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.permits.permit_limits import Ceilings
+from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect, Resize
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.ledger.account import Account
+from slackwater.model.ledger.account import PodResources
 from slackwater.model.ledger.growth import Question, settled
 from slackwater.model.objects import Pod
 from slackwater.model.permit_annotation import Written
@@ -48,17 +48,22 @@ class Permits:
     """The questions of agents."""
 
     def __init__(
-        self, books: Books, *, ceilings: Ceilings, migrating: Migrating, room_given: Callable[[Instant], list[Effect]]
+        self,
+        cluster_state: ClusterState,
+        *,
+        permit_limits: PermitLimits,
+        migrating: Migrating,
+        room_given: Callable[[Instant], list[Effect]],
     ) -> None:
-        self._ledger = books.ledger
-        self._nodes = books.nodes
-        self._pods = books.pods
-        self._claims = books.claims
-        self._quarantine = books.quarantine
-        self._standings = books.standings
-        self._ceilings = ceilings
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._pods = cluster_state.pods
+        self._reservations = cluster_state.reservations
+        self._quarantine = cluster_state.quarantine
+        self._vertical_pods = cluster_state.vertical_pods
+        self._permit_limits = permit_limits
         self._migrating = migrating
-        self._tally = books.tally
+        self._event_counts = cluster_state.event_counts
         self._room_given = room_given
 
     def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> Decided | PermitRefusal:
@@ -70,52 +75,52 @@ class Permits:
 
     def _node_of(self, key: PodKey) -> NodeName | None:
         pod = self._pods.by_key(key)
-        claim = None if pod is None else self._claims.get(pod.uid)
-        return None if claim is None or claim.node not in self._nodes.row_of else claim.node
+        reservation = None if pod is None else self._reservations.get(pod.uid)
+        return None if reservation is None or reservation.node not in self._nodes.row_of else reservation.node
 
     def _case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "_Case | PermitRefusal":
         """The checks that concern the pod."""
         pod = self._pods.by_key(ask.key)
-        claim = None if pod is None else self._claims.get(pod.uid)
-        row = None if claim is None else self._nodes.row_of.get(claim.node)
-        if pod is None or pod.ended or claim is None or row is None:
+        reservation = None if pod is None else self._reservations.get(pod.uid)
+        row = None if reservation is None else self._nodes.row_of.get(reservation.node)
+        if pod is None or pod.ended or reservation is None or row is None:
             return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
-        if caller is not None and caller.node != claim.node:
-            message = f"{caller.name} speaks for pods of node {caller.node}, and {ask.key} is on {claim.node}"
+        if caller is not None and caller.node != reservation.node:
+            message = f"{caller.name} speaks for pods of node {caller.node}, and {ask.key} is on {reservation.node}"
             return PermitRefusal(status=403, code="wrong_node", message=message)
-        standing = self._standings.get(pod.uid)
-        if pod.vertical is None or standing is None:
+        vertical_pod = self._vertical_pods.get(pod.uid)
+        if pod.vertical is None or vertical_pod is None:
             return PermitRefusal(status=400, code="not_vertical", message="pod is not associated with a VM")
         slot_bytes = _slot_bytes(pod.vertical, policy)
         question = _question(ask, pod.vertical, slot_bytes, policy)
         if isinstance(question, PermitRefusal):
             return question
-        if self._migrating.is_told(pod) and not _as_held(claim.account, question):
+        if self._migrating.is_told(pod) and not _as_held(reservation.pod_resources, question):
             message = "cannot change resources: agent has already been informed that pod is migrating"
             return PermitRefusal(status=400, code="migrating", message=message)
-        return _Case(pod, standing, claim, row, ask, question, slot_bytes, self._standings.own(pod))
+        return _Case(pod, vertical_pod, reservation, row, ask, question, slot_bytes, self._vertical_pods.own(pod))
 
     def _decided(self, case: "_Case", policy: Policy, now: Instant) -> Decided:
-        pod, standing, uid = case.pod, case.standing, case.pod.uid
+        pod, vertical_pod, uid = case.pod, case.vertical_pod, case.pod.uid
         held = case.has()
-        standing.has = held.at_most(case.question.asked)
-        landing = self._migrating.choice.decide(pod, standing, policy, now)
+        vertical_pod.has = held.at_most(case.question.asked)
+        target_node = self._migrating.choice.decide(pod, vertical_pod, policy, now)
         leaving = self._migrating.is_leaving(uid)
-        first_odd = self._hear(case, now, leaving=leaving or landing is not None)
+        first_odd = self._hear(case, now, leaving=leaving or target_node is not None)
         effects: list[Effect] = []
         told = self._migrating.is_told(pod)
         if told:
             effects += self._held(case, now)
         else:
-            effects += self._settle(case, now, withhold=leaving or landing is not None)
-            if landing is not None:
-                effects += self._migrating.start(pod, landing)
+            effects += self._settle(case, now, withhold=leaving or target_node is not None)
+            if target_node is not None:
+                effects += self._migrating.start(pod, target_node)
             elif leaving:
                 self._migrating.still_leaving(uid)
             # Before a resize: a pod's writes are sent in this order.
-            effects = [*self._ceilings.ensure(uid, now, held=held), *effects]
-        claim = self._claims.get(uid)
-        assert claim is not None
+            effects = [*self._permit_limits.ensure(uid, now, held=held), *effects]
+        reservation = self._reservations.get(uid)
+        assert reservation is not None
         return Decided(
             uid=uid,
             row=case.row,
@@ -123,37 +128,37 @@ class Permits:
             held=held,
             slot_bytes=case.slot_bytes,
             told=told,
-            migrate=landing is not None,
-            denied=any(claim.account.capacity_pressure) and not (leaving or landing is not None),
+            migrate=target_node is not None,
+            denied=any(reservation.pod_resources.capacity_pressure) and not (leaving or target_node is not None),
             first_odd=first_odd,
             effects=tuple(effects),
         )
 
     def _hear(self, case: "_Case", now: Instant, *, leaving: bool) -> bool:
         """Remembers what the agent told; whether this is the first time that it asked for no multiple of its unit."""
-        standing, vertical, question = case.standing, case.pod.vertical, case.question
-        standing.heard_at, standing.load, standing.exact = now, case.ask.load, True
+        vertical_pod, vertical, question = case.vertical_pod, case.pod.vertical, case.question
+        vertical_pod.heard_at, vertical_pod.load, vertical_pod.exact = now, case.ask.load, True
         if vertical is not None and vertical.migratable and vertical.migration is None and not leaving:
             load = case.ask.load
-            self._migrating.choice.queue.put(case.pod.uid, case.claim.node, None if load is None else load.load1_micro)
+            self._migrating.choice.queue.put(case.pod.uid, case.reservation.node, None if load is None else load.load1_micro)
         odd = any(asked % unit for asked, unit in zip(question.asked, question.unit, strict=True))
-        self._tally.odd_requests += odd
-        first_odd, standing.odd = odd and not standing.odd, standing.odd or odd
+        self._event_counts.odd_requests += odd
+        first_odd, vertical_pod.odd = odd and not vertical_pod.odd, vertical_pod.odd or odd
         return first_odd
 
     def _held(self, case: "_Case", now: Instant) -> list[Effect]:
         """The agent of a pod that migrates has told what the pod has: nothing is left to be uncertain about."""
-        account = case.claim.account
-        if account.buffer == NOTHING:
+        pod_resources = case.reservation.pod_resources
+        if pod_resources.buffer == NOTHING:
             return []
-        self._claims.recount(case.pod.uid, replace(account, reserved=case.question.asked, buffer=NOTHING))
+        self._reservations.recount(case.pod.uid, replace(pod_resources, reserved=case.question.asked, buffer=NOTHING))
         self._migrating.still_leaving(case.pod.uid)
-        self._ceilings.recorded(case.pod.uid)
+        self._permit_limits.recorded(case.pod.uid)
         return self._room_given(now)
 
     def _settle(self, case: "_Case", now: Instant, *, withhold: bool) -> list[Effect]:
         """The formula, and what it changes on the node."""
-        uid, vertical, before = case.pod.uid, case.pod.vertical, case.claim.account
+        uid, vertical, before = case.pod.uid, case.pod.vertical, case.reservation.pod_resources
         assert vertical is not None
         question = case.question
         if case.ask.last_permit is None and before.buffer != NOTHING:  # a new agent goes on with what its VM has
@@ -165,53 +170,53 @@ class Permits:
         if put_off:  # nobody uses what the node has never given, whatever was permitted
             question = replace(question, last_permit=NOTHING)
         free, over = self._ledger.room(case.row)
-        if put_off or self._quarantine.has_unreadable(case.claim.node):  # how much room is left is not known there
+        if put_off or self._quarantine.has_unreadable(case.reservation.node):  # how much room is left is not known there
             free = NOTHING
         after = settled(before, free, question, over=over)
         effects: list[Effect] = []
         if resizing is not None:
-            case.standing.permitted = after.reserved
+            case.vertical_pod.permitted = after.reserved
             if not after.reserved.within(before.reserved):
-                case.standing.resized_from = before.reserved
+                case.vertical_pod.resized_from = before.reserved
             # What the node has put off is left to it for as long as the agent still wants it.
             to = after.reserved.plus(after.capacity_pressure).at_most(resizing.whole) if put_off else after.reserved
             effects = _resize(case.pod, resizing, to)
             if not put_off:
                 after = replace(after, reserved=after.reserved.at_least(vertical.using))
         pressed = any(after.capacity_pressure)
-        since = case.standing.denied_since
-        case.standing.denied_since = None if not pressed else now if since is None else since
+        since = case.vertical_pod.denied_since
+        case.vertical_pod.denied_since = None if not pressed else now if since is None else since
         if after != before:
-            self._claims.recount(uid, after)
+            self._reservations.recount(uid, after)
             if not before.reserved.within(after.reserved):
                 effects += self._room_given(now)
         return effects
 
     def answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
         """What may be said now: never more than a restart would know of, nor less than the agent has. Remembered as told."""
-        claim, standing = self._claims.get(decided.uid), self._standings.get(decided.uid)
-        if claim is None or standing is None:
+        reservation, vertical_pod = self._reservations.get(decided.uid), self._vertical_pods.get(decided.uid)
+        if reservation is None or vertical_pod is None:
             return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
-        granted = claim.account.reserved if standing.permitted is None else standing.permitted
+        granted = reservation.pod_resources.reserved if vertical_pod.permitted is None else vertical_pod.permitted
         granted = granted.at_most(decided.asked)
         # To an agent that has asked to have less since, an earlier question of its own promises nothing.
-        held = decided.held if standing.has is None else decided.held.at_most(standing.has)
-        safe = granted if decided.told else self._ceilings.safe(decided.uid).at_least(held)
+        held = decided.held if vertical_pod.has is None else decided.held.at_most(vertical_pod.has)
+        safe = granted if decided.told else self._permit_limits.safe(decided.uid).at_least(held)
         permit = granted.at_most(safe)
-        standing.has = permit if standing.has is None else permit.at_least(standing.has)
+        vertical_pod.has = permit if vertical_pod.has is None else permit.at_least(vertical_pod.has)
         return PermitAnswer(
             permit=permit,
             slot_bytes=decided.slot_bytes,
             migrate=decided.migrate,
-            ceiling_pending=not granted.within(safe),
-            node=claim.node,
+            permit_limit_pending=not granted.within(safe),
+            node=reservation.node,
         )
 
 
-def _as_held(account: Account, question: Question) -> bool:
+def _as_held(pod_resources: PodResources, question: Question) -> bool:
     """Is that what the pod has? Before its agent has been heard, it may have been permitted some of its Buffer."""
-    certain = account.reserved.minus(account.buffer)
-    most = certain.at_least(question.last_permit).at_most(account.reserved)
+    certain = pod_resources.reserved.minus(pod_resources.buffer)
+    most = certain.at_least(question.last_permit).at_most(pod_resources.reserved)
     return certain.within(question.asked) and question.asked.within(most)
 
 
@@ -220,8 +225,8 @@ class _Case:
     """One question about one pod."""
 
     pod: Pod
-    standing: Standing
-    claim: Claim
+    vertical_pod: VerticalPodState
+    reservation: Reservation
     row: Row
     ask: PermitAsk
     question: Question
@@ -231,12 +236,12 @@ class _Case:
     def has(self) -> Amounts:
         """What the agent has already. Of its last permit it has given back what it asked to have less of since, though the
         answer never came: that may be written by now, by us or, where we count by a record, by a former process."""
-        standing, claimed = self.standing, self.claimed()
-        if standing.has is not None:
-            return claimed.at_most(standing.has)
-        if standing.exact:
+        vertical_pod, claimed = self.vertical_pod, self.claimed()
+        if vertical_pod.has is not None:
+            return claimed.at_most(vertical_pod.has)
+        if vertical_pod.exact:
             return claimed
-        return claimed.at_most(self.claim.account.reserved if self.own is None else self.own.ceiling)
+        return claimed.at_most(self.reservation.pod_resources.reserved if self.own is None else self.own.permit_limit)
 
     def claimed(self) -> Amounts:
         """What the agent says it has; one that begins goes on with what its pod uses."""

@@ -5,8 +5,8 @@ The reservation is made before the API call and stays while its outcome is unkno
 
 from typing import Final, NamedTuple
 
-from slackwater.cluster.cluster_state import Books
-from slackwater.cluster.reservations import Claim, ClaimState
+from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.reservations import Reservation, ReservationState
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Announce, Bind, Effect, ReadPod
 from slackwater.model.events import BindEnded
@@ -34,49 +34,49 @@ class BindAnswer(NamedTuple):
 class Binding:
     """The only place where a pod gets a claim before the watch shows it."""
 
-    def __init__(self, books: Books) -> None:
-        self._ledger = books.ledger
-        self._nodes = books.nodes
-        self._quarantine = books.quarantine
-        self._pods = books.pods
-        self._claims = books.claims
-        self._holds = books.holds
-        self._denials = books.denials
-        self._standings = books.standings
-        self._room = books.room
-        self._tally = books.tally
+    def __init__(self, cluster_state: ClusterState) -> None:
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._quarantine = cluster_state.quarantine
+        self._pods = cluster_state.pods
+        self._reservations = cluster_state.reservations
+        self._holds = cluster_state.holds
+        self._bind_backoff = cluster_state.bind_backoff
+        self._vertical_pods = cluster_state.vertical_pods
+        self._room = cluster_state.room
+        self._event_counts = cluster_state.event_counts
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, policy: Policy, now: Instant) -> BindAnswer:
         """Reserves room for the pod on the node, or says why not. Idempotent by (pod UID, node)."""
         pod = self._pods.known(uid)
-        claim = self._claims.get(uid)
-        reason = self._refusal(uid, key, node, pod, claim)
-        if reason is Reason.OK and claim is not None:
-            return self._again(uid, claim, now)
+        reservation = self._reservations.get(uid)
+        reason = self._refusal(uid, key, node, pod, reservation)
+        if reason is Reason.OK and reservation is not None:
+            return self._again(uid, reservation, now)
         if reason is Reason.OK and pod is not None:
             reason = self._reserve(pod, node, policy, now)
         if reason is not Reason.OK:
-            self._tally.bind_refusals[reason] += 1
+            self._event_counts.bind_refusals[reason] += 1
             return BindAnswer(reason, None, False)
         return BindAnswer(Reason.OK, Bind(uid, key, node), False)
 
-    def _again(self, uid: PodUid, claim: Claim, now: Instant) -> BindAnswer:
+    def _again(self, uid: PodUid, reservation: Reservation, now: Instant) -> BindAnswer:
         self._holds.drop(uid)
-        if claim.state in {"seen", "bound"}:
+        if reservation.state in {"seen", "bound"}:
             return BindAnswer(Reason.OK, None, True)
         # What this request comes to decides, not the read that an earlier one's silence led to. But where it is refused, the
         # earlier one may have happened all the same.
-        state: ClaimState = "binding" if claim.state == "binding" else "repeated"
-        self._claims.settle(uid, state, Instant(now + _BINDING_SECONDS))
-        return BindAnswer(Reason.OK, Bind(uid, claim.key, claim.node), True)
+        state: ReservationState = "binding" if reservation.state == "binding" else "repeated"
+        self._reservations.settle(uid, state, Instant(now + _BINDING_SECONDS))
+        return BindAnswer(Reason.OK, Bind(uid, reservation.key, reservation.node), True)
 
-    def _refusal(self, uid: PodUid, key: PodKey, node: NodeName, pod: Pod | None, claim: Claim | None) -> Reason:
+    def _refusal(self, uid: PodUid, key: PodKey, node: NodeName, pod: Pod | None, reservation: Reservation | None) -> Reason:
         if self._pods.is_gone(uid) or (pod is not None and pod.ended):
             return Reason.POD_FINISHED
         if pod is None or pod.key != key:
             return Reason.POD_UNKNOWN
-        if claim is not None:
-            return Reason.OK if claim.node == node else Reason.POD_BOUND_ELSEWHERE
+        if reservation is not None:
+            return Reason.OK if reservation.node == node else Reason.POD_BOUND_ELSEWHERE
         if node in self._quarantine:
             return Reason.NODE_QUARANTINED
         return Reason.OK if node in self._nodes.row_of else Reason.NODE_UNKNOWN
@@ -89,15 +89,15 @@ class Binding:
         with self._room.beside(pod.priority):
             reason = self._lacking(row, wanted, beside_holds=not certain)
         if reason is not Reason.OK:
-            self._denials.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.denial_seconds))
+            self._bind_backoff.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.bind_backoff_seconds))
             return reason
         deadline = Instant(now + _BINDING_SECONDS)
-        self._claims.put(
+        self._reservations.put(
             pod.uid,
-            Claim(
+            Reservation(
                 key=pod.key,
                 node=node,
-                account=self._standings.placed(pod),
+                pod_resources=self._vertical_pods.placed(pod),
                 state="binding",
                 deadline=deadline,
                 priority=pod.priority,
@@ -128,53 +128,53 @@ class Binding:
 
     def ended(self, event: BindEnded, policy: Policy, now: Instant) -> list[Effect]:
         """The API call ended."""
-        claim = self._claims.get(event.uid)
-        if event.outcome == "bound" and (claim is None or claim.node != event.node):
+        reservation = self._reservations.get(event.uid)
+        if event.outcome == "bound" and (reservation is None or reservation.node != event.node):
             self._bound_after_all(event, policy, now)
             return []
-        if claim is None or claim.node != event.node or claim.state in {"seen", "bound"}:
+        if reservation is None or reservation.node != event.node or reservation.state in {"seen", "bound"}:
             return []  # the watch was faster
         if event.outcome == "bound":
-            self._claims.settle(event.uid, "bound", Instant(now + policy.confirm_seconds))
+            self._reservations.settle(event.uid, "bound", Instant(now + policy.confirm_seconds))
             return []
         if event.outcome in {"unknown", "unreachable"}:
-            self._tally.bind_refusals[Reason.API_UNREACHABLE] += 1
-        no_news = claim.state == "repeated" and event.outcome in {"refused", "unreachable", "unsent"}
+            self._event_counts.bind_refusals[Reason.API_UNREACHABLE] += 1
+        no_news = reservation.state == "repeated" and event.outcome in {"refused", "unreachable", "unsent"}
         if event.outcome == "unknown" or no_news:
-            self._claims.settle(event.uid, "unsure", Instant(now + policy.confirm_seconds))
-            return [ReadPod(event.uid, claim.key)]
-        return self._failed(event, claim, policy, now)
+            self._reservations.settle(event.uid, "unsure", Instant(now + policy.confirm_seconds))
+            return [ReadPod(event.uid, reservation.key)]
+        return self._failed(event, reservation, policy, now)
 
     def _bound_after_all(self, event: BindEnded, policy: Policy, now: Instant) -> None:
         """A binding that had been given up happened: the API server's word stands above what was believed meanwhile."""
         pod = self._pods.known(event.uid)
         if pod is None or pod.ended or pod.node is not None:
             return
-        self._claims.drop(event.uid)
-        account, deadline = self._standings.placed(pod), Instant(now + policy.confirm_seconds)
-        claim = Claim(
+        self._reservations.drop(event.uid)
+        pod_resources, deadline = self._vertical_pods.placed(pod), Instant(now + policy.confirm_seconds)
+        reservation = Reservation(
             key=pod.key,
             node=event.node,
-            account=account,
+            pod_resources=pod_resources,
             state="bound",
             deadline=deadline,
             priority=pod.priority,
             vertical=pod.vertical is not None,
         )
-        self._claims.put(event.uid, claim)
+        self._reservations.put(event.uid, reservation)
 
-    def _failed(self, event: BindEnded, claim: Claim, policy: Policy, now: Instant) -> list[Effect]:
-        self._claims.drop(event.uid)
+    def _failed(self, event: BindEnded, reservation: Reservation, policy: Policy, now: Instant) -> list[Effect]:
+        self._reservations.drop(event.uid)
         if event.outcome == "elsewhere":
-            return [ReadPod(event.uid, claim.key)]
+            return [ReadPod(event.uid, reservation.key)]
         if event.outcome == "unsent":
-            self._tally.bind_refusals[Reason.ROOM_NOT_ON_RECORD] += 1
+            self._event_counts.bind_refusals[Reason.ROOM_NOT_ON_RECORD] += 1
         if event.outcome in {"gone", "unreachable", "unsent"}:
             return []
-        self._tally.bind_refusals[Reason.API_REFUSED] += 1
-        self._denials.add(event.uid, event.node, for_room=False, deadline=Instant(now + policy.denial_seconds))
+        self._event_counts.bind_refusals[Reason.API_REFUSED] += 1
+        self._bind_backoff.add(event.uid, event.node, for_room=False, deadline=Instant(now + policy.bind_backoff_seconds))
         note = f"{MEANINGS[Reason.API_REFUSED].text} to {event.node}: {event.detail}"
-        return [Announce(event.uid, claim.key, "Warning", "BindRefused", note)]
+        return [Announce(event.uid, reservation.key, "Warning", "BindRefused", note)]
 
     def read_unbound(self, uid: PodUid) -> bool:
         """A read found the pod without a node. (A watch event may be older than our bind; it says nothing.)
@@ -182,16 +182,16 @@ class Binding:
         An unsure bind is given up only at a read `confirm_seconds` after it was sent: a request that was on its way when the
         connection broke is long over by then. True where it was given up.
         """
-        claim = self._claims.get(uid)
-        if claim is None or claim.state != "doubted":
+        reservation = self._reservations.get(uid)
+        if reservation is None or reservation.state != "doubted":
             return False
-        self._claims.drop(uid)
+        self._reservations.drop(uid)
         return True
 
     def overdue(self, policy: Policy, now: Instant) -> list[Effect]:
         """Asks about each bind whose end nobody has told in time."""
         effects: list[Effect] = []
-        for uid, claim in self._claims.overdue(now):
-            self._claims.settle(uid, "doubted", Instant(now + policy.confirm_seconds))
-            effects.append(ReadPod(uid, claim.key))
+        for uid, reservation in self._reservations.overdue(now):
+            self._reservations.settle(uid, "doubted", Instant(now + policy.confirm_seconds))
+            effects.append(ReadPod(uid, reservation.key))
         return effects

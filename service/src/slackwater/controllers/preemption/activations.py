@@ -9,7 +9,7 @@ itself within five minutes.
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.model.effects import OpenGate, Touch
+from slackwater.model.effects import Activate, OpenGate
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 from slackwater_protocol.names import GATE
@@ -18,9 +18,9 @@ _FIRST_SECONDS: Final = 5.0
 _MOST_AGAIN: Final = 5
 
 
-def waking(pod: Pod, why: str) -> Touch | OpenGate:
+def activating(pod: Pod, why: str) -> Activate | OpenGate:
     """What makes kube-scheduler try the pod: where it waits behind a real gate of ours, that gate has to go."""
-    return OpenGate(pod.uid, pod.key, why) if GATE in pod.gates else Touch(pod.uid, pod.key, why)
+    return OpenGate(pod.uid, pod.key, why) if GATE in pod.gates else Activate(pod.uid, pod.key, why)
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class _Expected:
     again: int = 0
 
 
-class Wakeups:
+class Activations:
     """By pod UID."""
 
     def __init__(self) -> None:

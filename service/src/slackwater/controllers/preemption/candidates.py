@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.priority_shares import NEVER
-from slackwater.controllers.preemption.potential_victims import Occupants
+from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.preemption.victims import Site
+from slackwater.controllers.preemption.victims import PreemptionNode
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
@@ -22,43 +22,43 @@ from slackwater.model.reasons import Reason
 _FULL: Final = np.array([Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY, Reason.HELD_FOR_OTHERS], np.uint8)
 #: Nodes looked at together, and for one pod at most; kube-scheduler compares a hundred too, or a tenth of them.
 _FEW: Final = 8
-_MOST_SITES: Final = 100
+_MOST_CANDIDATE_NODES: Final = 100
 
 
-class VictimSites:
+class CandidateNodes:
     """Yields sites, the most promising first."""
 
-    def __init__(self, books: Books, occupants: Occupants, preemptions: Preemptions) -> None:
-        self._ledger = books.ledger
-        self._nodes = books.nodes
-        self._pods = books.pods
-        self._claims = books.claims
-        self._denials = books.denials
-        self._admitting = books.admitting
-        self._occupants = occupants
+    def __init__(self, cluster_state: ClusterState, potential_victims: PotentialVictims, preemptions: Preemptions) -> None:
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._pods = cluster_state.pods
+        self._reservations = cluster_state.reservations
+        self._bind_backoff = cluster_state.bind_backoff
+        self._admitting = cluster_state.admitting
+        self._potential_victims = potential_victims
         self._preemptions = preemptions
         #: Of nodes that promise the same, not always the same ones are looked at.
         self._turn = 0
 
-    def of(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Iterator[list[Site]]:
+    def of(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Iterator[list[PreemptionNode]]:
         """The sites among `rows`, which were judged `codes`, a few at a time. Better ones never come later, unless a budget
         would be violated, or pods may not be taken. Only rows where our accounting is the stricter one:
         elsewhere kube-scheduler finds victims by itself, and what seems full to us alone is about to change."""
         wanted = rows[np.isin(codes, _FULL)]
         wanted = wanted[self._nodes.stricter[wanted] & self._admitting.of(pod.kind)[wanted]]
-        denied = {self._nodes.row_of[name] for name in self._denials.nodes_denied(pod.uid, now)}
-        found: list[Site] = []
+        denied = {self._nodes.row_of[name] for name in self._bind_backoff.nodes_denied(pod.uid, now)}
+        found: list[PreemptionNode] = []
         looked_at = 0
         for row in self._best_first(pod, wanted).tolist():
             node = self._nodes.by_row[row]
             if node is None or row in denied:
                 continue
-            found.append(self._occupants.site(pod, node.name, self._claims.on_node(node.name), now))
+            found.append(self._potential_victims.preemption_node(pod, node.name, self._reservations.on_node(node.name), now))
             looked_at += 1
-            if len(found) == _FEW or looked_at == _MOST_SITES:
+            if len(found) == _FEW or looked_at == _MOST_CANDIDATE_NODES:
                 yield found
                 found = []
-            if looked_at == _MOST_SITES:
+            if looked_at == _MOST_CANDIDATE_NODES:
                 return
         if found:
             yield found
@@ -67,7 +67,7 @@ class VictimSites:
         """Where pods are leaving already, then by the priority that has to go; without those where nothing would help."""
         columns = self._ledger.columns
         free = columns.total[:, rows] - columns.reserved[:, rows] - columns.held[:, rows]
-        levels = self._claims.shares.levels(pod.need, free, rows, below=pod.priority)
+        levels = self._reservations.priority_shares.levels(pod.need, free, rows, below=pod.priority)
         self._turn += 1
         turned = (np.arange(len(rows)) + self._turn) % max(len(rows), 1)
         order = np.lexsort((turned, levels, ~np.isin(rows, self._rows_left())))
@@ -76,8 +76,8 @@ class VictimSites:
 
     def _rows_left(self) -> list[int]:
         """Rows that some pod is about to leave."""
-        leaving = self._pods.leaving | self._preemptions.flights.awaited_by.keys()
-        return [placed.row for uid in leaving if (placed := self._claims.placed.get(uid)) is not None]
+        leaving = self._pods.leaving | self._preemptions.pending_deletions.awaited_by.keys()
+        return [placed.row for uid in leaving if (placed := self._reservations.placed.get(uid)) is not None]
 
     def anybody_below(self, priority: int) -> bool:
         """Is there any pod of lower priority at all?"""

@@ -6,7 +6,7 @@ Pods that are leaving anyway cost nothing and count in no criterion, so a node w
 from collections.abc import Iterable
 from typing import Final
 
-from slackwater.controllers.preemption.victims import Occupant, Sacrifice, Site, needed_victims
+from slackwater.controllers.preemption.victims import Candidate, PotentialVictim, PreemptionNode, needed_victims
 from slackwater.model.ids import NodeName
 from slackwater.model.resources import Amounts
 
@@ -14,31 +14,31 @@ from slackwater.model.resources import Amounts
 _OFFSET: Final = 1 << 31
 
 
-def choose(wanted: Amounts, sites: Iterable[Site]) -> Sacrifice | None:
+def choose(wanted: Amounts, preemption_nodes: Iterable[PreemptionNode]) -> Candidate | None:
     """The cheapest way to make `wanted` fit on one of the sites; None where nothing would help on any."""
-    found = (needed_victims(wanted, site) for site in sites)
-    return min((sacrifice for sacrifice in found if sacrifice is not None), key=cost, default=None)
+    found = (needed_victims(wanted, preemption_node) for preemption_node in preemption_nodes)
+    return min((candidate for candidate in found if candidate is not None), key=cost, default=None)
 
 
-def cost(sacrifice: Sacrifice) -> tuple[bool, int, int, int, int, str, int, NodeName]:
+def cost(candidate: Candidate) -> tuple[bool, int, int, int, int, str, int, NodeName]:
     """The cheapest first. 1. nobody has to die  2. fewest violated budgets  3. lowest priority of the highest victim
     4. lowest sum of priorities  5. fewest victims  6. the highest victims started last  7. fewest to wait for
     8. the node's name: arbitrary, but the same on every run."""
-    victims = sacrifice.victims
+    victims = candidate.victims
     highest = max((victim.priority for victim in victims), default=0)
     return (
         bool(victims),
-        sacrifice.violations,
+        candidate.violations,
         highest,
         sum(victim.priority + _OFFSET for victim in victims),
         len(victims),
         _later_first(earliest_start(victims, highest)),
-        len(sacrifice.awaited),
-        sacrifice.node,
+        len(candidate.awaited),
+        candidate.node,
     )
 
 
-def earliest_start(victims: Iterable[Occupant], priority: int) -> str:
+def earliest_start(victims: Iterable[PotentialVictim], priority: int) -> str:
     """When the first of the victims of that priority started; empty where there is none."""
     return min((victim.start for victim in victims if victim.priority == priority), default="")
 

@@ -11,12 +11,12 @@ picks what the other has.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.potential_victims import Occupants
+from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.proposed import added_victims, suffices
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.preemption.victims import Occupant, importance
+from slackwater.controllers.preemption.victims import PotentialVictim, importance
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
@@ -25,23 +25,23 @@ from slackwater.model.reasons import Reason
 Kept = dict[NodeName, tuple[tuple[PodUid, ...], int]]
 
 
-class Proposals:
+class ExtenderCandidates:
     """`about_the_pod` tells what of the pod itself makes filter refuse it, whatever goes."""
 
     def __init__(
         self,
-        books: Books,
-        occupants: Occupants,
+        cluster_state: ClusterState,
+        potential_victims: PotentialVictims,
         preemptions: Preemptions,
         *,
         about_the_pod: Callable[[Pod, Policy], Reason],
     ) -> None:
-        self._nodes = books.nodes
-        self._claims = books.claims
-        self._denials = books.denials
-        self._agreements = books.agreements
-        self._room = books.room
-        self._occupants = occupants
+        self._nodes = cluster_state.nodes
+        self._reservations = cluster_state.reservations
+        self._bind_backoff = cluster_state.bind_backoff
+        self._accepted_preemptions = cluster_state.accepted_preemptions
+        self._room = cluster_state.room
+        self._potential_victims = potential_victims
         self._preemptions = preemptions
         self._about_the_pod = about_the_pod
 
@@ -53,17 +53,19 @@ class Proposals:
         where filter would refuse the pod whatever goes, or earlier victims are just leaving, or have left since filter was
         asked: others would die for nothing.
         """
-        if self._about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
+        if self._about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
             return {}
         if self._preemptions.gated(pod.uid) or self._preemptions.just_opened(pod.uid):
             return {}
-        if self._agreements.overtaken(pod.uid, proposed, self._occupants.seen_on, partial(self._fits, pod, now), now):
+        if self._accepted_preemptions.overtaken(
+            pod.uid, proposed, self._potential_victims.seen_on, partial(self._fits, pod, now), now
+        ):
             return {}
         self._preemptions.supersede(pod.uid)
         with self._room.beside(pod.priority):
             kept = self._kept(pod, proposed, now)
         if kept:
-            self._agreements.note(pod.uid, {name: uids for name, (uids, _) in kept.items()}, now)
+            self._accepted_preemptions.note(pod.uid, {name: uids for name, (uids, _) in kept.items()}, now)
         if len(kept) == 1:
             (node,) = kept
             self._chosen(pod, node, policy, now)
@@ -77,19 +79,19 @@ class Proposals:
     def _chosen(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> None:
         if self._preemptions.number_of(pod.uid) is not None:
             return
-        agreed = self._agreements.victims_on(pod.uid, node, now)
-        waiting = {uid for uid in agreed if self._occupants.seen_on(uid, node) is not None}
+        agreed = self._accepted_preemptions.victims_on(pod.uid, node, now)
+        waiting = {uid for uid in agreed if self._potential_victims.seen_on(uid, node) is not None}
         if waiting and node in self._nodes.row_of:
             self._preemptions.agree(pod, node, waiting, policy.preemption, now)
 
     def _fits(self, pod: Pod, now: Instant, node: NodeName) -> bool:
         """Without victims, and without a denied bind there."""
-        row = None if node in self._denials.nodes_denied(pod.uid, now) else self._nodes.row_of.get(node)
+        row = None if node in self._bind_backoff.nodes_denied(pod.uid, now) else self._nodes.row_of.get(node)
         with self._room.beside(pod.priority):
-            return row is not None and suffices(pod.need, self._occupants.free_for(pod.uid, row), ())
+            return row is not None and suffices(pod.need, self._potential_victims.free_for(pod.uid, row), ())
 
     def _kept(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
-        denied = set(self._denials.nodes_denied(pod.uid, now))
+        denied = set(self._bind_backoff.nodes_denied(pod.uid, now))
         kept: Kept = {}
         for name, uids in proposed.items():
             row = self._nodes.row_of.get(name)
@@ -104,15 +106,15 @@ class Proposals:
 
     def _victims(
         self, pod: Pod, name: NodeName, row: Row, uids: Sequence[PodUid], now: Instant
-    ) -> tuple[Sequence[Occupant], Sequence[Occupant]] | None:
+    ) -> tuple[Sequence[PotentialVictim], Sequence[PotentialVictim]] | None:
         """The proposed victims, and those to be added; None where the node is dropped."""
-        seen = [found for uid in uids if (found := self._occupants.seen_on(uid, name)) is not None]
+        seen = [found for uid in uids if (found := self._potential_victims.seen_on(uid, name)) is not None]
         if len(seen) < len(uids):
             return None
-        chosen = [self._occupants.occupant(victim) for victim in seen]
+        chosen = [self._potential_victims.potential_victim(victim) for victim in seen]
         # The usual case: what kube-scheduler found suffices, and nobody else on the node need be looked at.
-        if suffices(pod.need, self._occupants.free_for(pod.uid, row), chosen):
+        if suffices(pod.need, self._potential_victims.free_for(pod.uid, row), chosen):
             return chosen, ()
-        others = [uid for uid in self._claims.on_node(name) if uid not in uids]
-        added = added_victims(pod.need, chosen, self._occupants.site(pod, name, others, now, after=seen))
+        others = [uid for uid in self._reservations.on_node(name) if uid not in uids]
+        added = added_victims(pod.need, chosen, self._potential_victims.preemption_node(pod, name, others, now, after=seen))
         return None if added is None else (chosen, added)

@@ -2,58 +2,68 @@
 
 Nobody is taken whose leaving would not help: a pod that a kubelet runs from a file, one that would not go when it was told
 to, one that the preemptor has to stand beside (required pod affinity). Deliberately absent: which nodes are worth a look, and
-who of the occupants has to go.
+who of the potential victims has to go.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from slackwater.cluster.cluster_state import Books
-from slackwater.controllers.preemption.victims import Occupant, Site, fits, importance
+from slackwater.cluster.cluster_state import ClusterState
+from slackwater.controllers.preemption.victims import PotentialVictim, PreemptionNode, fits, importance
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import NO_PARTICULARS, PodTerm
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodTerm
 from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
 from slackwater.model.selectors import selects
 from slackwater_protocol.units import Bytes, MilliCpu
 
 
-class Occupants:
+class PotentialVictims:
     """`doomed` tells whether a pod is to leave for another preemptor; `immovable` names those that nobody should count on,
     and until when."""
 
-    def __init__(self, books: Books, *, doomed: Callable[[PodUid], bool], immovable: dict[PodUid, Instant]) -> None:
-        self._ledger = books.ledger
-        self._nodes = books.nodes
-        self._pods = books.pods
-        self._claims = books.claims
-        self._holds = books.holds
-        self._budgets = books.budgets
+    def __init__(
+        self, cluster_state: ClusterState, *, doomed: Callable[[PodUid], bool], immovable: dict[PodUid, Instant]
+    ) -> None:
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._pods = cluster_state.pods
+        self._reservations = cluster_state.reservations
+        self._holds = cluster_state.holds
+        self._budgets = cluster_state.budgets
         self._doomed = doomed
         self._immovable = immovable
 
-    def site(self, pod: Pod, node: NodeName, uids: Iterable[PodUid], now: Instant, *, after: Sequence[Pod] = ()) -> Site:
+    def preemption_node(
+        self, pod: Pod, node: NodeName, uids: Iterable[PodUid], now: Instant, *, after: Sequence[Pod] = ()
+    ) -> PreemptionNode:
         """The node, which has a row, with those of the pods there that the preemptor may take. Budgets are judged as if those
         of `after` went first, then the most important of the others."""
-        takeable = [(self.occupant(found), found) for uid in uids if (found := self._takeable(pod, uid, node, now)) is not None]
+        takeable = [
+            (self.potential_victim(found), found) for uid in uids if (found := self._takeable(pod, uid, node, now)) is not None
+        ]
         takeable.sort(key=lambda one: importance(one[0]))
-        occupants = [occupant for occupant, _ in takeable]
+        potential_victims = [potential_victim for potential_victim, _ in takeable]
         if len(self._budgets):
             staying = [found for one, found in takeable if not one.leaving]
             violations = iter(self._budgets.violations([*after, *staying])[len(after) :])
-            occupants = [one if one.leaving else replace(one, violates_budget=next(violations)) for one in occupants]
-        return Site(node=node, free=self.free_for(pod.uid, self._nodes.row_of[node]), occupants=occupants)
+            potential_victims = [
+                one if one.leaving else replace(one, violates_budget=next(violations)) for one in potential_victims
+            ]
+        return PreemptionNode(
+            node=node, free=self.free_for(pod.uid, self._nodes.row_of[node]), potential_victims=potential_victims
+        )
 
-    def occupant(self, victim: Pod) -> Occupant:
+    def potential_victim(self, victim: Pod) -> PotentialVictim:
         """One that counts on a node, without a look at budgets."""
-        claim = self._claims.get(victim.uid)
-        assert claim is not None
-        return Occupant(
+        reservation = self._reservations.get(victim.uid)
+        assert reservation is not None
+        return PotentialVictim(
             uid=victim.uid,
             priority=victim.priority,
             started_at=victim.started_at,
-            reserved=claim.account.reserved,
+            reserved=reservation.pod_resources.reserved,
             leaving=victim.deleting or self._doomed(victim.uid),
         )
 
@@ -62,7 +72,7 @@ class Occupants:
         found = self._nodes.by_row[self._nodes.row_of[node]]
         assert found is not None
         free, going = found.allocatable, set(gone)
-        for uid in self._claims.on_node(node):
+        for uid in self._reservations.on_node(node):
             other = self._pods.get(uid)
             if other is not None and uid not in going:
                 free = free.minus(other.kind.requests)
@@ -70,8 +80,12 @@ class Occupants:
 
     def seen_on(self, uid: PodUid, node: NodeName) -> Pod | None:
         """The pod if the watch shows it there: kube-scheduler refuses victims that it does not see on the node itself."""
-        claim = self._claims.get(uid)
-        return self._pods.get(uid) if claim is not None and claim.state == "seen" and claim.node == node else None
+        reservation = self._reservations.get(uid)
+        return (
+            self._pods.get(uid)
+            if reservation is not None and reservation.state == "seen" and reservation.node == node
+            else None
+        )
 
     def free_for(self, uid: PodUid, row: Row) -> Amounts:
         """What the pod could have there now; negative where more is promised than there is."""
@@ -83,9 +97,14 @@ class Occupants:
 
     def _takeable(self, pod: Pod, uid: PodUid, node: NodeName, now: Instant) -> Pod | None:
         victim = self.seen_on(uid, node)
-        if victim is None or victim.priority >= pod.priority or victim.ties.mirror or self._immovable.get(uid, now) > now:
+        if (
+            victim is None
+            or victim.priority >= pod.priority
+            or victim.eviction_facts.mirror_pod
+            or self._immovable.get(uid, now) > now
+        ):
             return None
-        terms = (pod.kind.particulars or NO_PARTICULARS).affinity
+        terms = (pod.kind.pod_constraints or NO_POD_CONSTRAINTS).affinity
         return None if terms and _stands_beside(terms, victim) else victim
 
     def expire(self, now: Instant) -> None:

@@ -1,6 +1,6 @@
 """Which refused pods preempt, decided on the scheduling path; and which go on after a restart.
 
-    filter refuses everywhere -> may the pod preempt? -> sites -> the cheapest sacrifice -> its preemption begins
+    filter refuses everywhere -> may the pod preempt? -> sites -> the cheapest candidate -> its preemption begins
 
 Nobody dies for a pod that may not preempt, that fits elsewhere, whose own preemption is under way (ours, or kube-scheduler's
 after the preempt verb), or that has not been refused for as long as the policy asks.
@@ -9,14 +9,14 @@ after the preempt verb), or that has not been refused for as long as the policy 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import PreemptionPolicy
-from slackwater.controllers.preemption.activations import waking
-from slackwater.controllers.preemption.candidates import VictimSites
+from slackwater.controllers.preemption.activations import activating
+from slackwater.controllers.preemption.candidates import CandidateNodes
 from slackwater.controllers.preemption.choose import choose, cost
-from slackwater.controllers.preemption.potential_victims import Occupants
+from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.preemption.victims import Sacrifice, needed_victims
+from slackwater.controllers.preemption.victims import Candidate, needed_victims
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import WritePreempting
 from slackwater.model.ids import Instant, PodUid
@@ -33,12 +33,12 @@ class _Patient:
 class Preemptors:
     """Those that are patient yet, and the decision."""
 
-    def __init__(self, books: Books, occupants: Occupants, preemptions: Preemptions) -> None:
-        self._nodes = books.nodes
-        self._pods = books.pods
-        self._agreements = books.agreements
-        self._occupants = occupants
-        self._sites = VictimSites(books, occupants, preemptions)
+    def __init__(self, cluster_state: ClusterState, potential_victims: PotentialVictims, preemptions: Preemptions) -> None:
+        self._nodes = cluster_state.nodes
+        self._pods = cluster_state.pods
+        self._accepted_preemptions = cluster_state.accepted_preemptions
+        self._potential_victims = potential_victims
+        self._preemption_nodes = CandidateNodes(cluster_state, potential_victims, preemptions)
         self._preemptions = preemptions
         self._patient: dict[PodUid, _Patient] = {}
 
@@ -50,7 +50,7 @@ class Preemptors:
         policy: PreemptionPolicy,
         now: Instant,
         *,
-        helps: Callable[[Sacrifice], bool] = lambda _: True,
+        helps: Callable[[Candidate], bool] = lambda _: True,
     ) -> bool:
         """Begins a preemption for a pod that fits on none of the rows; False where none begins. `helps` has the last word."""
         if not policy.enabled or not self._may_preempt(pod, policy, now) or not self._waited(pod, policy, now):
@@ -62,11 +62,11 @@ class Preemptors:
         self._preemptions.begin(pod, found, policy, now)
         return True
 
-    def _cheapest(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Sacrifice | None:
+    def _cheapest(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Candidate | None:
         """Looks on only while what was found violates a budget, or nothing was."""
-        best: Sacrifice | None = None
-        for sites in self._sites.of(pod, rows, codes, now):
-            found = choose(pod.need, sites)
+        best: Candidate | None = None
+        for preemption_nodes in self._preemption_nodes.of(pod, rows, codes, now):
+            found = choose(pod.need, preemption_nodes)
             best = min((one for one in (best, found) if one is not None), key=cost, default=None)
             if best is not None and not best.violations:
                 return best
@@ -79,8 +79,8 @@ class Preemptors:
             and not self._preemptions.rests(pod.uid, now)
             and self._preemptions.number_of(pod.uid) is None
             and self._preemptions.takes_more(policy)
-            and self._sites.anybody_below(pod.priority)
-            and not self._agreements.awaited(pod.uid, self._occupants.seen_on, now)
+            and self._preemption_nodes.anybody_below(pod.priority)
+            and not self._accepted_preemptions.awaited(pod.uid, self._potential_victims.seen_on, now)
         )
 
     def _waited(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
@@ -95,11 +95,11 @@ class Preemptors:
 
     def due(self, now: Instant) -> None:
         """Wakes those who have waited long enough: kube-scheduler would not."""
-        self._occupants.expire(now)
+        self._potential_victims.expire(now)
         for patient in self._patient.values():
             if patient.until <= now and not patient.told:
                 patient.told = True
-                self._preemptions.owed.append(waking(patient.pod, "patience-ended"))
+                self._preemptions.owed.append(activating(patient.pod, "patience-ended"))
 
     def resume(self, policy: PreemptionPolicy, now: Instant) -> None:
         """Everything is listed: goes on with what an earlier process began, as far as it is still needed.
@@ -111,13 +111,15 @@ class Preemptors:
             if pod.preempting is None or pod.node is not None or pod.ended or pod.deleting:
                 continue
             if not (policy.enabled and self._resumed(pod, policy, now)):
-                self._preemptions.owed += [WritePreempting(pod.uid, pod.key, None), waking(pod, "preemption-over")]
+                self._preemptions.owed += [WritePreempting(pod.uid, pod.key, None), activating(pod, "preemption-over")]
 
     def _resumed(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         assert pod.preempting is not None
         if pod.preempting.node not in self._nodes.row_of or not pod.kind.preempts or not self._preemptions.takes_more(policy):
             return False
-        found = needed_victims(pod.need, self._occupants.site(pod, pod.preempting.node, pod.preempting.victims, now))
+        found = needed_victims(
+            pod.need, self._potential_victims.preemption_node(pod, pod.preempting.node, pod.preempting.victims, now)
+        )
         if found is None or not (found.victims or found.awaited):
             return False
         self._preemptions.begin(pod, found, policy, now, announced=True)

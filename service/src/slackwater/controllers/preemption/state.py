@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import PreemptionPolicy
-from slackwater.controllers.preemption.activations import Wakeups, waking
+from slackwater.controllers.preemption.activations import Activations, activating
 from slackwater.controllers.preemption.counts import PreemptionCounts, Result
-from slackwater.controllers.preemption.victims import Sacrifice
+from slackwater.controllers.preemption.victims import Candidate
 from slackwater.model.effects import DeleteVictim, Effect, Nominate, WritePreempting
 from slackwater.model.events import PreemptingNotWritten, PreemptingWritten, PreemptionEvent, Stopping, VictimEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
@@ -61,7 +61,7 @@ class Preemption:
 
 
 @dataclass(slots=True)
-class Flights:
+class PendingDeletions:
     """Deletions on their way, one for each victim, and who waits for whom to leave."""
 
     running: set[PodUid] = field(default_factory=set)
@@ -83,17 +83,17 @@ class Flights:
 class Preemptions:
     """All of them, by the preemptor's UID. What they ask for is collected in `owed`."""
 
-    def __init__(self, books: Books) -> None:
-        self._room = books.room
-        self._pods = books.pods
+    def __init__(self, cluster_state: ClusterState) -> None:
+        self._room = cluster_state.room
+        self._pods = cluster_state.pods
         #: Pods that did not go when they were told to, and until when nobody counts on their going.
         self.immovable: dict[PodUid, Instant] = {}
         self._resting: dict[PodUid, Instant] = {}
         self._running: dict[PodUid, Preemption] = {}
         self._stopping = False
         self._number = 0
-        self.flights = Flights()
-        self.wakeups = Wakeups()
+        self.pending_deletions = PendingDeletions()
+        self.activations = Activations()
         self.counts = PreemptionCounts()
         self.owed: list[Effect] = []
         #: The latest time that was told: some ends come without one.
@@ -117,9 +117,9 @@ class Preemptions:
     def shut_gates(self) -> int:
         return sum(found.shut for found in self._running.values())
 
-    def doomed(self, victim: PodUid) -> bool:
+    def is_marked_victim(self, victim: PodUid) -> bool:
         """Is the pod to leave for some preemptor?"""
-        return victim in self.flights.awaited_by
+        return victim in self.pending_deletions.awaited_by
 
     def has(self, uid: PodUid) -> bool:
         """Is a preemption of the pod under way?"""
@@ -146,23 +146,23 @@ class Preemptions:
         found = self._running.get(uid)
         if found is None or not found.shut:
             return False
-        return found.phase == "announcing" or not self.flights.running.isdisjoint(found.waiting)
+        return found.phase == "announcing" or not self.pending_deletions.running.isdisjoint(found.waiting)
 
     def items(self) -> list[tuple[PodUid, Preemption]]:
         return list(self._running.items())
 
     # --- begin ------------------------------------------------------------------------------------------------------------
 
-    def begin(self, pod: Pod, sacrifice: Sacrifice, policy: PreemptionPolicy, now: Instant, *, announced: bool = False) -> None:
+    def begin(self, pod: Pod, candidate: Candidate, policy: PreemptionPolicy, now: Instant, *, announced: bool = False) -> None:
         """Shuts the gate and keeps the room. `announced`: the annotation is there already, from before a restart."""
         self._now = now
-        self.counts.begun(len(sacrifice.victims))
+        self.counts.begun(len(candidate.victims))
         # Whom another preemption has doomed is a victim of this one too: the other may end before it has sent for anybody.
-        going = [*sacrifice.victims, *(one for one in sacrifice.awaited if self.doomed(one.uid))]
+        going = [*candidate.victims, *(one for one in candidate.awaited if self.is_marked_victim(one.uid))]
         known = {one.uid: self._pods.get(one.uid) for one in going}
         victims = {uid: victim.key for uid, victim in known.items() if victim is not None and not victim.deleting}
-        waiting = {one.uid for one in (*sacrifice.victims, *sacrifice.awaited)}
-        found = self._keep(pod, sacrifice.node, victims, waiting, Instant(now + policy.timeout_seconds))
+        waiting = {one.uid for one in (*candidate.victims, *candidate.awaited)}
+        found = self._keep(pod, candidate.node, victims, waiting, Instant(now + policy.timeout_seconds))
         if announced or not victims:
             self._evict(found)
         else:
@@ -194,16 +194,16 @@ class Preemptions:
             text=Preempting(node, tuple(sorted(waiting))).text(),
             number=self._number,
         )
-        self.flights.wait(pod.uid, waiting)
+        self.pending_deletions.wait(pod.uid, waiting)
         self._room.put(pod, node, found.number)
-        self.wakeups.drop(pod.uid)
+        self.activations.drop(pod.uid)
         return found
 
     def _evict(self, found: Preemption) -> None:
         found.phase = "evicting"
         for uid, key in sorted(found.victims.items()):
-            if uid in found.waiting and uid not in self.flights.running:
-                self.flights.running.add(uid)
+            if uid in found.waiting and uid not in self.pending_deletions.running:
+                self.pending_deletions.running.add(uid)
                 self.owed.append(DeleteVictim(uid, key, found.pod.key))
 
     # --- events -----------------------------------------------------------------------------------------------------------
@@ -234,16 +234,16 @@ class Preemptions:
         return found if found is not None and found.phase == "announcing" and found.text == text else None
 
     def _call_ended(self, event: VictimEnded, now: Instant) -> None:
-        self.flights.running.discard(event.uid)
+        self.pending_deletions.running.discard(event.uid)
         if event.outcome == "accepted":
             return
         if event.outcome == "refused":
             self.immovable[event.uid] = Instant(now + _REFUSED_SECONDS)
-        for uid in sorted(self.flights.awaited_by.get(event.uid, ())):
+        for uid in sorted(self.pending_deletions.awaited_by.get(event.uid, ())):
             found = self._running[uid]
             if event.outcome == "refused":
                 self._fail(found, "error", "preemption-failed")
-                self.wakeups.put_off(found.pod, self.immovable[event.uid])
+                self.activations.put_off(found.pod, self.immovable[event.uid])
             else:
                 self._rest(found)
 
@@ -251,12 +251,12 @@ class Preemptions:
         """It fails, and is not tried again at once."""
         self._fail(found, "error", "preemption-failed")
         self._resting[found.pod.uid] = until = Instant(self._now + _REST_SECONDS)
-        self.wakeups.put_off(found.pod, until)
+        self.activations.put_off(found.pod, until)
 
     def left(self, victim: PodUid) -> None:
         """The pod counts on its node no more, however that came."""
-        self.flights.running.discard(victim)
-        for uid in sorted(self.flights.awaited_by.pop(victim, ())):
+        self.pending_deletions.running.discard(victim)
+        for uid in sorted(self.pending_deletions.awaited_by.pop(victim, ())):
             found = self._running[uid]
             found.waiting.discard(victim)
             if not found.waiting:
@@ -264,7 +264,7 @@ class Preemptions:
 
     def preemptor_gone(self, uid: PodUid) -> None:
         """It is bound, has ended, or is gone: nobody need leave for it any more."""
-        self.wakeups.drop(uid)
+        self.activations.drop(uid)
         found = self._running.get(uid)
         if found is not None:
             self._end(found, "cancelled")
@@ -294,21 +294,21 @@ class Preemptions:
                 until = Instant(now + _STUCK_SECONDS)
                 self.immovable.update(dict.fromkeys(found.waiting, until))
                 self._fail(found, "error", "victims-stayed")
-                self.wakeups.put_off(found.pod, until)
+                self.activations.put_off(found.pod, until)
             else:
                 self._end(found, "success")
-                self.wakeups.expect(found.pod, now)
-                self.owed.append(waking(found.pod, "nomination-ended"))
-        for pod in self.wakeups.due(now):
+                self.activations.expect(found.pod, now)
+                self.owed.append(activating(found.pod, "nomination-ended"))
+        for pod in self.activations.due(now):
             self.counts.touched_again += 1
-            self.owed.append(waking(pod, "victims-gone"))
+            self.owed.append(activating(pod, "victims-gone"))
         for found in [found for found in self._running.values() if self._was_dropped(found)]:
             self._end(found, "cancelled")
         for uid in [uid for uid, until in self._resting.items() if until <= now]:
             del self._resting[uid]
-        for pod in self.wakeups.put_off_until(now):
-            self.wakeups.expect(pod, now)
-            self.owed.append(waking(pod, "preemption-possible"))
+        for pod in self.activations.put_off_until(now):
+            self.activations.expect(pod, now)
+            self.owed.append(activating(pod, "preemption-possible"))
 
     # --- end --------------------------------------------------------------------------------------------------------------
 
@@ -322,7 +322,7 @@ class Preemptions:
         """All victims are gone. kube-scheduler clears nominations when it fails, so it is told only now (facts, call 3)."""
         if found.phase == "agreed":  # it sees that by itself
             found.phase, found.deadline = "opened", Instant(self._now + KEPT_SECONDS)
-            self.wakeups.expect(found.pod, self._now)
+            self.activations.expect(found.pod, self._now)
         if not found.shut:
             return
         uid, key, announced = found.pod.uid, found.pod.key, bool(found.victims)
@@ -346,15 +346,15 @@ class Preemptions:
 
     def _awaits_nobody(self, found: Preemption) -> None:
         """Whoever is still there need not leave for this pod any more; others may need it, and kube-scheduler may go on."""
-        self.flights.leave(found.pod.uid, found.waiting)
+        self.pending_deletions.leave(found.pod.uid, found.waiting)
         found.waiting.clear()
 
     def _wake(self, found: Preemption, why: str, *, announced: bool) -> None:
         pod = found.pod
-        self.owed.append(waking(pod, why))
+        self.owed.append(activating(pod, why))
         if announced:
             self.owed.append(WritePreempting(pod.uid, pod.key, None))
-        self.wakeups.expect(pod, self._now)
+        self.activations.expect(pod, self._now)
 
     def _stop(self) -> None:
         """Gates open in memory alone: the annotations stay, and with them whoever comes after us goes on."""
@@ -366,7 +366,7 @@ class Preemptions:
 
     def came_back(self, uid: PodUid) -> None:
         """kube-scheduler asks about the pod, whose gate is open: its room is its own while it is judged."""
-        self.wakeups.forget(uid)
+        self.activations.forget(uid)
         self._room.drop(uid)
 
     def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None) -> None:

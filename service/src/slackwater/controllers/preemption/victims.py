@@ -18,7 +18,7 @@ _NOT_YET: Final = "9999"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occupant:
+class PotentialVictim:
     """A pod on the node that the preemptor may take. `reserved` is what its leaving gives back.
 
     `started_at` is RFC 3339, all in one zone, so that texts compare as instants; empty where the pod has not started.
@@ -38,58 +38,58 @@ class Occupant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """A node that the preemptor could go to, were there room. `free` may be negative; `occupants` are in any order."""
+class PreemptionNode:
+    """A node that the preemptor could go to, were there room. `free` may be negative; `potential victims` are in any order."""
 
     node: NodeName
     free: Amounts
-    occupants: Sequence[Occupant]
+    potential_victims: Sequence[PotentialVictim]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sacrifice:
+class Candidate:
     """What making room on a node costs: `victims`, the most important first, are to be deleted; `awaited` leave anyway."""
 
     node: NodeName
-    victims: tuple[Occupant, ...]
-    awaited: tuple[Occupant, ...]
+    victims: tuple[PotentialVictim, ...]
+    awaited: tuple[PotentialVictim, ...]
 
     @property
     def violations(self) -> int:
         return sum(victim.violates_budget for victim in self.victims)
 
 
-def importance(occupant: Occupant) -> tuple[int, str, PodUid]:
+def importance(potential_victim: PotentialVictim) -> tuple[int, str, PodUid]:
     """Most important first, as kube-scheduler has it: 1. higher priority  2. started first  3. uid: arbitrary, but the same on
     every run."""
-    return (-occupant.priority, occupant.start, occupant.uid)
+    return (-potential_victim.priority, potential_victim.start, potential_victim.uid)
 
 
-def spared_first(occupant: Occupant) -> tuple[bool, int, str, PodUid]:
+def spared_first(potential_victim: PotentialVictim) -> tuple[bool, int, str, PodUid]:
     """The order of the reprieve pass: 1. a budget would be violated  2. importance."""
-    return (not occupant.violates_budget, *importance(occupant))
+    return (not potential_victim.violates_budget, *importance(potential_victim))
 
 
-def needed_victims(wanted: Amounts, site: Site) -> Sacrifice | None:
-    """The fewest occupants whose leaving makes `wanted` fit on the site; None where not even all of them would do."""
-    free = given_back(site.free, site.occupants)
+def needed_victims(wanted: Amounts, preemption_node: PreemptionNode) -> Candidate | None:
+    """The fewest potential victims whose leaving makes `wanted` fit on the site; None where not even all of them would do."""
+    free = given_back(preemption_node.free, preemption_node.potential_victims)
     if not fits(wanted, free):
         return None
     victims, awaited = [], []
-    for occupant in sorted((o for o in site.occupants if not o.leaving), key=spared_first):
-        without = free.minus(occupant.reserved)
+    for potential_victim in sorted((o for o in preemption_node.potential_victims if not o.leaving), key=spared_first):
+        without = free.minus(potential_victim.reserved)
         if fits(wanted, without):
             free = without
         else:
-            victims.append(occupant)
+            victims.append(potential_victim)
     # The free ones last: whom the pod need not wait for, it does not.
-    for occupant in sorted((o for o in site.occupants if o.leaving), key=importance):
-        without = free.minus(occupant.reserved)
+    for potential_victim in sorted((o for o in preemption_node.potential_victims if o.leaving), key=importance):
+        without = free.minus(potential_victim.reserved)
         if fits(wanted, without):
             free = without
         else:
-            awaited.append(occupant)
-    return Sacrifice(node=site.node, victims=tuple(sorted(victims, key=importance)), awaited=tuple(awaited))
+            awaited.append(potential_victim)
+    return Candidate(node=preemption_node.node, victims=tuple(sorted(victims, key=importance)), awaited=tuple(awaited))
 
 
 def fits(wanted: Amounts, free: Amounts) -> bool:
@@ -97,8 +97,8 @@ def fits(wanted: Amounts, free: Amounts) -> bool:
     return all(amount == 0 or amount <= room for amount, room in zip(wanted, free, strict=True))
 
 
-def given_back(free: Amounts, occupants: Iterable[Occupant]) -> Amounts:
+def given_back(free: Amounts, potential_victims: Iterable[PotentialVictim]) -> Amounts:
     """What is free once all of them are gone."""
-    for occupant in occupants:
-        free = free.plus(occupant.reserved)
+    for potential_victim in potential_victims:
+        free = free.plus(potential_victim.reserved)
     return free

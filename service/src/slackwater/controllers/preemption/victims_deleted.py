@@ -8,21 +8,21 @@ from collections.abc import Callable
 import anyio
 
 from slackwater.model.ids import PodUid
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 
 class VictimsDeleted:
-    """`send` hands on what the world owes; `wake` has to be called after each change of the world."""
+    """`send` hands on what the state machine owes; `wake` has to be called after each change of the state machine."""
 
-    def __init__(self, world: World, send: Callable[[], None], *, within_seconds: float) -> None:
-        self._world = world
+    def __init__(self, state_machine: StateMachine, send: Callable[[], None], *, within_seconds: float) -> None:
+        self._state_machine = state_machine
         self._send = send
         self._within_seconds = within_seconds
         self._waiting: dict[PodUid, anyio.Event] = {}
 
     def due(self, preemptor: PodUid) -> bool:
         """Does the answer about this pod have to wait?"""
-        return not self._world.policy.preemption.asynchronous and self._world.preemptions.sending(preemptor)
+        return not self._state_machine.policy.preemption.asynchronous and self._state_machine.preemptions.sending(preemptor)
 
     async def wait(self, preemptor: PodUid) -> None:
         """Until each victim's deletion has ended, well or not, or the time is over."""
@@ -33,5 +33,5 @@ class VictimsDeleted:
 
     def wake(self) -> None:
         """Ends the waits that are over."""
-        for preemptor in [uid for uid in self._waiting if not self._world.preemptions.sending(uid)]:
+        for preemptor in [uid for uid in self._waiting if not self._state_machine.preemptions.sending(uid)]:
             self._waiting.pop(preemptor).set()

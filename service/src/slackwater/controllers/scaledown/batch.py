@@ -15,7 +15,7 @@ from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 #: started: something begins. throttled: nothing, since no more may be under way. homeless: pods that leave fit nowhere.
 Status = Literal["started", "throttled", "cooldown", "waiting", "no-candidates", "homeless", "disabled"]
@@ -75,17 +75,19 @@ def choose_batch(
     return choice.made(plan)
 
 
-def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) -> tuple[Hindrance, str] | None:
+def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) -> tuple[UnremovableReason, str] | None:
     """Why a node is not to go yet, whatever else goes."""
     why = cooling.get(found.group)
     waited = now - found.since
     if why is not None:
-        return Hindrance.IN_COOLDOWN, f"{found.group}: {why}"
+        return UnremovableReason.IN_COOLDOWN, f"{found.group}: {why}"
     if waited <= found.ripe_after_seconds:
-        hindrance = Hindrance.NOT_UNNEEDED_LONG_ENOUGH if found.ready else Hindrance.NOT_UNREADY_LONG_ENOUGH
-        return hindrance, f"{waited:.0f} s, more than {found.ripe_after_seconds:.0f} s"
+        unremovable_reason = (
+            UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH if found.ready else UnremovableReason.NOT_UNREADY_LONG_ENOUGH
+        )
+        return unremovable_reason, f"{waited:.0f} s, more than {found.ripe_after_seconds:.0f} s"
     if found.awaited:
-        return Hindrance.AWAITS_COMPLETION, ", ".join(map(str, found.awaited[:3]))
+        return UnremovableReason.AWAITS_COMPLETION, ", ".join(map(str, found.awaited[:3]))
     return None
 
 
@@ -102,7 +104,7 @@ def _whole_groups(ripe: Sequence[Removable], groups: Mapping[GroupName, NodeGrou
     for name, nodes in whole.items():
         if len(nodes) < groups[name].target:
             for found in nodes:
-                choice.hold(found, Hindrance.ALL_OR_NOTHING, f"{name}: {len(nodes)} of {groups[name].target} can go")
+                choice.hold(found, UnremovableReason.ALL_OR_NOTHING, f"{name}: {len(nodes)} of {groups[name].target} can go")
         else:
             choice.offer_whole(nodes)
     return singles
@@ -116,8 +118,8 @@ class _Choice:
     drains: list[Removable] = field(default_factory=list)
     held: list[KeptNode] = field(default_factory=list)
 
-    def hold(self, found: Removable, hindrance: Hindrance, detail: str) -> None:
-        self.held.append(KeptNode(node=found.node, hindrance=hindrance, detail=detail))
+    def hold(self, found: Removable, unremovable_reason: UnremovableReason, detail: str) -> None:
+        self.held.append(KeptNode(node=found.node, unremovable_reason=unremovable_reason, detail=detail))
 
     def _removals(self) -> int:
         return self.under_way.removals + len(self.empty) + len(self.drains)
@@ -127,7 +129,7 @@ class _Choice:
         if not found.empty:
             drains = self.under_way.drains + len(self.drains)
             detail += f", {drains} of {self.policy.max_drains} drained"
-        self.hold(found, Hindrance.THROTTLED, detail)
+        self.hold(found, UnremovableReason.THROTTLED, detail)
 
     def offer_empty(self, found: Removable) -> None:
         if self._removals() < self.policy.max_parallelism:
@@ -137,7 +139,7 @@ class _Choice:
 
     def offer_drain(self, found: Removable) -> None:
         if not self.policy.overlap_drains and self.under_way.removals:
-            self.hold(found, Hindrance.DRAINS_DO_NOT_OVERLAP, f"{self.under_way.removals} are being removed")
+            self.hold(found, UnremovableReason.DRAINS_DO_NOT_OVERLAP, f"{self.under_way.removals} are being removed")
         elif self._removals() < self.policy.max_parallelism and self._may_drain():
             self.drains.append(found)
         else:
@@ -161,11 +163,11 @@ class _Choice:
         return Batch(status=self._status(plan), empty=tuple(self.empty), drains=tuple(self.drains), held=tuple(self.held))
 
     def _status(self, plan: ScaleDownPlan) -> Status:
-        reasons = {kept.hindrance for kept in self.held}
+        reasons = {kept.unremovable_reason for kept in self.held}
         if self.empty or self.drains:
             return "started"
         if not plan.removable:
             return "no-candidates"
-        if reasons & {Hindrance.THROTTLED, Hindrance.DRAINS_DO_NOT_OVERLAP}:
+        if reasons & {UnremovableReason.THROTTLED, UnremovableReason.DRAINS_DO_NOT_OVERLAP}:
             return "throttled"
-        return "cooldown" if reasons == {Hindrance.IN_COOLDOWN} else "waiting"
+        return "cooldown" if reasons == {UnremovableReason.IN_COOLDOWN} else "waiting"

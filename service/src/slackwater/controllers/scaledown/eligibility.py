@@ -13,7 +13,7 @@ from slackwater.controllers.scaledown.utilization import Utilization
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 #: A taint of a removal that is none of ours says nothing any more when it is older.
@@ -33,36 +33,36 @@ class Look:
     now: UnixTime
 
 
-Word = tuple[Hindrance, str] | None
+Word = tuple[UnremovableReason, str] | None
 #: What was found by looking for places.
-_DEAR: Final = frozenset({Hindrance.NO_PLACE, Hindrance.SLACK_NEEDED})
+_DEAR: Final = frozenset({UnremovableReason.NO_PLACE, UnremovableReason.SLACK_NEEDED})
 
 
 def being_deleted(look: Look) -> Word:
     """It is in the deleted set, or somebody else has tainted it a short while ago."""
     if look.node.name in look.state.deleted_set:
-        return Hindrance.BEING_DELETED, ""
+        return UnremovableReason.BEING_DELETED, ""
     at = taint_time(look.node, TO_BE_DELETED_TAINT)
     if at is None or look.now - at >= _STALE_SECONDS:
         return None
-    return Hindrance.BEING_DELETED, f"tainted {look.now - at:.0f} s ago"
+    return UnremovableReason.BEING_DELETED, f"tainted {look.now - at:.0f} s ago"
 
 
 def not_autoscaled(look: Look) -> Word:
-    return (Hindrance.NOT_AUTOSCALED, "") if look.group is None else None
+    return (UnremovableReason.NOT_AUTOSCALED, "") if look.group is None else None
 
 
 def disabled_for_group(look: Look) -> Word:
     off = look.rules is not None and not look.rules.enabled
-    return (Hindrance.DISABLED_FOR_GROUP, str(look.group)) if off else None
+    return (UnremovableReason.DISABLED_FOR_GROUP, str(look.group)) if off else None
 
 
 def disabled_by_annotation(look: Look) -> Word:
-    return (Hindrance.DISABLED_ANNOTATION, "") if look.node.keep else None
+    return (UnremovableReason.DISABLED_ANNOTATION, "") if look.node.keep else None
 
 
 def unready_disabled(look: Look) -> Word:
-    return None if look.policy.unready_enabled or look.node.ready else (Hindrance.UNREADY_DISABLED, "")
+    return None if look.policy.unready_enabled or look.node.ready else (UnremovableReason.UNREADY_DISABLED, "")
 
 
 def not_underutilized(look: Look) -> Word:
@@ -73,7 +73,7 @@ def not_underutilized(look: Look) -> Word:
     threshold = look.rules.gpu_utilization_threshold if used.of_gpu else look.rules.utilization_threshold
     if used.share <= threshold:
         return None
-    return Hindrance.NOT_UNDERUTILIZED, f"{used.resource} {used.share:.1%}, at most {threshold:.1%}"
+    return UnremovableReason.NOT_UNDERUTILIZED, f"{used.resource} {used.share:.1%}, at most {threshold:.1%}"
 
 
 def drain_failed(look: Look) -> Word:
@@ -87,13 +87,13 @@ def recently_unremovable(look: Look) -> Word:
     Pods that a rule does not let go are judged anew in each loop: that is cheap, and a budget may allow one any moment.
     """
     failed = look.state.non_candidate_set.get(look.node.name)
-    if failed is None or failed.kept.hindrance not in _DEAR:
+    if failed is None or failed.kept.unremovable_reason not in _DEAR:
         return None
     if look.now - failed.at >= look.policy.recheck_seconds:
         return None
     return (
-        Hindrance.RECENTLY_UNREMOVABLE,
-        f"{look.now - failed.at:.0f} s ago: {failed.kept.hindrance} {failed.kept.detail}".rstrip(),
+        UnremovableReason.RECENTLY_UNREMOVABLE,
+        f"{look.now - failed.at:.0f} s ago: {failed.kept.unremovable_reason} {failed.kept.detail}".rstrip(),
     )
 
 
@@ -105,7 +105,7 @@ def backing_off(node: NodeName, state: ScaleDownState, policy: ScaleDownPolicy, 
     left = failed.at + policy.backoff_seconds(failed.count) - now
     if left <= 0:
         return None
-    return Hindrance.DRAIN_FAILED, f"{failed.count} failed, the last: {failed.why}; tried again in {left:.0f} s"
+    return UnremovableReason.DRAIN_FAILED, f"{failed.count} failed, the last: {failed.why}; tried again in {left:.0f} s"
 
 
 RULES: Final[tuple[Callable[[Look], Word], ...]] = (
@@ -126,6 +126,6 @@ def judge_node(look: Look) -> KeptNode | None:
         word = rule(look)
         if word is not None:
             failed = look.state.non_candidate_set.get(look.node.name)
-            blocked_by = failed.kept.blocked_by if failed and word[0] is Hindrance.RECENTLY_UNREMOVABLE else None
-            return KeptNode(node=look.node.name, hindrance=word[0], detail=word[1], blocked_by=blocked_by)
+            blocked_by = failed.kept.blocked_by if failed and word[0] is UnremovableReason.RECENTLY_UNREMOVABLE else None
+            return KeptNode(node=look.node.name, unremovable_reason=word[0], detail=word[1], blocked_by=blocked_by)
     return None

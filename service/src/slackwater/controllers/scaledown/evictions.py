@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.state import Eviction
 from slackwater.model.controllers import ControllerKey, Targets
 from slackwater.model.ids import Row, UnixTime
@@ -25,17 +25,17 @@ def remembered(evictions: Sequence[Eviction], now: UnixTime, seconds: float) -> 
     return tuple(eviction for eviction in evictions if now - eviction.at < seconds)
 
 
-def missing(evictions: Sequence[Eviction], scene: Scene) -> list[Pod]:
+def missing(evictions: Sequence[Eviction], planning_input: PlanningInput) -> list[Pod]:
     """The evicted pods that nothing has been made for yet, in the order of their eviction.
 
     One that stands somewhere still, as far as the watch has told, has its room there.
     """
     if not evictions:
         return []
-    alive = [pod for pod in _related(evictions, scene) if not pod.deleting]
+    alive = [pod for pod in _related(evictions, planning_input) if not pod.deleting]
     here = {pod.uid for pod in alive}
     gone = [eviction for eviction in evictions if eviction.pod.uid not in here]
-    left = _missing_of(gone, alive, scene.replicas or {})
+    left = _missing_of(gone, alive, planning_input.replicas or {})
     found = []
     for eviction in gone:
         controller = _controller(eviction.pod)
@@ -47,15 +47,15 @@ def missing(evictions: Sequence[Eviction], scene: Scene) -> list[Pod]:
     return found
 
 
-def _related(evictions: Sequence[Eviction], scene: Scene) -> Iterator[Pod]:
+def _related(evictions: Sequence[Eviction], planning_input: PlanningInput) -> Iterator[Pod]:
     """The evicted pods themselves where they still stand, and those of their controllers, and of others named like them.
 
     By name alone, as there may be 150,000 pods, and few are of these controllers.
     """
     uids = {eviction.pod.uid for eviction in evictions}
-    names = {eviction.pod.ties.owner.name for eviction in evictions if eviction.pod.ties.owner is not None}
-    for pod in _everyone(scene):
-        owner = pod.ties.owner
+    names = {eviction.pod.eviction_facts.owner.name for eviction in evictions if eviction.pod.eviction_facts.owner is not None}
+    for pod in _everyone(planning_input):
+        owner = pod.eviction_facts.owner
         if pod.uid in uids or (owner is not None and owner.name in names):
             yield pod
 
@@ -77,15 +77,15 @@ def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets
     return missing
 
 
-def _everyone(scene: Scene) -> Iterable[Pod]:
-    for row in range(scene.picture.n_rows):
-        for tenant in scene.standing.on(Row(row)):
-            yield tenant.pod
-    yield from scene.pending
+def _everyone(planning_input: PlanningInput) -> Iterable[Pod]:
+    for row in range(planning_input.snapshot.n_rows):
+        for running_pod in planning_input.standing.on(Row(row)):
+            yield running_pod.pod
+    yield from planning_input.pending
 
 
 def _controller(pod: Pod) -> ControllerKey | None:
-    owner = pod.ties.owner
+    owner = pod.eviction_facts.owner
     return None if owner is None else (pod.key.namespace, owner)
 
 

@@ -1,6 +1,6 @@
 """Which removals to give up because pods need the room: of nodes that are being removed, those where homeless pods would fit.
 
-    given_up = room_in_leaving(scene, leaving, homeless, hints)
+    given_up = room_in_leaving(planning input, leaving, homeless, hints)
 
 Each is opened in a trial, those that began last first, since the least is lost there; what fits stays. It is asked before
 new nodes are: a node that is there is sooner ready than one that is to come.
@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.fit.packing import NOWHERE, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, UnixTime
@@ -23,21 +23,23 @@ from slackwater_protocol.names import TO_BE_DELETED_TAINT
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 
 
-def room_in_leaving(scene: Scene, leaving: Mapping[NodeName, UnixTime], homeless: Sequence[Pod]) -> tuple[NodeName, ...]:
+def room_in_leaving(
+    planning_input: PlanningInput, leaving: Mapping[NodeName, UnixTime], homeless: Sequence[Pod]
+) -> tuple[NodeName, ...]:
     """The nodes whose removal is to be given up for pods that fit nowhere else, the latest first."""
     if not homeless or not leaving:
         return ()
-    picture, found = scene.picture, list[NodeName]()
+    snapshot, found = planning_input.snapshot, list[NodeName]()
     pods = sorted(homeless, key=lambda pod: (-pod.priority, pod.key))
-    kinds: Rows = np.array([picture.kind_id(pod.kind, pod.labels) for pod in pods], np.intp)
-    with picture.fork():
+    kinds: Rows = np.array([snapshot.kind_id(pod.kind, pod.labels) for pod in pods], np.intp)
+    with snapshot.fork():
         for name in sorted(leaving, key=lambda name: (-leaving[name], name)):
-            row = picture.facts.row_of.get(name)
-            if row is None or not picture.facts.live[row] or not len(kinds):
+            row = snapshot.facts.row_of.get(name)
+            if row is None or not snapshot.facts.live[row] or not len(kinds):
                 continue
-            with picture.fork() as trial:
-                picture.put_node(row, kept_after_all(picture.facts.nodes[row]))
-                placed = place_pods(picture, kinds, rows=np.array([row], np.intp)).rows
+            with snapshot.fork() as trial:
+                snapshot.put_node(row, kept_after_all(snapshot.facts.nodes[row]))
+                placed = place_pods(snapshot, kinds, rows=np.array([row], np.intp)).rows
                 if (placed != NOWHERE).any():
                     trial.commit()
                     found.append(name)

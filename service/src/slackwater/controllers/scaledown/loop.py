@@ -4,16 +4,16 @@
     ...                                    # the plan, in the planning thread
     record = shrinking.act(plan, ...)      # gives up, begins, marks
 
-How a removal goes on is the world's (`world.drains`); machines are deleted by `run.loops.machines`. Deliberately absent:
-anything that waits.
+How a removal goes on is the state machine's (`state_machine.drains`); machines are deleted by `run.loops.machines`.
+Deliberately absent: anything that waits.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from slackwater.cluster.nodegroups.registry import Fleet
-from slackwater.cluster.nodegroups.status import Census
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.batch import Batch, Status, UnderWay, choose_batch
 from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder, Phase
 from slackwater.controllers.scaledown.eligibility import backing_off
@@ -28,19 +28,19 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Taint
 from slackwater.model.placeholders import is_placeholder
-from slackwater.model.unremovable_reasons import TEXTS, Hindrance
-from slackwater.runtime.autoscaler.scaledown_planning import ShrinkInquiry, ShrinkPlan, without_candidates
-from slackwater.runtime.state_machine import World
+from slackwater.model.unremovable_reasons import TEXTS, UnremovableReason
+from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal, without_candidates
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT
 
 #: Ends of removals that are no failure of the group: it may go on shrinking.
-_NO_FAILURE: Final = frozenset({Hindrance.CANCELLED, Hindrance.ROOM_NEEDED, Hindrance.NO_LONGER_EMPTY})
+_NO_FAILURE: Final = frozenset({UnremovableReason.CANCELLED, UnremovableReason.ROOM_NEEDED, UnremovableReason.NO_LONGER_EMPTY})
 #: Of the others those after which the node may be tried again at once: no pod of it was disturbed.
-_UNDISTURBED: Final = frozenset({Hindrance.TAINT_FAILED})
+_UNDISTURBED: Final = frozenset({UnremovableReason.TAINT_FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShrinkDelays:
+class ScaleDownDelays:
     """Seconds for which a group does not shrink after each."""
 
     after_add: float = 600.0
@@ -49,12 +49,12 @@ class ShrinkDelays:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShrinkRecord:
+class ScaleDownRecord:
     """What one loop saw and did of removals. `unneeded` and `reasons` count nodes; `begun` were started now."""
 
     status: Status | None = None
     unneeded: Mapping[GroupName, int] = field(default_factory=dict)
-    reasons: Mapping[Hindrance, int] = field(default_factory=dict)
+    reasons: Mapping[UnremovableReason, int] = field(default_factory=dict)
     begun: tuple[NodeName, ...] = ()
     given_up: tuple[NodeName, ...] = ()
     ended: tuple[DrainEnd, ...] = ()
@@ -69,24 +69,24 @@ class ShrinkRecord:
     seconds: float = 0.0
 
 
-class Shrinking:
+class ScaleDownLoop:
     """One for the life of the process. `policy` is asked for once a loop."""
 
     def __init__(
         self,
         *,
-        world: World,
-        fleet: Fleet,
+        state_machine: StateMachine,
+        group_registry: NodeGroupRegistry,
         policy: Callable[[], ScaleDownPolicy],
-        delays: ShrinkDelays,
+        delays: ScaleDownDelays,
         timeout_seconds: float,
         submit: Callable[[Iterable[Effect]], None],
         clock: Callable[[], Instant],
         steady: Callable[[], UnixTime],
     ) -> None:
-        self._world = world
-        self._drains = world.removals.drains
-        self._fleet = fleet
+        self._state_machine = state_machine
+        self._drains = state_machine.removals.drains
+        self._group_registry = group_registry
         self._policy = policy
         self._delays = delays
         self._timeout_seconds = timeout_seconds
@@ -98,7 +98,7 @@ class Shrinking:
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
-    def sense(self, census: Mapping[GroupName, Census], replicas: Targets) -> ShrinkInquiry | None:
+    def sense(self, group_status: Mapping[GroupName, NodeGroupStatus], replicas: Targets) -> ScaleDownInquiry | None:
         """What happened to removals since the last loop. The first time: what the taints of the nodes tell.
 
         None where nothing is to be planned: it is switched off, and what had begun is given up; or no provider has told yet
@@ -106,22 +106,22 @@ class Shrinking:
         """
         policy, now = self._policy(), self._steady()
         if self.state is None:
-            if not census or not all(found.known for found in census.values()):
+            if not group_status or not all(found.known for found in group_status.values()):
                 return None
-            self.state = self._resumed(census, policy, now)
+            self.state = self._resumed(group_status, policy, now)
         for pod in self._drains.take_evicted():
             self.state = self.state.evicted(pod, now)
         self._ended = tuple(self._drains.take_ended())
         for end in self._ended:
             self.state = self.state.ended(end.order.node)
             if _is_failed_drain(end):
-                self.state = self.state.drain_failed(end.order.node, f"{end.hindrance} {end.detail}".rstrip(), now)
+                self.state = self.state.drain_failed(end.order.node, f"{end.unremovable_reason} {end.detail}".rstrip(), now)
             self._note(end)
         if not policy.enabled:
             self._switched_off()
             return None
         revocable = {drain.order.node: drain.order.stamp for drain in self._drains.active if drain.revocable}
-        return ShrinkInquiry(
+        return ScaleDownInquiry(
             state=self.state,
             policy=policy,
             timeout_seconds=self._timeout_seconds,
@@ -133,17 +133,19 @@ class Shrinking:
         """No node stays tainted for a removal that nobody goes on with."""
         now = self._clock()
         for drain in self._drains.active:
-            _, effects = self._drains.cancel(drain.order.node, Hindrance.CANCELLED, "scale-down is switched off", now)
+            _, effects = self._drains.cancel(drain.order.node, UnremovableReason.CANCELLED, "scale-down is switched off", now)
             self._submit(effects)
         assert self.state is not None
         self.state = ScaleDownState(deleted_set=self._drains.nodes, failed_drains=self.state.failed_drains)
         self._mark()
 
-    def _resumed(self, census: Mapping[GroupName, Census], policy: ScaleDownPolicy, now: UnixTime) -> ScaleDownState:
+    def _resumed(
+        self, group_status: Mapping[GroupName, NodeGroupStatus], policy: ScaleDownPolicy, now: UnixTime
+    ) -> ScaleDownState:
         """Removals of nodes that belong to no group of ours are somebody else's."""
         longest = 2 * max(policy.unneeded_seconds, policy.unready_seconds)
-        state = restored((node for _, node in self._world.nodes), now=now, longest_seconds=longest)
-        membership = Membership(found.group for found in census.values())
+        state = restored((node for _, node in self._state_machine.nodes), now=now, longest_seconds=longest)
+        membership = Membership(found.group for found in group_status.values())
         orders = []
         for name, stamp in state.deleted_set.items():
             node = self._node(name)
@@ -158,16 +160,18 @@ class Shrinking:
     def _note(self, end: DrainEnd) -> None:
         """Cool-downs, and words for people."""
         if end.outcome == "removed":
-            self._fleet.deleted(end.order.group, self._clock(), ok=True)
-        elif end.outcome == "rolled-back" and end.hindrance not in _NO_FAILURE:
-            self._fleet.deleted(end.order.group, self._clock(), ok=False)
-        if end.outcome == "rolled-back" and end.hindrance is not None:
-            note = f"removal given up: {TEXTS[end.hindrance]}: {end.detail}".rstrip(": ")
+            self._group_registry.deleted(end.order.group, self._clock(), ok=True)
+        elif end.outcome == "rolled-back" and end.unremovable_reason not in _NO_FAILURE:
+            self._group_registry.deleted(end.order.group, self._clock(), ok=False)
+        if end.outcome == "rolled-back" and end.unremovable_reason is not None:
+            note = f"removal given up: {TEXTS[end.unremovable_reason]}: {end.detail}".rstrip(": ")
             self._announce(end.order.node, end.order.uid, "Warning", "ScaleDownFailed", note)
 
     # --- told -------------------------------------------------------------------------------------------------------------
 
-    def held_back(self, node: NodeName, group: NodeGroup, *, ready: bool) -> tuple[float | None, list[tuple[Hindrance, str]]]:
+    def held_back(
+        self, node: NodeName, group: NodeGroup, *, ready: bool
+    ) -> tuple[float | None, list[tuple[UnremovableReason, str]]]:
         """For how long a node has been a candidate (None: it is none), and what holds it back now but time for planning."""
         if self.state is None:
             return None, []
@@ -177,8 +181,8 @@ class Shrinking:
             return None, [] if pause is None else [pause]
         waited = self._steady() - since
         rules = rules_of(group, policy)
-        found: list[tuple[Hindrance, str]] = []
-        cooling = self._fleet.cooling(
+        found: list[tuple[UnremovableReason, str]] = []
+        cooling = self._group_registry.cooling(
             group.name,
             self._clock(),
             after_add=delays.after_add,
@@ -186,14 +190,16 @@ class Shrinking:
             after_failure=delays.after_failure,
         )
         if cooling is not None:
-            found.append((Hindrance.IN_COOLDOWN, f"{group.name}: {cooling}"))
+            found.append((UnremovableReason.IN_COOLDOWN, f"{group.name}: {cooling}"))
         ripe = rules.unneeded_seconds if ready else rules.unready_seconds
         if waited <= ripe:
-            hindrance = Hindrance.NOT_UNNEEDED_LONG_ENOUGH if ready else Hindrance.NOT_UNREADY_LONG_ENOUGH
-            found.append((hindrance, f"{waited:.0f} s, more than {ripe:.0f} s"))
+            unremovable_reason = (
+                UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH if ready else UnremovableReason.NOT_UNREADY_LONG_ENOUGH
+            )
+            found.append((unremovable_reason, f"{waited:.0f} s, more than {ripe:.0f} s"))
         removals, _ = self._drains.under_way()
         if removals >= policy.max_parallelism:
-            found.append((Hindrance.THROTTLED, f"{removals} nodes are being removed, at most {policy.max_parallelism}"))
+            found.append((UnremovableReason.THROTTLED, f"{removals} nodes are being removed, at most {policy.max_parallelism}"))
         return waited, found
 
     # --- act --------------------------------------------------------------------------------------------------------------
@@ -204,15 +210,20 @@ class Shrinking:
         return tuple(name for name in names if self._give_up(name, now))
 
     def act(
-        self, found: ShrinkPlan, census: Mapping[GroupName, Census], *, healthy: bool, given_up: tuple[NodeName, ...] = ()
-    ) -> ShrinkRecord:
+        self,
+        found: ScaleDownProposal,
+        group_status: Mapping[GroupName, NodeGroupStatus],
+        *,
+        healthy: bool,
+        given_up: tuple[NodeName, ...] = (),
+    ) -> ScaleDownRecord:
         """Gives up what has to be beside `given_up`, begins what may, and keeps the candidates' times in taints."""
         plan, now = found.plan, self._clock()
         self.state = plan.state if healthy else without_candidates(plan.state)
         given_up = (*given_up, *self.give_up(found.given_up))
-        batch = self._begin(found, census) if healthy and not given_up else None
+        batch = self._begin(found, group_status) if healthy and not given_up else None
         self._mark()
-        return ShrinkRecord(
+        return ScaleDownRecord(
             status=None if batch is None else batch.status,
             unneeded=plan.unneeded,
             reasons=found.reasons,
@@ -220,26 +231,26 @@ class Shrinking:
             given_up=given_up,
             ended=self._ended,
             under_way=self._drains.under_way(),
-            cooling=self._cooling(census, now),
+            cooling=self._cooling(group_status, now),
             removals=tuple((drain.order.node, drain.phase) for drain in self._drains.active),
-            homeless="" if plan.homeless is None else f"{plan.homeless.hindrance}: {plan.homeless.detail}",
+            homeless="" if plan.homeless is None else f"{plan.homeless.unremovable_reason}: {plan.homeless.detail}",
             evaluated=plan.evaluated,
             cut=plan.cut,
             seconds=found.seconds,
         )
 
     def _give_up(self, name: NodeName, now: Instant) -> bool:
-        answer, effects = self._drains.cancel(name, Hindrance.ROOM_NEEDED, "", now)
+        answer, effects = self._drains.cancel(name, UnremovableReason.ROOM_NEEDED, "", now)
         self._submit(effects)
         return answer == "cancelled"
 
-    def _begin(self, found: ShrinkPlan, census: Mapping[GroupName, Census]) -> Batch:
+    def _begin(self, found: ScaleDownProposal, group_status: Mapping[GroupName, NodeGroupStatus]) -> Batch:
         now, unix_now = self._clock(), self._steady()
         removals, drains = self._drains.under_way()
-        cooling = self._cooling(census, now)
+        cooling = self._cooling(group_status, now)
         batch = choose_batch(
             found.plan,
-            {name: each.group for name, each in census.items()},
+            {name: each.group for name, each in group_status.items()},
             self._policy(),
             UnderWay(removals=removals, drains=drains),
             now=unix_now,
@@ -259,7 +270,7 @@ class Shrinking:
         found = (
             (
                 name,
-                self._fleet.cooling(
+                self._group_registry.cooling(
                     name,
                     now,
                     after_add=delays.after_add,
@@ -276,7 +287,7 @@ class Shrinking:
         node = self._node(found.node)
         if node is None:
             return None
-        words = "empty" if found.empty else found.worth.words()
+        words = "empty" if found.empty else found.removal_score.words()
         self._announce(node.name, node.uid, "Normal", "ScaleDown", f"node is removed, since it is not needed: {words}")
         return DrainOrder(
             node=node.name,
@@ -292,7 +303,7 @@ class Shrinking:
     def _mark(self) -> None:
         """Candidates' taints, a few in each loop."""
         assert self.state is not None
-        found = soft_taints((node for _, node in self._world.nodes), self.state, most=self._policy().max_soft_taints)
+        found = soft_taints((node for _, node in self._state_machine.nodes), self.state, most=self._policy().max_soft_taints)
         effects: list[Effect] = []
         for name in found.clear:
             node = self._node(name)
@@ -306,8 +317,8 @@ class Shrinking:
         self._submit(effects)
 
     def _node(self, name: NodeName) -> Node | None:
-        row = self._world.nodes.row_of.get(name)
-        return None if row is None else self._world.nodes.by_row[row]
+        row = self._state_machine.nodes.row_of.get(name)
+        return None if row is None else self._state_machine.nodes.by_row[row]
 
     def _announce(self, name: NodeName, uid: str, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         self._submit([Announce(PodUid(uid), PodKey("", name), kind, reason, note, about="Node")])
@@ -315,5 +326,5 @@ class Shrinking:
 
 def _is_failed_drain(end: DrainEnd) -> bool:
     """Did a removal of a node with pods fail for a reason that may be there the next time too?"""
-    failed = end.outcome == "rolled-back" and end.hindrance not in _NO_FAILURE | _UNDISTURBED
+    failed = end.outcome == "rolled-back" and end.unremovable_reason not in _NO_FAILURE | _UNDISTURBED
     return failed and not end.order.empty

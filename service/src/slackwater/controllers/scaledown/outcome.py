@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slackwater.controllers.scaledown.removal_score import Worth
+from slackwater.controllers.scaledown.removal_score import RemovalScore
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Removable:
     awaited: tuple[PodKey, ...]
     risky: bool
     ripe_after_seconds: float
-    worth: Worth
+    removal_score: RemovalScore
 
     @property
     def empty(self) -> bool:
@@ -58,6 +58,6 @@ class ScaleDownPlan:
         return Counter(found.group for found in self.removable)
 
     @property
-    def reasons(self) -> Mapping[Hindrance, int]:
+    def reasons(self) -> Mapping[UnremovableReason, int]:
         """How many nodes stay for each reason."""
-        return Counter(kept.hindrance for kept in self.kept)
+        return Counter(kept.unremovable_reason for kept in self.kept)

@@ -13,31 +13,31 @@ from slackwater.fit.packing import NOWHERE, Hints, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
-from slackwater.snapshot.running_pods import Standing, Tenant
+from slackwater.snapshot.running_pods import RunningPod, Standing
 
 
-class Lodgers:
+class PlaceholderPods:
     """Who stands on a row, placeholders among them once they have been put there."""
 
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
-        self._put: dict[int, list[Tenant]] = {}
+        self._put: dict[int, list[RunningPod]] = {}
 
-    def on(self, row: Row) -> list[Tenant]:
+    def on(self, row: Row) -> list[RunningPod]:
         return [*self._standing.on(row), *self._put.get(row, ())]
 
-    def put(self, picture: Picture, pods: Sequence[Pod], rows: Rows) -> None:
+    def put(self, snapshot: ClusterSnapshot, pods: Sequence[Pod], rows: Rows) -> None:
         """Places placeholders where they stood, or on the first of `rows` that takes them."""
         if not pods:
             return
-        row_of, nowhere = picture.facts.row_of, NodeName("")
-        kinds = picture.number(pods)
+        row_of, nowhere = snapshot.facts.row_of, NodeName("")
+        kinds = snapshot.number(pods)
         order = np.argsort(kinds, kind="stable")
         hints = np.fromiter((row_of.get(pod.node or nowhere, NOWHERE) for pod in pods), np.intp, len(pods))
-        open_rows = rows[picture.facts.live[rows]]
-        found = place_pods(picture, kinds[order], rows=open_rows, hints=Hints(pods=hints[order])).rows
+        open_rows = rows[snapshot.facts.live[rows]]
+        found = place_pods(snapshot, kinds[order], rows=open_rows, hints=Hints(pods=hints[order])).rows
         for at, row in zip(order.tolist(), found.tolist(), strict=True):
             if row != NOWHERE:
-                self._put.setdefault(row, []).append(Tenant(pods[at], KindId(int(kinds[at]))))
+                self._put.setdefault(row, []).append(RunningPod(pods[at], KindId(int(kinds[at]))))

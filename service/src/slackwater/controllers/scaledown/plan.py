@@ -1,6 +1,6 @@
 """One loop's plan: do the pods that are leaving still fit, and which nodes can all go together?
 
-    plan = plan_scale_down(state, scene, policy, now=now, stop=stop)
+    plan = plan_scale_down(state, planning input, policy, now=now, stop=stop)
 
 First the pods of nodes that are being removed look for a place again, where the plan before saw them if they can; budgets
 are not asked about them, but count them. Then the recently evicted ones. If one of all these finds none, no other node is
@@ -22,10 +22,10 @@ from slackwater.controllers.scaledown.destinations import Destinations
 from slackwater.controllers.scaledown.eligibility import Look, judge_node
 from slackwater.controllers.scaledown.minima import Minima
 from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
-from slackwater.controllers.scaledown.placeholders import Lodgers
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.placeholders import PlaceholderPods
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import GroupRules, ScaleDownPolicy, rules_of
-from slackwater.controllers.scaledown.removal_score import Weighing, Worth
+from slackwater.controllers.scaledown.removal_score import RemovalScore, Weighing
 from slackwater.controllers.scaledown.state import DrainFailure, Eviction, Failure, KeptNode, ScaleDownState
 from slackwater.controllers.scaledown.utilization import Utilization, utilizations, without_daemons
 from slackwater.fit.disruptions import Disruptions
@@ -37,7 +37,7 @@ from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 #: How many verdicts a detail names.
 _MOST_REASONS: Final = 3
@@ -51,32 +51,32 @@ class _Eligible(NamedTuple):
     group: GroupName
     ready: bool
     rules: GroupRules
-    worth: Worth
+    removal_score: RemovalScore
 
 
 def plan_scale_down(
     state: ScaleDownState,
-    scene: Scene,
+    planning_input: PlanningInput,
     policy: ScaleDownPolicy,
     *,
     now: UnixTime,
     stop: Callable[[], bool] = lambda: False,
 ) -> ScaleDownPlan:
-    """See the module. Every live row of the picture is a node, and every pod on it stands in `scene.standing`."""
+    """See the module. Every live row of the picture is a node, and every pod on it stands in `planning input.standing`."""
     facts = Facts(
         now=now,
         policy=policy.rules,
-        disruptions=None if scene.budgets is None else Disruptions(scene.budgets),
-        replicas=scene.replicas,
+        disruptions=None if planning_input.budgets is None else Disruptions(planning_input.budgets),
+        replicas=planning_input.replicas,
     )
-    with scene.picture.fork():
-        return _Planning(state, scene, policy, facts, stop).run()
+    with planning_input.snapshot.fork():
+        return _Planning(state, planning_input, policy, facts, stop).run()
 
 
 @dataclass(slots=True)
 class _Planning:
     state: ScaleDownState
-    scene: Scene
+    planning_input: PlanningInput
     policy: ScaleDownPolicy
     facts: Facts
     stop: Callable[[], bool]
@@ -94,26 +94,30 @@ class _Planning:
     found_hints: dict[NodeName, Mapping[PodUid, NodeName]] = field(default_factory=dict)
 
     def run(self) -> ScaleDownPlan:
-        facts, state = self.scene.picture.facts, self.state
+        facts, state = self.planning_input.snapshot.facts, self.state
         rows = [Row(row) for row in np.flatnonzero(facts.live[: facts.n_rows]).tolist()]
         leaving = [row for row in rows if facts.nodes[row].name in state.deleted_set]
         self.hints = {uid: to for hints in state.pod_destination_hints.values() for uid, to in hints.items()}
-        lodgers = Lodgers(self.scene.standing)
-        self.evacuations = Evacuations(self.scene.picture, lodgers, facts=self.facts, hints=self.hints, leaving=leaving)
+        placeholder_pods = PlaceholderPods(self.planning_input.standing)
+        self.evacuations = Evacuations(
+            self.planning_input.snapshot, placeholder_pods, facts=self.facts, hints=self.hints, leaving=leaving
+        )
         recent = evictions.remembered(state.recent_evictions, self.facts.now, self.policy.eviction_memory_seconds)
         candidates = self._in_order(list(self._eligible(rows)))
         tried: Rows = np.array([candidate.row for candidate in candidates], np.intp)
         staying: Rows = np.setdiff1d(np.array(rows, np.intp), np.array([*tried, *leaving], np.intp))
         self.destinations = Destinations(staying=staying, candidates=tried)
-        self.arrivals.update(facts.row_of[name] for name in self.scene.arriving if name in facts.row_of)
-        minima = Minima(self.scene, state, self.policy.minimum)
+        self.arrivals.update(facts.row_of[name] for name in self.planning_input.arriving if name in facts.row_of)
+        minima = Minima(self.planning_input, state, self.policy.minimum)
         homeless = self._leaving_fit(leaving) or self._evicted_fit(recent)
-        lodgers.put(self.scene.picture, self.scene.placeholders, self.destinations.rows())
+        placeholder_pods.put(self.planning_input.snapshot, self.planning_input.placeholders, self.destinations.rows())
         for candidate in candidates:
             if homeless is None:
                 self._try(candidate, minima)
             else:
-                self._keep(KeptNode(node=candidate.node, hindrance=homeless.hindrance, detail=homeless.detail))
+                self._keep(
+                    KeptNode(node=candidate.node, unremovable_reason=homeless.unremovable_reason, detail=homeless.detail)
+                )
         return self._told(rows, recent, homeless)
 
     # --- who may be tried -------------------------------------------------------------------------------------------------
@@ -121,12 +125,12 @@ class _Planning:
     def _eligible(self, rows: list[Row]) -> Iterator[_Eligible]:
         """The others are kept, with their reason; also those with a pod that no rule lets go: nodes that stay are where pods
         should go, so it is best to know them before the first pod looks for a place."""
-        weighing = Weighing(self.scene, self.facts)
-        rules = {name: rules_of(group, self.policy) for name, group in self.scene.groups.items()}
-        nodes = self.scene.picture.facts.nodes
-        for row, used in zip(rows, utilizations(self.scene.picture, np.array(rows, np.intp)), strict=True):
+        weighing = Weighing(self.planning_input, self.facts)
+        rules = {name: rules_of(group, self.policy) for name, group in self.planning_input.groups.items()}
+        nodes = self.planning_input.snapshot.facts.nodes
+        for row, used in zip(rows, utilizations(self.planning_input.snapshot, np.array(rows, np.intp)), strict=True):
             node = nodes[row]
-            group = self.scene.group_of.get(node.name)
+            group = self.planning_input.group_of.get(node.name)
             own = None if group is None else rules[group]
             look = Look(
                 node=node,
@@ -141,50 +145,50 @@ class _Planning:
             if kept is not None:
                 self._keep(kept)
             elif group is not None and own is not None:
-                worth = weighing.weigh(row, group)
-                if isinstance(worth, Worth):
-                    yield _Eligible(row, node.name, group, node.ready, own, worth)
+                removal_score = weighing.weigh(row, group)
+                if isinstance(removal_score, RemovalScore):
+                    yield _Eligible(row, node.name, group, node.ready, own, removal_score)
                 else:
-                    pod, hindrance = worth
-                    self._failed(KeptNode(node=node.name, hindrance=hindrance, blocked_by=pod.key))
+                    pod, unremovable_reason = removal_score
+                    self._failed(KeptNode(node=node.name, unremovable_reason=unremovable_reason, blocked_by=pod.key))
 
     def _without_daemons(self, row: Row, used: Utilization, rules: GroupRules | None) -> Utilization:
         if rules is None or not rules.ignore_daemon_sets or used.of_gpu or used.share <= rules.utilization_threshold:
             return used
-        return without_daemons(self.scene.picture, self.scene.standing, row)
+        return without_daemons(self.planning_input.snapshot, self.planning_input.standing, row)
 
     def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:
         """1. empty ones  2. candidates of the loop before  3. what is worth most, if that counts  4. the order of the list."""
-        by_worth = self.policy.choice == "value"
+        by_removal_score = self.policy.choice == "value"
 
         def key(one: _Eligible) -> tuple[bool, bool, float, int]:
             known = self.state.since(one.node) is not None
-            return one.worth.pods > 0, not known, -one.worth.score if by_worth else 0.0, one.row
+            return one.removal_score.pods > 0, not known, -one.removal_score.score if by_removal_score else 0.0, one.row
 
         return sorted(found, key=key)
 
     # --- do those that are leaving still fit? -----------------------------------------------------------------------------
 
     def _leaving_fit(self, leaving: list[Row]) -> KeptNode | None:
-        nodes = self.scene.picture.facts.nodes
+        nodes = self.planning_input.snapshot.facts.nodes
         for row in sorted(leaving, key=lambda row: (self.state.deleted_set[nodes[row].name], row)):
             found = self.evacuations.evacuate(row, rows=self.destinations.rows(), begun=True)
             if isinstance(found, Kept):
-                return self._homeless(nodes[row].name, Hindrance.LEAVING_PODS_HOMELESS, found)
+                return self._homeless(nodes[row].name, UnremovableReason.LEAVING_PODS_HOMELESS, found)
             if found is not None:
                 self._remember(found, nodes[row].name)
         return None
 
     def _evicted_fit(self, recent: tuple[Eviction, ...]) -> KeptNode | None:
         """They stay in the trial, as a safety buffer."""
-        pods = sorted(evictions.missing(recent, self.scene), key=lambda pod: (-pod.priority, pod.key))
+        pods = sorted(evictions.missing(recent, self.planning_input), key=lambda pod: (-pod.priority, pod.key))
         if not pods:
             return None
-        picture = self.scene.picture
-        kinds: Rows = np.array([picture.kind_id(pod.kind_anew, pod.labels) for pod in pods], np.intp)
-        hinted: Rows = np.array([picture.facts.row_of.get(self.hints.get(pod.uid, NodeName("")), NOWHERE) for pod in pods])
+        snapshot = self.planning_input.snapshot
+        kinds: Rows = np.array([snapshot.kind_id(pod.renewed_kind, pod.labels) for pod in pods], np.intp)
+        hinted: Rows = np.array([snapshot.facts.row_of.get(self.hints.get(pod.uid, NodeName("")), NOWHERE) for pod in pods])
         rows = self.destinations.rows()
-        placed = place_pods(picture, kinds, rows=rows[picture.facts.live[rows]], hints=Hints(pods=hinted))
+        placed = place_pods(snapshot, kinds, rows=rows[snapshot.facts.live[rows]], hints=Hints(pods=hinted))
         self.arrivals.update(placed.rows[placed.rows != NOWHERE].tolist())
         if not placed.left:
             return None
@@ -192,11 +196,13 @@ class _Planning:
         pod = pods[left.pods[0]]
         detail = f"{pod.key}: {_words(left.reasons)}"
         node = pod.node or NodeName("")
-        return KeptNode(node=node, hindrance=Hindrance.EVICTED_PODS_HOMELESS, detail=detail, blocked_by=pod.key)
+        return KeptNode(
+            node=node, unremovable_reason=UnremovableReason.EVICTED_PODS_HOMELESS, detail=detail, blocked_by=pod.key
+        )
 
-    def _homeless(self, node: NodeName, hindrance: Hindrance, found: Kept) -> KeptNode:
+    def _homeless(self, node: NodeName, unremovable_reason: UnremovableReason, found: Kept) -> KeptNode:
         detail = f"{found.pod.key} of {node}: {_words(found.reasons)}"
-        return KeptNode(node=node, hindrance=hindrance, detail=detail, blocked_by=found.pod.key)
+        return KeptNode(node=node, unremovable_reason=unremovable_reason, detail=detail, blocked_by=found.pod.key)
 
     # --- the simulation ---------------------------------------------------------------------------------------------------
 
@@ -208,12 +214,12 @@ class _Planning:
         if self.cut:
             self._not_reached(node)
             return
-        if candidate.row in self.arrivals or self.evacuations.has_guests(candidate.row):
-            self._keep(KeptNode(node=node, hindrance=Hindrance.DESTINATION))
+        if candidate.row in self.arrivals or self.evacuations.has_rescheduled_pods(candidate.row):
+            self._keep(KeptNode(node=node, unremovable_reason=UnremovableReason.DESTINATION))
             return
-        refusal = minima.refusal(candidate.row, candidate.group, self.scene.groups[candidate.group].min_size)
+        refusal = minima.refusal(candidate.row, candidate.group, self.planning_input.groups[candidate.group].min_size)
         if refusal is not None:
-            self._keep(KeptNode(node=node, hindrance=refusal[0], detail=refusal[1]))
+            self._keep(KeptNode(node=node, unremovable_reason=refusal[0], detail=refusal[1]))
             return
         self.evaluated += 1
         found = self.evacuations.evacuate(candidate.row, rows=self.destinations.rows(), stop=self._time_is_over)
@@ -222,7 +228,12 @@ class _Planning:
                 self.cut = True
                 self._not_reached(node)
             case Kept():
-                kept = KeptNode(node=node, hindrance=found.hindrance, detail=_words(found.reasons), blocked_by=found.pod.key)
+                kept = KeptNode(
+                    node=node,
+                    unremovable_reason=found.unremovable_reason,
+                    detail=_words(found.reasons),
+                    blocked_by=found.pod.key,
+                )
                 self._failed(kept)
             case Evacuated():
                 minima.take(candidate.row, candidate.group)
@@ -241,12 +252,12 @@ class _Planning:
             awaited=tuple(pod.key for pod in found.awaited),
             risky=found.risky,
             ripe_after_seconds=rules.unneeded_seconds if candidate.ready else rules.unready_seconds,
-            worth=candidate.worth,
+            removal_score=candidate.removal_score,
         )
 
     def _remember(self, found: Evacuated, node: NodeName) -> tuple[tuple[Pod, NodeName], ...]:
         """Moves the pointer, and keeps where the node's pods would go as hints for the next loop."""
-        nodes = self.scene.picture.facts.nodes
+        nodes = self.planning_input.snapshot.facts.nodes
         moves = tuple((move.pod, nodes[move.to].name) for move in found.moves)
         if found.moves:
             self.destinations.went_to(found.moves[-1].to)
@@ -262,7 +273,7 @@ class _Planning:
         self.failures[kept.node] = Failure(self.facts.now, kept)
 
     def _not_reached(self, node: NodeName) -> None:
-        self._keep(KeptNode(node=node, hindrance=Hindrance.NOT_REACHED))
+        self._keep(KeptNode(node=node, unremovable_reason=UnremovableReason.NOT_REACHED))
         since = self.state.since(node)
         if since is not None:
             self.unreached[node] = since
@@ -270,9 +281,13 @@ class _Planning:
     # --- the end ----------------------------------------------------------------------------------------------------------
 
     def _told(self, rows: list[Row], recent: tuple[Eviction, ...], homeless: KeptNode | None) -> ScaleDownPlan:
-        names = [self.scene.picture.facts.nodes[row].name for row in rows]
+        names = [self.planning_input.snapshot.facts.nodes[row].name for row in rows]
         old = self.state.non_candidate_set
-        lately = (name for name in names if (kept := self.kept.get(name)) and kept.hindrance is Hindrance.RECENTLY_UNREMOVABLE)
+        lately = (
+            name
+            for name in names
+            if (kept := self.kept.get(name)) and kept.unremovable_reason is UnremovableReason.RECENTLY_UNREMOVABLE
+        )
         state = ScaleDownState(
             candidate_set={found.node: found.since for found in self.removable},
             unreached=self.unreached,

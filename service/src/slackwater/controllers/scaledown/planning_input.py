@@ -7,19 +7,19 @@ from slackwater.model.controllers import Targets
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class PlanningInput:
     """Budgets and replicas are None where nothing is known of such objects: what needs them is skipped, or is careful.
 
     `group_of` names the nodes that belong to a group. `arriving`: nodes that pending pods are about to go to, and count on
     already in the picture. `prices` are of one node of a group for any length of time, the same for all.
     """
 
-    picture: Picture
+    snapshot: ClusterSnapshot
     standing: Standing
     groups: Mapping[GroupName, NodeGroup]
     group_of: Mapping[NodeName, GroupName]

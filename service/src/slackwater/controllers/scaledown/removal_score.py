@@ -16,28 +16,28 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from slackwater.controllers.scaledown.planning_input import Scene
+from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import Facts, Fate, judge
+from slackwater.fit.drainability import DrainabilityOutcome, Facts, judge
 from slackwater.model.ids import Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 _POD_SCALE: Final = 10.0
-_DISTURBED: Final = frozenset({Fate.MOVE, Fate.WAIT})
+_DISRUPTION_COST: Final = frozenset({DrainabilityOutcome.MOVE, DrainabilityOutcome.WAIT})
 _DAY: Final = 86_400.0
 #: A pod-deletion-cost of so much counts half.
 _COST_SCALE: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
+class RemovalScore:
     """`saved` in mean nodes, the rest as in the module; `tight` are pods whose budget allows one disruption or none."""
 
     saved: float
-    disturbed: float
+    disruption_cost: float
     pods: int
     restarts: int
     tight: int
@@ -45,52 +45,53 @@ class Worth:
 
     @property
     def score(self) -> float:
-        return self.saved / (1.0 + self.disturbed / _POD_SCALE)
+        return self.saved / (1.0 + self.disruption_cost / _POD_SCALE)
 
     def words(self) -> str:
         """For people."""
         return (
-            f"saves {self.saved:.2f} nodes, disturbs {self.disturbed:.1f}: {self.pods} pods move, {self.restarts} restart, "
+            f"saves {self.saved:.2f} nodes, disturbs {self.disruption_cost:.1f}: {self.pods} pods move, "
+            f"{self.restarts} restart, "
             f"{self.tight} with a tight budget, the oldest {self.oldest_seconds / 3600:.1f} h old; worth {self.score:.3f}"
         )
 
 
 class Weighing:
-    """Weighs nodes of one scene."""
+    """Weighs nodes of one planning input."""
 
-    def __init__(self, scene: Scene, facts: Facts) -> None:
-        nodes = scene.picture.facts
+    def __init__(self, planning_input: PlanningInput, facts: Facts) -> None:
+        nodes = planning_input.snapshot.facts
         live = nodes.live[: nodes.n_rows]
         mean = nodes.allocatable[[CPU, MEMORY], : nodes.n_rows][:, live].mean(axis=1) if live.any() else None
-        self._scene = scene
+        self._planning_input = planning_input
         self._facts = facts
         self._mean: tuple[float, float] = (1.0, 1.0) if mean is None else (max(mean[0], 1.0), max(mean[1], 1.0))
-        self._mean_price = _mean_price(scene.prices, scene)
+        self._mean_price = _mean_price(planning_input.prices, planning_input)
 
-    def weigh(self, row: Row, group: GroupName | None) -> Worth | tuple[Pod, Hindrance]:
+    def weigh(self, row: Row, group: GroupName | None) -> RemovalScore | tuple[Pod, UnremovableReason]:
         """Or the first pod that no rule lets go, and why. Pods that an earlier evacuation would bring do not count: they are
         disturbed there."""
         movers: list[Pod] = []
         facts = self._facts
-        for pod, _ in self._scene.standing.on(row):
+        for pod, _ in self._planning_input.standing.on(row):
             verdict = judge(pod, facts)
-            if verdict.hindrance is not None:
-                return pod, verdict.hindrance
-            if verdict.fate in _DISTURBED:
+            if verdict.unremovable_reason is not None:
+                return pod, verdict.unremovable_reason
+            if verdict.outcome in _DISRUPTION_COST:
                 movers.append(pod)
         ages = [_age(pod, facts.now) for pod in movers]
         slacks = [] if facts.disruptions is None else _slacks(movers, facts.disruptions)
         restarts = sum(pod.vertical is None or not pod.vertical.migratable for pod in movers)
-        disturbed = (
+        disruption_cost = (
             len(movers)
             + restarts
             + sum([min(age / _DAY, 1.0) for age in ages])
             + sum([1.0 / (1.0 + max(slack, 0)) for slack in slacks])
-            + sum([_cost(pod) for pod in movers if pod.ties.deletion_cost])
+            + sum([_cost(pod) for pod in movers if pod.eviction_facts.deletion_cost])
         )
-        return Worth(
+        return RemovalScore(
             saved=self._saved(row, group),
-            disturbed=max(disturbed, 0.0),
+            disruption_cost=max(disruption_cost, 0.0),
             pods=len(movers),
             restarts=restarts,
             tight=sum(slack <= 1 for slack in slacks),
@@ -98,15 +99,15 @@ class Weighing:
         )
 
     def _saved(self, row: Row, group: GroupName | None) -> float:
-        price = None if group is None else self._scene.prices.get(group)
+        price = None if group is None else self._planning_input.prices.get(group)
         if price is not None and self._mean_price > 0:
             return price / self._mean_price
-        cpu, memory = self._scene.picture.facts.allocatable[[CPU, MEMORY], row].tolist()
+        cpu, memory = self._planning_input.snapshot.facts.allocatable[[CPU, MEMORY], row].tolist()
         return float((cpu / self._mean[0] + memory / self._mean[1]) / 2)
 
 
-def _mean_price(prices: Mapping[GroupName, float], scene: Scene) -> float:
-    known = [prices[group] for group in scene.group_of.values() if group in prices]
+def _mean_price(prices: Mapping[GroupName, float], planning_input: PlanningInput) -> float:
+    known = [prices[group] for group in planning_input.group_of.values() if group in prices]
     return sum(known) / len(known) if known else 0.0
 
 
@@ -117,7 +118,7 @@ def _slacks(pods: Iterable[Pod], disruptions: Disruptions) -> list[int]:
 
 
 def _cost(pod: Pod) -> float:
-    cost = float(pod.ties.deletion_cost)
+    cost = float(pod.eviction_facts.deletion_cost)
     return cost / (abs(cost) + _COST_SCALE)
 
 

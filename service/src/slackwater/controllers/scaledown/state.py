@@ -1,7 +1,7 @@
 """What scale-down remembers from one loop to the next, in the words of the parallel-drain proposal.
 
     state = restored(nodes, now=now)            # after a start: what the taints tell
-    plan = plan_scale_down(state, scene, policy, now=now)
+    plan = plan_scale_down(state, planning input, policy, now=now)
     state = plan.state
     state = state.begun(["n1"], now)            # candidate set -> deleted set
     state = state.evicted(pod, now)
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.objects import Node, Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
 
 
@@ -24,7 +24,7 @@ class KeptNode:
     """Why a node stays: `detail` has the numbers, `blocked_by` is the pod in the way where there is one."""
 
     node: NodeName
-    hindrance: Hindrance
+    unremovable_reason: UnremovableReason
     detail: str = ""
     blocked_by: PodKey | None = None
 

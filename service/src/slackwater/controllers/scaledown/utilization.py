@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from slackwater.model.columns import Int64, Rows
-from slackwater.model.eviction_facts import Ties
+from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import Row
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import CPU, MEMORY
 from slackwater.snapshot.running_pods import Standing
 
@@ -30,10 +30,10 @@ class Utilization(NamedTuple):
         return self.resource in GPUS
 
 
-def utilizations(picture: Picture, rows: Rows) -> list[Utilization]:
+def utilizations(snapshot: ClusterSnapshot, rows: Rows) -> list[Utilization]:
     """One for each row."""
-    facts = picture.facts
-    shares = _shares(picture.used[[CPU, MEMORY]][:, rows], facts.allocatable[[CPU, MEMORY]][:, rows])
+    facts = snapshot.facts
+    shares = _shares(snapshot.used[[CPU, MEMORY]][:, rows], facts.allocatable[[CPU, MEMORY]][:, rows])
     by_memory = shares[1] > shares[0]
     found = [
         Utilization(share, "memory" if memory else "cpu")
@@ -44,24 +44,24 @@ def utilizations(picture: Picture, rows: Rows) -> list[Utilization]:
         if line is None:
             continue
         has = facts.allocatable[line, rows] > 0
-        of_cards = _shares(picture.used[line, rows], facts.allocatable[line, rows])
+        of_cards = _shares(snapshot.used[line, rows], facts.allocatable[line, rows])
         for at in np.flatnonzero(has).tolist():
             if not found[at].of_gpu or of_cards[at] > found[at].share:
                 found[at] = Utilization(float(of_cards[at]), name)
     return found
 
 
-def without_daemons(picture: Picture, standing: Standing, row: Row) -> Utilization:
+def without_daemons(snapshot: ClusterSnapshot, standing: Standing, row: Row) -> Utilization:
     """Of one row, with what DaemonSets' pods ask left out on both sides."""
-    daemons = [tenant.kind for tenant in standing.on(row) if _is_daemon(tenant.pod.ties)]
-    asked = picture.kinds.requests[:, daemons].sum(axis=1) if daemons else 0
-    used, allocatable = picture.used[:, row] - asked, picture.facts.allocatable[:, row] - asked
+    daemons = [running_pod.kind for running_pod in standing.on(row) if _is_daemon(running_pod.pod.eviction_facts)]
+    asked = snapshot.kinds.requests[:, daemons].sum(axis=1) if daemons else 0
+    used, allocatable = snapshot.used[:, row] - asked, snapshot.facts.allocatable[:, row] - asked
     cpu, memory = _shares(used[[CPU, MEMORY]], allocatable[[CPU, MEMORY]]).tolist()
     return Utilization(memory, "memory") if memory > cpu else Utilization(cpu, "cpu")
 
 
-def _is_daemon(ties: Ties) -> bool:
-    return ties.daemon or (ties.owner is not None and ties.owner.kind == "DaemonSet")
+def _is_daemon(eviction_facts: EvictionFacts) -> bool:
+    return eviction_facts.daemon or (eviction_facts.owner is not None and eviction_facts.owner.kind == "DaemonSet")
 
 
 def _shares(used: Int64, allocatable: Int64) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":

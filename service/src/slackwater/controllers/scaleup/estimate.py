@@ -13,7 +13,7 @@ import numpy as np
 from slackwater.controllers.scaleup.expanders.scarcity import Resources, resources_of
 from slackwater.controllers.scaleup.limits import Budget, counted
 from slackwater.controllers.scaleup.new_nodes import NewNodes
-from slackwater.controllers.scaleup.template_nodes import Sites
+from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.controllers.scaleup.tracked import TrackedNodes
 from slackwater.model.columns import Rows
 from slackwater.model.nodegroups import GroupName
@@ -61,7 +61,7 @@ class Option:
 
 
 def estimate(
-    sites: Sites,
+    template_nodes: TemplateNodes,
     budget: Budget,
     bundle: Sequence[int],
     runs: Sequence[Run],
@@ -71,19 +71,19 @@ def estimate(
 ) -> Option:
     """`runs` are pods that are left, of kinds of which a new node may take some. `priorities` are those of the demand, shape
     (pods of the demand,). The picture is as before."""
-    found = _filled(sites, budget, bundle, largest_first(sites, bundle[0], runs), stop)
+    found = _filled(template_nodes, budget, bundle, largest_first(template_nodes, bundle[0], runs), stop)
     if found.left_out and not found.cut and _differ(priorities[_joined([run.pods for run in runs])]):
-        by_priority = most_important_first(largest_first(sites, bundle[0], runs), priorities)
-        found = _filled(sites, budget, bundle, by_priority, stop)
+        by_priority = most_important_first(largest_first(template_nodes, bundle[0], runs), priorities)
+        found = _filled(template_nodes, budget, bundle, by_priority, stop)
     return found
 
 
-def largest_first(sites: Sites, group: int, runs: Sequence[Run]) -> list[Run]:
+def largest_first(template_nodes: TemplateNodes, group: int, runs: Sequence[Run]) -> list[Run]:
     """By the share of an empty node of the group that a pod asks, CPU and memory added; then by first pod."""
-    has = sites.node(group).allocatable
+    has = template_nodes.node(group).allocatable
 
     def key(run: Run) -> tuple[float, int]:
-        asked = dict(sites.amounts(run.kind))
+        asked = dict(template_nodes.amounts(run.kind))
         share = sum(asked.get(line, 0) / (amount or 1) for line, amount in ((CPU, has.cpu), (MEMORY, has.memory)))
         return (-share, int(run.pods[0]))
 
@@ -99,56 +99,60 @@ def most_important_first(runs: Sequence[Run], priorities: Rows) -> list[Run]:
     return [run for _, run in sorted(found, key=lambda each: -each[0])]
 
 
-def _filled(sites: Sites, budget: Budget, bundle: Sequence[int], runs: Sequence[Run], stop: Callable[[], bool]) -> Option:
-    nodes = NewNodes(sites, budget.copy(), bundle)
-    moving = any(run.kind in sites.company.moving for run in runs)
+def _filled(
+    template_nodes: TemplateNodes, budget: Budget, bundle: Sequence[int], runs: Sequence[Run], stop: Callable[[], bool]
+) -> Option:
+    nodes = NewNodes(template_nodes, budget.copy(), bundle)
+    moving = any(run.kind in template_nodes.inter_pod_constraints.moving for run in runs)
     if not moving:
         placed, cut = _fill_all(nodes.fill, runs, stop)
     else:
-        with sites.picture.fork():
+        with template_nodes.snapshot.fork():
             tracked = TrackedNodes(nodes, stop)
             placed, cut = _fill_all(tracked.fill, runs, stop)
             cut = cut or tracked.cut
-    whole = _whole_groups(sites, nodes)
+    whole = _whole_groups(template_nodes, nodes)
     groups = np.append(nodes.groups[: nodes.n], whole or []).astype(np.intp)
     if whole is None:  # all of the group is more than a limit allows
         placed, groups = [], groups[:0]
     return Option(
         bundle=tuple(bundle),
-        names=tuple(sites.groups[group].name for group in bundle),
+        names=tuple(template_nodes.groups[group].name for group in bundle),
         groups=groups,
         kinds=tuple(sorted({run.kind for run, at in placed if len(at)})),
         pods=_joined([run.pods[: len(at)] for run, at in placed]),
         at=_joined([at for _, at in placed]),
-        asked=_asked(sites, placed),
-        offered=_offered(sites, groups),
+        asked=_asked(template_nodes, placed),
+        offered=_offered(template_nodes, groups),
         left_out=sum(len(at) for _, at in placed) < sum(len(run.pods) for run in runs),
         cut=cut,
         moving=moving,
     )
 
 
-def _asked(sites: Sites, placed: Sequence[tuple[Run, Rows]]) -> Resources:
-    names = sites.picture.facts.resource
+def _asked(template_nodes: TemplateNodes, placed: Sequence[tuple[Run, Rows]]) -> Resources:
+    names = template_nodes.snapshot.facts.resource
     total = np.zeros(len(names), np.int64)
     for run, at in placed:
-        total += sites.picture.kinds.requests[: len(names), run.kind] * len(at)
+        total += template_nodes.snapshot.kinds.requests[: len(names), run.kind] * len(at)
     return dict(zip(names, total.tolist(), strict=True))
 
 
-def _offered(sites: Sites, groups: Rows) -> Resources:
+def _offered(template_nodes: TemplateNodes, groups: Rows) -> Resources:
     total: dict[str, int] = {}
     for group, count in counted(groups):
-        for name, amount in resources_of(sites.node(group)).items():
+        for name, amount in resources_of(template_nodes.node(group)).items():
             total[name] = total.get(name, 0) + amount * count
     return total
 
 
-def _whole_groups(sites: Sites, nodes: NewNodes) -> list[int] | None:
+def _whole_groups(template_nodes: TemplateNodes, nodes: NewNodes) -> list[int] | None:
     """The further nodes of groups that grow to their maximum or not at all; None where that is not allowed."""
     further: list[int] = []
-    for group in sorted(set(filter(sites.all_or_nothing, nodes.bundle)).intersection(nodes.groups[: nodes.n].tolist())):
-        lacking = sites.groups[group].group.max_size - nodes.budget.sizes[group]
+    for group in sorted(
+        set(filter(template_nodes.all_or_nothing, nodes.bundle)).intersection(nodes.groups[: nodes.n].tolist())
+    ):
+        lacking = template_nodes.groups[group].group.max_size - nodes.budget.sizes[group]
         if lacking > nodes.budget.room(group):
             return None
         nodes.budget.take(group, lacking)

@@ -16,7 +16,7 @@ from slackwater.fit.packing import NO_HINTS, NOWHERE, Hints, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Node, Pod
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 #: In the names of devices, which a node tells of later than of its CPU and memory.
@@ -24,7 +24,7 @@ _DEVICE_MARK: Final = "/"
 
 
 def place_existing(
-    picture: Picture,
+    snapshot: ClusterSnapshot,
     pods: Sequence[Pod],
     kinds: Rows,
     *,
@@ -33,31 +33,31 @@ def place_existing(
 ) -> Rows:
     """The row of each pod, NOWHERE where it fits none; shape (pods,). `pods` are in the order of importance."""
     rows: Rows = np.full(len(pods), NOWHERE, np.intp)
-    if not picture.n_rows:
+    if not snapshot.n_rows:
         return rows
-    everywhere = np.arange(picture.n_rows)
-    hinted = _hinted_rows(picture, pods, hints)
+    everywhere = np.arange(snapshot.n_rows)
+    hinted = _hinted_rows(snapshot, pods, hints)
     for part in _by_priority(pods) if hints else [np.arange(len(pods))]:
         order = part[_kinds_together(pods, kinds, part)]
         given = NO_HINTS if hinted is None else Hints(pods=hinted[order])
-        rows[order] = place_pods(picture, kinds[order], rows=everywhere, hints=given, stop=stop).rows
+        rows[order] = place_pods(snapshot, kinds[order], rows=everywhere, hints=given, stop=stop).rows
     return rows
 
 
-def without_lost_nominations(picture: Picture, demand: Demand) -> Demand:
+def without_lost_nominations(snapshot: ClusterSnapshot, demand: Demand) -> Demand:
     """Pods that were nominated to a node which is gone count like any other."""
-    known = tuple(pod for pod in demand.nominated if pod.nominated_node in picture.facts.row_of)
+    known = tuple(pod for pod in demand.nominated if pod.nominated_node in snapshot.facts.row_of)
     if len(known) == len(demand.nominated):
         return demand
-    lost = (pod for pod in demand.nominated if pod.nominated_node not in picture.facts.row_of)
+    lost = (pod for pod in demand.nominated if pod.nominated_node not in snapshot.facts.row_of)
     return replace(demand, nominated=known, counted=tuple(sorted((*demand.counted, *lost), key=importance)))
 
 
-def place_nominated(picture: Picture, pods: Sequence[Pod]) -> list[tuple[Pod, NodeName]]:
+def place_nominated(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> list[tuple[Pod, NodeName]]:
     """Pods for which room is being made count where they were nominated, fit or not. Their nodes must be there."""
     placed = [(pod, pod.nominated_node) for pod in pods if pod.nominated_node is not None]
-    for kind, (_, name) in zip(picture.number(pods).tolist(), placed, strict=True):
-        picture.place(KindId(kind), picture.facts.row_of[name])
+    for kind, (_, name) in zip(snapshot.number(pods).tolist(), placed, strict=True):
+        snapshot.place(KindId(kind), snapshot.facts.row_of[name])
     return placed
 
 
@@ -70,10 +70,10 @@ def awaits_devices(node: Node, template: Node) -> bool:
     return any(_DEVICE_MARK in name and amount and not has.get(name) for name, amount in template.scalars)
 
 
-def _hinted_rows(picture: Picture, pods: Sequence[Pod], hints: Mapping[PodUid, NodeName]) -> Rows | None:
+def _hinted_rows(snapshot: ClusterSnapshot, pods: Sequence[Pod], hints: Mapping[PodUid, NodeName]) -> Rows | None:
     if not hints:
         return None
-    row_of = picture.facts.row_of
+    row_of = snapshot.facts.row_of
     names = (hints.get(pod.uid) for pod in pods)
     return np.fromiter((NOWHERE if name is None else row_of.get(name, NOWHERE) for name in names), np.intp, len(pods))
 

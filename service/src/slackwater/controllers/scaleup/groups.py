@@ -15,19 +15,19 @@ from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 #: switched-off: the configuration says so. not-ready: the group is unhealthy. backoff: it failed a while ago. no-template:
 #: nobody knows what a node of it looks like. limit: it, the cluster or a quota is at its maximum. time: planning took too long.
-BarKind = Literal["switched-off", "not-ready", "backoff", "no-template", "limit", "time"]
+SkipKind = Literal["switched-off", "not-ready", "backoff", "no-template", "limit", "time"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class SkipReason:
     """Why a group may not grow, or not further: `text` is for people."""
 
-    kind: BarKind
+    kind: SkipKind
     text: str
 
 
@@ -55,7 +55,7 @@ class GrowableGroup:
     group: NodeGroup
     template: Template | None
     upcoming: int = 0
-    bar: Bar | None = None
+    skip_reason: SkipReason | None = None
 
     @property
     def name(self) -> GroupName:
@@ -67,17 +67,17 @@ def upcoming_name(group: GroupName, number: int) -> NodeName:
     return NodeName(f"upcoming:{group}:{number}")
 
 
-def add_nodes(picture: Picture, template: Template, names: Sequence[NodeName], *, system: Amounts = NOTHING) -> range:
+def add_nodes(snapshot: ClusterSnapshot, template: Template, names: Sequence[NodeName], *, system: Amounts = NOTHING) -> range:
     """New rows like the template, with its pods on them; by our accounting they have so much less as `system` says."""
-    rows = picture.add_copies(template.node, names)
+    rows = snapshot.add_copies(template.node, names)
     if not names:
         return rows
-    if picture.ledger is not None:
+    if snapshot.ledger is not None:
         total = template.node.allocatable.minus(system).not_below_zero()
-        picture.ledger.total[:, rows.start : rows.stop] = vertical(total)
+        snapshot.ledger.total[:, rows.start : rows.stop] = vertical(total)
     if not template.standing:
         return rows
     where, once = np.arange(rows.start, rows.stop), np.ones(len(rows), np.int64)
-    for kind in picture.number(template.standing).tolist():
-        picture.place_many(KindId(kind), where, once)
+    for kind in snapshot.number(template.standing).tolist():
+        snapshot.place_many(KindId(kind), where, once)
     return rows

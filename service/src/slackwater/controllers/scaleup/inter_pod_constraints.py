@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence, Set
 from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, repelling_counters, term_counter
 from slackwater.model.columns import Rows
 from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import Carrying, Counter
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from slackwater.snapshot.node_facts import HOSTNAME
@@ -21,20 +21,20 @@ from slackwater.snapshot.node_facts import HOSTNAME
 Mark = int
 
 
-class Company:
+class InterPodConstraints:
     """See the module."""
 
-    def __init__(self, picture: Picture, kinds: Sequence[KindId]) -> None:
-        self._picture = picture
+    def __init__(self, snapshot: ClusterSnapshot, kinds: Sequence[KindId]) -> None:
+        self._snapshot = snapshot
         self._here = frozenset(kinds)
         self._touched: dict[Counter, bool] = {}
         self._numbers: dict[object, Mark] = {}
         self._leaves: dict[KindId, dict[Mark, None]] = {}
         self._avoids: dict[KindId, dict[Mark, None]] = {}
         for kind in kinds:
-            self._mark_by_terms(picture.of(kind))
-            self._mark_by_ports(picture.of(kind))
-        self.moving = frozenset(kind for kind in kinds if self._moves(picture.of(kind)))
+            self._mark_by_terms(snapshot.of(kind))
+            self._mark_by_ports(snapshot.of(kind))
+        self.moving = frozenset(kind for kind in kinds if self._moves(snapshot.of(kind)))
 
     def leaves(self, kind: KindId) -> Iterable[Mark]:
         """The marks that a pod of the kind leaves on its node."""
@@ -54,11 +54,11 @@ class Company:
 
         So it is where they are about the hostname alone, and about none of these.
         """
-        numbered = self._picture.of(kind)
+        numbered = self._snapshot.of(kind)
         if kind in self.moving or numbered.asks.affinity:
             return False
-        counters = [(term, term_counter(self._picture, term)) for term in numbered.asks.anti_affinity]
-        found = repelling_counters(self._picture, numbered)
+        counters = [(term, term_counter(self._snapshot, term)) for term in numbered.asks.anti_affinity]
+        found = repelling_counters(self._snapshot, numbered)
         counters += [(counter.of.term, counter) for counter in found if isinstance(counter.of, Carrying)]
         return all(
             term.topology_key == HOSTNAME and not any(other in counter.kinds for other in standing)
@@ -69,16 +69,16 @@ class Company:
         asks = kind.asks
         if asks.claims or asks.disks or asks.inline_disks or any(constraint.hard for constraint in asks.spread):
             return True
-        if asks.affinity and self._touches(term_counter(self._picture, *asks.affinity)):
+        if asks.affinity and self._touches(term_counter(self._snapshot, *asks.affinity)):
             return True
-        if asks.affinity and matches_all_its_terms(self._picture, kind):
+        if asks.affinity and matches_all_its_terms(self._snapshot, kind):
             return True
         own = (term for term in asks.anti_affinity if term.topology_key != HOSTNAME)
-        if any(self._touches(term_counter(self._picture, term)) for term in own):
+        if any(self._touches(term_counter(self._snapshot, term)) for term in own):
             return True
         return any(
             isinstance(counter.of, Carrying) and counter.of.term.topology_key != HOSTNAME and self._touches(counter)
-            for counter in repelling_counters(self._picture, kind)
+            for counter in repelling_counters(self._snapshot, kind)
         )
 
     def _touches(self, counter: Counter) -> bool:
@@ -91,9 +91,9 @@ class Company:
         """Pods that a term matches leave a mark, which those that carry the term avoid; and the other way round."""
         for term in kind.asks.anti_affinity:
             if term.topology_key == HOSTNAME:
-                matched = self._left_by(term_counter(self._picture, term))
+                matched = self._left_by(term_counter(self._snapshot, term))
                 self._avoids.setdefault(kind.id, {})[matched] = None
-        for counter in repelling_counters(self._picture, kind):
+        for counter in repelling_counters(self._snapshot, kind):
             if isinstance(counter.of, Carrying) and counter.of.term.topology_key == HOSTNAME:
                 self._avoids.setdefault(kind.id, {})[self._left_by(counter)] = None
 
@@ -119,7 +119,7 @@ class Company:
         return self._numbers.setdefault((port.protocol, port.port, ip), len(self._numbers))
 
 
-def representatives(picture: Picture, kinds: Rows) -> Rows:
+def representatives(snapshot: ClusterSnapshot, kinds: Rows) -> Rows:
     """For each kind the first of those that nothing here tells apart: images and schedulers fill no node.
 
     Shape (len(kinds),). 22,000 pods without controllers are then a handful of kinds.
@@ -130,7 +130,7 @@ def representatives(picture: Picture, kinds: Rows) -> Rows:
     for at, number in enumerate(kinds.tolist()):
         kind = known.get(number)
         if kind is None:
-            kind = known[number] = first.setdefault(_alike(picture.of(KindId(number))), number)
+            kind = known[number] = first.setdefault(_alike(snapshot.of(KindId(number))), number)
         found[at] = kind
     return found
 
@@ -145,7 +145,7 @@ def _alike(numbered: Numbered) -> object:
         kind.node_affinity,
         kind.tolerations,
         kind.missing_request,
-        kind.particulars,
+        kind.pod_constraints,
         labels,
         numbered.deleting,
     )

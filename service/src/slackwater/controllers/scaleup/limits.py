@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from slackwater.controllers.scaleup.groups import Bar, GrowableGroup
+from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
 from slackwater.model.columns import Rows
 from slackwater.model.objects import Node
 from slackwater.model.selectors import EVERYTHING, Selector, selects
@@ -81,13 +81,13 @@ class Budget:
         for group, count in counted(groups):
             self.take(group, count)
 
-    def bar(self, group: int) -> Bar | None:
+    def skip_reason(self, group: int) -> SkipReason | None:
         """Why no node of the group may be opened any more; None where one may."""
         if self.sizes[group] >= self._most[group]:
-            return Bar(kind="limit", text=_GROUP_FULL)
+            return SkipReason(kind="limit", text=_GROUP_FULL)
         full = (pot.text for pot in self._pots if pot.takes[group] and pot.left < pot.takes[group])
         text = next(full, None)
-        return None if text is None else Bar(kind="limit", text=text)
+        return None if text is None else SkipReason(kind="limit", text=text)
 
     def needs(self, groups: Rows) -> list[tuple[int, int]]:
         """The limits that opening nodes of these groups takes from, by number, and how much of each; one entry for a node."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.controllers.scaleup.inter_pod_constraints import Mark
 from slackwater.controllers.scaleup.limits import Budget
-from slackwater.controllers.scaleup.template_nodes import Sites
+from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.value_column import grown
@@ -25,12 +25,12 @@ class NewNodes:
     The budget is taken from; give a copy.
     """
 
-    def __init__(self, sites: Sites, budget: Budget, bundle: Sequence[int]) -> None:
-        self.sites = sites
+    def __init__(self, template_nodes: TemplateNodes, budget: Budget, bundle: Sequence[int]) -> None:
+        self.template_nodes = template_nodes
         self.budget = budget
         self.bundle = tuple(bundle)
         self.n = 0
-        self.free: Int64 = np.zeros((len(sites.empty), 64), np.int64)
+        self.free: Int64 = np.zeros((len(template_nodes.empty), 64), np.int64)
         self.groups: Rows = np.zeros(64, np.intp)
         #: Nodes by the mark that some pod left there.
         self._marked: dict[Mark, Mask] = {}
@@ -57,7 +57,7 @@ class NewNodes:
             self.free = grown(self.free, capacity).astype(np.int64, copy=False)
             self._marked = {mark: grown(nodes, capacity).astype(np.bool_, copy=False) for mark, nodes in self._marked.items()}
         self.groups[first : self.n] = groups
-        self.free[:, first : self.n] = self.sites.empty[:, self.groups[first : self.n]]
+        self.free[:, first : self.n] = self.template_nodes.empty[:, self.groups[first : self.n]]
         for group, opened in sorted(Counter(groups).items()):
             self.budget.take(group, opened)
         return range(first, self.n)
@@ -70,17 +70,17 @@ class NewNodes:
     def _onto_open(self, kind: KindId, count: int) -> Rows:
         welcome = self._welcoming(kind)
         # Comparing is far cheaper than dividing, and most nodes are full most of the time.
-        for line, amount in self.sites.amounts(kind) if welcome.any() else ():
+        for line, amount in self.template_nodes.amounts(kind) if welcome.any() else ():
             welcome &= self.free[line, : self.n] >= amount
         return self._put(kind, np.flatnonzero(welcome), count)
 
     def _welcoming(self, kind: KindId) -> Mask:
         """Open nodes where the rules, amounts aside, let a pod of the kind."""
         if len(self.bundle) == 1:
-            welcome = np.full(self.n, self.sites.takes(kind, self.bundle[0]))
+            welcome = np.full(self.n, self.template_nodes.takes(kind, self.bundle[0]))
         else:
-            welcome = (self.sites.codes[kind] == 0)[self.groups[: self.n]]
-        for mark in self.sites.company.avoids(kind):
+            welcome = (self.template_nodes.codes[kind] == 0)[self.groups[: self.n]]
+        for mark in self.template_nodes.inter_pod_constraints.avoids(kind):
             if mark in self._marked:
                 welcome &= ~self._marked[mark][: self.n]
         return welcome
@@ -91,8 +91,8 @@ class NewNodes:
         if not len(nodes):
             return nodes
         counts: Int64 = np.ones(len(nodes), np.int64)
-        if not self.sites.company.is_alone(kind):
-            amounts = self.sites.amounts(kind)
+        if not self.template_nodes.inter_pod_constraints.is_alone(kind):
+            amounts = self.template_nodes.amounts(kind)
             copies = np.min([self.free[line, nodes] // amount for line, amount in amounts], axis=0)
             counts = np.clip(count - (np.cumsum(copies) - copies), 0, copies)
             nodes, counts = nodes[counts > 0], counts[counts > 0]
@@ -101,9 +101,9 @@ class NewNodes:
 
     def _stand(self, kind: KindId, nodes: Rows, counts: Int64) -> None:
         """`counts[i]` pods on `nodes[i]`, which are distinct."""
-        for line, amount in self.sites.amounts(kind):
+        for line, amount in self.template_nodes.amounts(kind):
             self.free[line, nodes] -= amount * counts
-        for mark in self.sites.company.leaves(kind):
+        for mark in self.template_nodes.inter_pod_constraints.leaves(kind):
             if mark not in self._marked:
                 self._marked[mark] = np.zeros(len(self.groups), np.bool_)
             self._marked[mark][nodes] = True
@@ -114,7 +114,7 @@ def opening(nodes: NewNodes, kind: KindId, count: int) -> list[int]:
 
     As many as are needed where each pod finds room as far as its own node goes; fewer where the budget ends.
     """
-    each = nodes.sites.copies(kind, nodes.bundle)
+    each = nodes.template_nodes.copies(kind, nodes.bundle)
     takers = [(group, copies) for group, copies in zip(nodes.bundle, each, strict=True) if copies]
     if len(takers) == 1:
         ((group, copies),) = takers

@@ -9,22 +9,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes
-from slackwater.controllers.scaleup.outcome import Growth
+from slackwater.controllers.scaleup.outcome import ScaleUp
 from slackwater.fit.assume import assume_volumes
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.resources import Amounts
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 
 class NewPlan:
     """See the module. Pods are told by their position in the demand, groups by theirs."""
 
-    def __init__(self, picture: Picture, groups: Sequence[GrowableGroup], pods: Sequence[Pod]) -> None:
-        self._picture, self._groups, self._pods = picture, groups, pods
+    def __init__(self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], pods: Sequence[Pod]) -> None:
+        self._snapshot, self._groups, self._pods = snapshot, groups, pods
         self._group_of: list[int] = []
         self._node_at: dict[int, int] = {}  # by row
         self._row_of: dict[int, int] = {}  # by node
@@ -39,7 +39,7 @@ class NewPlan:
             template = self._groups[group].template
             assert template is not None
             names = [NodeName(f"new:{self._groups[group].name}:{number}") for number in numbers]
-            rows = add_nodes(self._picture, template, names, system=system)
+            rows = add_nodes(self._snapshot, template, names, system=system)
             self._node_at.update(zip(rows, numbers, strict=True))
             self._row_of.update(zip(numbers, rows, strict=True))
         return first
@@ -54,28 +54,28 @@ class NewPlan:
             if row in self._node_at:
                 self._on[pod] = self._node_at[row]
             else:
-                self._elsewhere[pod] = self._picture.facts.nodes[row].name
+                self._elsewhere[pod] = self._snapshot.facts.nodes[row].name
 
     def show(self, pods: Rows, kinds: Rows) -> None:
         """Pods that have a node now stand there in the picture, by their kinds."""
         rows = np.fromiter((self._row(pod) for pod in pods.tolist()), np.intp, len(pods))
         for kind in np.unique(kinds[pods]).tolist():
             at = rows[kinds[pods] == kind]
-            if self._picture.of(KindId(kind)).asks.claims:
+            if self._snapshot.of(KindId(kind)).asks.claims:
                 for row in at.tolist():
-                    assume_volumes(self._picture, KindId(kind), Row(row))
-                    self._picture.place(KindId(kind), row)
+                    assume_volumes(self._snapshot, KindId(kind), Row(row))
+                    self._snapshot.place(KindId(kind), row)
             else:
                 where, counts = np.unique(at, return_counts=True)
-                self._picture.place_many(KindId(kind), where, counts)
+                self._snapshot.place_many(KindId(kind), where, counts)
 
     def _row(self, pod: int) -> int:
-        return self._row_of[self._on[pod]] if pod in self._on else self._picture.facts.row_of[self._elsewhere[pod]]
+        return self._row_of[self._on[pod]] if pod in self._on else self._snapshot.facts.row_of[self._elsewhere[pod]]
 
     def schedulable(self) -> list[tuple[Pod, NodeName]]:
         return [(self._pods[pod], name) for pod, name in self._elsewhere.items()]
 
-    def growths(self) -> tuple[Growth, ...]:
+    def scale_ups(self) -> tuple[ScaleUp, ...]:
         """In the order of the groups; each group's most important nodes first."""
         pods_on: list[list[int]] = [[] for _ in self._group_of]
         for pod in sorted(self._on):
@@ -83,12 +83,12 @@ class NewPlan:
         by_group: dict[int, list[list[int]]] = {}
         for number, group in enumerate(self._group_of):
             by_group.setdefault(group, []).append(pods_on[number])
-        return tuple(self._growth(self._groups[group].name, by_group[group]) for group in sorted(by_group))
+        return tuple(self._scale_up(self._groups[group].name, by_group[group]) for group in sorted(by_group))
 
-    def _growth(self, name: GroupName, nodes: list[list[int]]) -> Growth:
+    def _scale_up(self, name: GroupName, nodes: list[list[int]]) -> ScaleUp:
         # Pods are in the order of importance, so a node is as important as its first one.
         nodes.sort(key=lambda pods: pods[0] if pods else len(self._pods))
-        return Growth(group=name, nodes=tuple(tuple(self._pods[pod] for pod in pods) for pods in nodes))
+        return ScaleUp(group=name, nodes=tuple(tuple(self._pods[pod] for pod in pods) for pods in nodes))
 
 
 def _numbered(groups: Sequence[int], first: int) -> dict[int, list[int]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slackwater.controllers.scaleup.groups import Bar
+from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
@@ -11,7 +11,7 @@ from slackwater.model.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
+class ScaleUp:
     """How a group should grow: one entry for each new node, with the pods that it is for.
 
     The most important nodes come first (highest priority on it, then its first pod's place in the demand), so that a caller
@@ -47,7 +47,7 @@ class Unhelpable:
     """Pods of one kind for which no group grows, and for every group why."""
 
     pods: tuple[Pod, ...]
-    groups: Mapping[GroupName, Refused | Bar]
+    groups: Mapping[GroupName, Refused | SkipReason]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class ScaleUpPlan:
     `again_at` is when the first pod that is passed over for its age will count.
     """
 
-    growths: tuple[Growth, ...] = ()
+    scale_ups: tuple[ScaleUp, ...] = ()
     schedulable: tuple[tuple[Pod, NodeName], ...] = ()
     unhelpable: tuple[Unhelpable, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
@@ -78,4 +78,4 @@ class ScaleUpPlan:
 
     @property
     def n_nodes(self) -> int:
-        return sum(growth.count for growth in self.growths)
+        return sum(scale_up.count for scale_up in self.scale_ups)

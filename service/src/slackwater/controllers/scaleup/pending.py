@@ -122,7 +122,7 @@ def which_count(
 
 
 def asks_gpu(pod: Pod) -> bool:
-    asks = pod.kind.particulars
+    asks = pod.kind.pod_constraints
     return asks is not None and any(name in GPUS and amount for name, amount in asks.scalars)
 
 
@@ -161,7 +161,7 @@ def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[li
     first: dict[tuple[str, Owner | None, bool], float] = {}
     bursts = []
     for pod in pods:
-        burst = (pod.key.namespace, pod.ties.owner, asks_gpu(pod))
+        burst = (pod.key.namespace, pod.eviction_facts.owner, asks_gpu(pod))
         created = created_at_of(pod.created_at)
         bursts.append((pod, burst, created))
         first[burst] = min(created, first.get(burst, created))

@@ -23,7 +23,7 @@ from slackwater.controllers.scaleup.estimate import Option, Run, estimate
 from slackwater.controllers.scaleup.existing import place_existing, place_nominated, without_lost_nominations
 from slackwater.controllers.scaleup.expanders.chain import Merit, chain_of
 from slackwater.controllers.scaleup.expanders.scarcity import largest_of, weights_of
-from slackwater.controllers.scaleup.groups import Bar, GrowableGroup, add_nodes, upcoming_name
+from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
 from slackwater.controllers.scaleup.limits import Budget
 from slackwater.controllers.scaleup.new_plan import NewPlan
@@ -32,21 +32,21 @@ from slackwater.controllers.scaleup.outcome import Refused, ScaleUpPlan, Unhelpa
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.similar import bundles
-from slackwater.controllers.scaleup.template_nodes import Sites
+from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.packing import NOWHERE
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 _NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
-_NO_TEMPLATE: Final = Bar(kind="no-template", text="nobody knows what a node of the group looks like")
-_OUT_OF_TIME: Final = Bar(kind="time", text="planning took too long: the next one goes on")
-_NOT_FOUND: Final = Bar(kind="limit", text="the group is all or nothing, and all of it is more than a limit allows")
+_NO_TEMPLATE: Final = SkipReason(kind="no-template", text="nobody knows what a node of the group looks like")
+_OUT_OF_TIME: Final = SkipReason(kind="time", text="planning took too long: the next one goes on")
+_NOT_FOUND: Final = SkipReason(kind="limit", text="the group is all or nothing, and all of it is more than a limit allows")
 
 
 def plan_scale_up(
-    picture: Picture,
+    snapshot: ClusterSnapshot,
     demand: Demand,
     groups: Sequence[GrowableGroup],
     *,
@@ -58,7 +58,7 @@ def plan_scale_up(
 
     Raises `UnreadLabel` where the picture was built without the demand's kinds, or the templates' pods.
     """
-    planning = _Planning(picture, demand, groups, policy, clock)
+    planning = _Planning(snapshot, demand, groups, policy, clock)
     planning.add_upcoming()
     planning.fill_existing(hints)
     planning.choose()
@@ -70,46 +70,46 @@ class _Planning:
 
     def __init__(
         self,
-        picture: Picture,
+        snapshot: ClusterSnapshot,
         demand: Demand,
         groups: Sequence[GrowableGroup],
         policy: ScaleUpPolicy,
         clock: Callable[[], float],
     ) -> None:
-        demand = without_lost_nominations(picture, demand)
-        self._picture, self._demand, self._groups, self._policy, self._clock = picture, demand, groups, policy, clock
+        demand = without_lost_nominations(snapshot, demand)
+        self._snapshot, self._demand, self._groups, self._policy, self._clock = snapshot, demand, groups, policy, clock
         self._ends = clock() + policy.plan_seconds if policy.plan_seconds else None
         self._cut = False
         #: Seconds that the estimates of each bundle have taken so far.
         self._spent: dict[tuple[int, ...], float] = {}
-        self._kinds = representatives(picture, picture.number(demand.counted))
+        self._kinds = representatives(snapshot, snapshot.number(demand.counted))
         self._priorities = np.fromiter((pod.priority for pod in demand.counted), np.int64, len(demand.counted))
         self._left = np.ones(len(demand.counted), np.bool_)
-        self._bars = [_bar_of(group) for group in groups]
-        self._new = NewPlan(picture, groups, demand.counted)
-        self._nominated = place_nominated(picture, demand.nominated)
+        self._skip_reasons = [_skip_reason_of(group) for group in groups]
+        self._new = NewPlan(snapshot, groups, demand.counted)
+        self._nominated = place_nominated(snapshot, demand.nominated)
 
     def add_upcoming(self) -> None:
         """Nodes on their way stand in the picture; then those that groups lack to their minimum, which are new."""
-        picture, system = self._picture, self._policy.system
+        snapshot, system = self._snapshot, self._policy.system
         for group in self._groups:
             if group.template is not None:
                 names = [upcoming_name(group.name, number) for number in range(group.upcoming)]
-                add_nodes(picture, group.template, names, system=system)
+                add_nodes(snapshot, group.template, names, system=system)
         self._budget = Budget.of(
             self._groups,
-            nodes=[node for row, node in enumerate(picture.facts.nodes) if picture.facts.live[row]],
+            nodes=[node for row, node in enumerate(snapshot.facts.nodes) if snapshot.facts.live[row]],
             quotas=self._policy.quotas,
             max_nodes=self._policy.max_nodes,
         )
         for at, group in enumerate(self._groups):
             lacking = min(max(group.group.min_size - group.group.target, 0), self._budget.room(at))
-            if lacking and self._bars[at] is None:
+            if lacking and self._skip_reasons[at] is None:
                 self._budget.take(at, lacking)
                 self._new.open([at] * lacking, system=system, shown=True)
 
     def fill_existing(self, hints: Mapping[PodUid, NodeName]) -> None:
-        rows = place_existing(self._picture, self._demand.counted, self._kinds, hints=hints, stop=self._is_over)
+        rows = place_existing(self._snapshot, self._demand.counted, self._kinds, hints=hints, stop=self._is_over)
         placed = np.flatnonzero(rows != NOWHERE)
         self._left[placed] = False
         self._new.stand(placed, rows[placed])
@@ -118,9 +118,9 @@ class _Planning:
         """Options, the best of them, and again with what it leaves."""
         if not self._left.any():
             return
-        with self._picture.fork():
+        with self._snapshot.fork():
             self._runs = _by_kind(np.flatnonzero(self._left), self._kinds)
-            self._sites = Sites(self._picture, self._groups, list(self._runs), system=self._policy.system)
+            self._template_nodes = TemplateNodes(self._snapshot, self._groups, list(self._runs), system=self._policy.system)
             self._rounds()
             self._unhelpable = self._why_not()
 
@@ -136,9 +136,9 @@ class _Planning:
 
     def _bundles(self) -> list[tuple[int, ...]]:
         policy = self._policy
-        usable = [at for at, bar in enumerate(self._bars) if bar is None]
+        usable = [at for at, skip_reason in enumerate(self._skip_reasons) if skip_reason is None]
         ranks = [policy.priorities.of(group.name) if "priority" in policy.expanders else None for group in self._groups]
-        return bundles(self._sites, usable, ranks=ranks, balance=policy.balance, ignored_labels=policy.ignored_labels)
+        return bundles(self._template_nodes, usable, ranks=ranks, balance=policy.balance, ignored_labels=policy.ignored_labels)
 
     def _expanders(self) -> Callable[[Option], Merit]:
         policy = self._policy
@@ -156,10 +156,10 @@ class _Planning:
         limited = bool(self._policy.estimate_seconds)
         left = self._policy.estimate_seconds - self._spent.get(bundle, 0.0)
         option = estimate(
-            self._sites,
+            self._template_nodes,
             self._budget,
             bundle,
-            [self._runs[kind] for kind in self._sites.takers(bundle) if kind in self._runs],
+            [self._runs[kind] for kind in self._template_nodes.takers(bundle) if kind in self._runs],
             priorities=self._priorities,
             stop=lambda: self._is_over() or (limited and self._clock() - began >= left),
         )
@@ -176,7 +176,7 @@ class _Planning:
             left = pods[self._left[pods]]
             if len(left):
                 self._runs[kind] = Run(kind=kind, pods=left)
-        shown = bool(self._sites.company.moving) and bool(self._runs)
+        shown = bool(self._template_nodes.inter_pod_constraints.moving) and bool(self._runs)
         first = self._new.open(option.groups.tolist(), system=self._policy.system, shown=shown)
         on_new = option.at >= 0
         self._new.join(option.pods[on_new], first + option.at[on_new])
@@ -187,7 +187,7 @@ class _Planning:
 
     def _why_not(self) -> list[Unhelpable]:
         runs = list(self._runs.values())
-        reasons = {} if self._is_over() else self._sites.why_not([run.kind for run in runs])
+        reasons = {} if self._is_over() else self._template_nodes.why_not([run.kind for run in runs])
         pods = self._demand.counted
         return [
             Unhelpable(
@@ -197,18 +197,18 @@ class _Planning:
             for run in sorted(runs, key=lambda run: int(run.pods[0]))
         ]
 
-    def _why(self, at: int, refused: Mapping[int, Refused]) -> Refused | Bar:
-        bar = self._bars[at]
-        if bar is not None:
-            return bar
-        return refused.get(at) or self._budget.bar(at) or (_OUT_OF_TIME if self._cut or self._is_over() else _NOT_FOUND)
+    def _why(self, at: int, refused: Mapping[int, Refused]) -> Refused | SkipReason:
+        skip_reason = self._skip_reasons[at]
+        if skip_reason is not None:
+            return skip_reason
+        return refused.get(at) or self._budget.skip_reason(at) or (_OUT_OF_TIME if self._cut or self._is_over() else _NOT_FOUND)
 
     def _is_over(self) -> bool:
         return self._ends is not None and self._clock() >= self._ends
 
     def result(self) -> ScaleUpPlan:
         return ScaleUpPlan(
-            growths=self._new.growths(),
+            scale_ups=self._new.scale_ups(),
             schedulable=(*self._nominated, *self._new.schedulable()),
             unhelpable=tuple(self._unhelpable),
             passed_over=self._demand.passed_over,
@@ -217,13 +217,13 @@ class _Planning:
         )
 
     _runs: dict[KindId, Run]  #: the pods that are left, by kind
-    _sites: Sites
+    _template_nodes: TemplateNodes
     _budget: Budget
     _unhelpable: Sequence[Unhelpable] = ()
 
 
-def _bar_of(group: GrowableGroup) -> Bar | None:
-    return group.bar or (_NO_TEMPLATE if group.template is None else None)
+def _skip_reason_of(group: GrowableGroup) -> SkipReason | None:
+    return group.skip_reason or (_NO_TEMPLATE if group.template is None else None)
 
 
 def _by_kind(pods: Rows, kinds: Rows) -> dict[KindId, Run]:

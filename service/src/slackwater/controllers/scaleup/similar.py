@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.groups import Template
-from slackwater.controllers.scaleup.template_nodes import Sites
+from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.controllers.scaleup.usual import lone_labels
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
@@ -46,7 +46,7 @@ _PERCENT: Final = 5
 
 
 def bundles(
-    sites: Sites,
+    template_nodes: TemplateNodes,
     groups: Sequence[int],
     *,
     ranks: Sequence[int | None],
@@ -56,14 +56,14 @@ def bundles(
     """Each of the groups with those alike, every bundle once; the groups of a bundle are in order. Positions throughout."""
     if not balance:
         return [(group,) for group in groups]
-    labels = _labels(sites, groups, IGNORED_LABELS | ignored_labels)
+    labels = _labels(template_nodes, groups, IGNORED_LABELS | ignored_labels)
     classes: dict[object, _Class] = {}
     for group in groups:
-        node = sites.node(group)
+        node = template_nodes.node(group)
         taints = tuple(sorted(map(str, node.taints)))
         said = (ranks[group], frozenset(labels[group].items()), taints, _other_resources(node))
-        alone = group if sites.all_or_nothing(group) else None
-        classes.setdefault((*said, alone), _Class()).add(group, _amounts(sites, group))
+        alone = group if template_nodes.all_or_nothing(group) else None
+        classes.setdefault((*said, alone), _Class()).add(group, _amounts(template_nodes, group))
     found = [bundle for each in classes.values() for bundle in each.bundles()]
     return sorted(dict.fromkeys(found))
 
@@ -86,19 +86,21 @@ class _Class:
             yield tuple(sorted(group for at in np.flatnonzero(near).tolist() for group in members[at]))
 
 
-def _amounts(sites: Sites, group: int) -> tuple[int, ...]:
+def _amounts(template_nodes: TemplateNodes, group: int) -> tuple[int, ...]:
     """What may differ a little: CPU and memory that pods may use, and what DaemonSets leave of them and of pods."""
-    has = sites.node(group).allocatable
-    return (has.cpu, has.memory, *(int(sites.empty[line, group]) for line in (CPU, MEMORY, PODS)))
+    has = template_nodes.node(group).allocatable
+    return (has.cpu, has.memory, *(int(template_nodes.empty[line, group]) for line in (CPU, MEMORY, PODS)))
 
 
-def _labels(sites: Sites, groups: Sequence[int], ignored: frozenset[str]) -> dict[int, dict[str, str]]:
+def _labels(template_nodes: TemplateNodes, groups: Sequence[int], ignored: frozenset[str]) -> dict[int, dict[str, str]]:
     """By group, the labels that say something of it."""
-    templates = {group: sites.template(group) for group in groups}
+    templates = {group: template_nodes.template(group) for group in groups}
     lone = lone_labels([template.node.labels for template in templates.values() if template.n_models == 1])
     shared = {key for each in templates.values() if each.n_models != 1 for key in each.node.labels if key not in each.differing}
     by_node = lone.union(*(template.differing for template in templates.values())) - shared
-    return {group: _said(template, ignored | by_node, sites.groups[group].name) for group, template in templates.items()}
+    return {
+        group: _said(template, ignored | by_node, template_nodes.groups[group].name) for group, template in templates.items()
+    }
 
 
 def _said(template: Template, ignored: frozenset[str], name: GroupName) -> dict[str, str]:

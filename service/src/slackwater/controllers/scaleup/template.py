@@ -20,7 +20,7 @@ from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import NodeGroup
 from slackwater.model.nodetaints import DEFAULT_TAINT_RULES, TaintRules
 from slackwater.model.objects import Node, Pod, is_daemon
-from slackwater.model.pod_constraints import NO_PARTICULARS, Particulars
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.snapshot.node_facts import HOSTNAME, NodeFacts
 from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
@@ -52,8 +52,8 @@ def template_of(
         there, node = (), cleaned(group.template, group, taints)
         labels = {**node.labels, **({NODE_GROUP: group.name} if group.provider == "kwok" else {})}
         node = replace(node, labels=labels, allocatable=node.allocatable.minus(system).not_below_zero())
-    owners = {(pod.key.namespace, pod.ties.owner) for pod in there}
-    missing = (pod for pod in daemons if (pod.key.namespace, pod.ties.owner) not in owners)
+    owners = {(pod.key.namespace, pod.eviction_facts.owner) for pod in there}
+    missing = (pod for pod in daemons if (pod.key.namespace, pod.eviction_facts.owner) not in owners)
     standing = (*there, *(_by_itself(pod) for pod in missing if runs_on(pod, node)))
     return Template(node=node, standing=standing, n_models=len(models), differing=differing_labels(models))
 
@@ -106,6 +106,6 @@ def _n_devices(node: Node) -> int:
 
 def _by_itself(daemon: Pod) -> Pod:
     """As far as it fills a node: its rules about other pods are not ours to keep, and might read labels unknown so far."""
-    asks = daemon.kind.particulars or NO_PARTICULARS
-    only = Particulars(scalars=asks.scalars, host_ports=asks.host_ports, scored=asks.scored)
-    return replace(daemon, kind=replace(daemon.kind, particulars=only))
+    asks = daemon.kind.pod_constraints or NO_POD_CONSTRAINTS
+    only = PodConstraints(scalars=asks.scalars, host_ports=asks.host_ports, scored=asks.scored)
+    return replace(daemon, kind=replace(daemon.kind, pod_constraints=only))

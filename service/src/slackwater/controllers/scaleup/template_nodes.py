@@ -1,8 +1,8 @@
 """Each group's new node as it is when empty, and which kinds of the demand it would take.
 
-What flows through: one specimen of each group stands in the picture for a moment, with its DaemonSets' pods, and every
-kind is judged on it by every rule. What a specimen has left is what each new node starts with. Deliberately absent: pods of
-the demand beside one another (`company`, `newnodes`).
+What flows through: one template node of each group stands in the picture for a moment, with its DaemonSets' pods, and every
+kind is judged on it by every rule. What a template node has left is what each new node starts with. Deliberately absent: pods
+of the demand beside one another (`company`, `newnodes`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template, add_nodes
-from slackwater.controllers.scaleup.inter_pod_constraints import Company
+from slackwater.controllers.scaleup.inter_pod_constraints import InterPodConstraints
 from slackwater.controllers.scaleup.outcome import Refused
 from slackwater.fit.feasible import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible, words
 from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
@@ -21,7 +21,7 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
@@ -41,36 +41,38 @@ MOVING: Final = (
 )
 
 
-class Sites:
+class TemplateNodes:
     """Positions are those of `groups`; a group without a template takes nobody.
 
     `empty` is what a new node has left: a line for each resource of the picture, then, where our accounting is judged, one
-    for CPU and one for memory by that; shape (lines, groups). `codes[kind]` are the verdicts on the specimens, shape (groups,).
-    `company` says what the kinds mean for one another.
+    for CPU and one for memory by that; shape (lines, groups). `codes[kind]` are the verdicts on the template nodes, shape
+    (groups,). `company` says what the kinds mean for one another.
     """
 
-    def __init__(self, picture: Picture, groups: Sequence[GrowableGroup], kinds: Sequence[KindId], *, system: Amounts) -> None:
-        self.picture = picture
+    def __init__(
+        self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], kinds: Sequence[KindId], *, system: Amounts
+    ) -> None:
+        self.snapshot = snapshot
         self.groups = groups
         self.system = system
         self._templates = [(at, group.template) for at, group in enumerate(groups) if group.template is not None]
         self.codes: dict[KindId, Codes] = {}
         self._amounts: dict[KindId, list[tuple[int, int]]] = {}
         self._takers: Mask | None = None
-        self.company = Company(picture, kinds)
-        with self._specimens() as rows:
-            self.empty = _left(picture, rows, len(groups))
+        self.inter_pod_constraints = InterPodConstraints(snapshot, kinds)
+        with self._template_rows() as rows:
+            self.empty = _left(snapshot, rows, len(groups))
             self._judge(kinds, rows)
 
     def _judge(self, kinds: Sequence[KindId], rows: dict[int, int]) -> None:
         """Judges every kind. Where rules about pods have no say, kinds that ask the same of a node, amounts aside, share it."""
         pods = [pod for _, template in self._templates for pod in template.standing]
-        standing = set(map(KindId, self.picture.number(pods).tolist()))
+        standing = set(map(KindId, self.snapshot.number(pods).tolist()))
         known: dict[object, Codes] = {}
         for kind in sorted(kinds):
-            numbered = self.picture.of(kind)
-            refused = self.picture.missing_requests_refused and numbered.kind.missing_request is not None
-            if refused or not self.company.is_free_on_empty(kind, standing):
+            numbered = self.snapshot.of(kind)
+            refused = self.snapshot.missing_requests_refused and numbered.kind.missing_request is not None
+            if refused or not self.inter_pod_constraints.is_free_on_empty(kind, standing):
                 self.codes[kind] = self._codes(numbered, rows)
                 continue
             asks = _of_the_node(numbered)
@@ -87,15 +89,15 @@ class Sites:
         return np.where(short, _SHORT, codes) if short.any() else codes
 
     def _codes(self, kind: Numbered, rows: dict[int, int], *, without: Sequence[str] = ()) -> Codes:
-        """The verdicts on the specimens; shape (groups,).
+        """The verdicts on the template nodes; shape (groups,).
 
-        A spread may change its mind about a node with every pod, and one group's specimen counts for another's: here it says
-        only that a node lacks its label.
+        A spread may change its mind about a node with every pod, and one group's template node counts for another's: here it
+        says only that a node lacks its label.
         """
         spreads = self._spreads(kind.id)
-        found = feasible(self.picture, kind.id, without=(SPREAD,) if spreads else without).codes
+        found = feasible(self.snapshot, kind.id, without=(SPREAD,) if spreads else without).codes
         if spreads:
-            labelled = rows_with_labels(self.picture, hard_constraints(kind))
+            labelled = rows_with_labels(self.snapshot, hard_constraints(kind))
             found[~labelled & np.isin(found, MOVING)] = Reason.SPREAD_LABEL_MISSING
         codes = np.full(len(self.groups), Reason.NODE_UNKNOWN, np.uint8)
         codes[list(rows.keys())] = found[list(rows.values())]
@@ -110,21 +112,21 @@ class Sites:
         for some, templates in parts:
             if not some:
                 continue
-            with self._specimens(templates) as rows:
+            with self._template_rows(templates) as rows:
                 for kind in some:
                     found[kind].update(self._refused(kind, rows))
         return found
 
     def _refused(self, kind: KindId, rows: dict[int, int]) -> Iterator[tuple[int, Refused]]:
-        verdicts = feasible(self.picture, kind)
+        verdicts = feasible(self.snapshot, kind)
         for at, row in rows.items():
             reason = Reason(verdicts.codes[row])
             if reason is not Reason.OK:
-                said = words(self.picture, kind, Row(row), reason, verdicts.refusal)
+                said = words(self.snapshot, kind, Row(row), reason, verdicts.refusal)
                 yield at, Refused(reason=reason, words=tuple(said))
 
     def _spreads(self, kind: KindId) -> bool:
-        return any(constraint.hard for constraint in self.picture.of(kind).asks.spread)
+        return any(constraint.hard for constraint in self.snapshot.of(kind).asks.spread)
 
     def template(self, group: int) -> Template:
         template = self.groups[group].template
@@ -145,9 +147,9 @@ class Sites:
         """What a pod of the kind takes: lines of `empty`, and how much of each; the pod itself counts as one of `pods`."""
         found = self._amounts.get(kind)
         if found is None:
-            n_lines = len(self.picture.facts.resource)
-            asked = self.picture.kinds.requests[:n_lines, kind].tolist()
-            if self.picture.ledger is not None:
+            n_lines = len(self.snapshot.facts.resource)
+            asked = self.snapshot.kinds.requests[:n_lines, kind].tolist()
+            if self.snapshot.ledger is not None:
                 asked += [asked[CPU], asked[MEMORY]]
             found = self._amounts[kind] = [(line, amount) for line, amount in enumerate(asked) if amount]
         return found
@@ -164,7 +166,7 @@ class Sites:
 
     def _most(self, kind: KindId, at: Rows, taken: Mask) -> list[int]:
         most = taken.astype(np.int64)
-        if not self.company.is_alone(kind):
+        if not self.inter_pod_constraints.is_alone(kind):
             fitting = [self.empty[line, at] // amount for line, amount in self.amounts(kind)]
             most *= np.min(fitting, axis=0)
         found: list[int] = most.tolist()
@@ -175,7 +177,7 @@ class Sites:
         if self._takers is None:
             everywhere = range(len(self.groups))
             each = [
-                np.array(self.most_copies(kind, everywhere)) > 0 if kind in self.company.moving else codes == _OK
+                np.array(self.most_copies(kind, everywhere)) > 0 if kind in self.inter_pod_constraints.moving else codes == _OK
                 for kind, codes in self.codes.items()
             ]
             self._takers = np.array(each, np.bool_).reshape(len(each), len(self.groups)).T.copy()
@@ -183,13 +185,13 @@ class Sites:
         return [kinds[at] for at in np.flatnonzero(self._takers[list(groups)].any(axis=0)).tolist()]
 
     @contextmanager
-    def _specimens(self, some: Sequence[tuple[int, Template]] | None = None) -> Iterator[dict[int, int]]:
+    def _template_rows(self, some: Sequence[tuple[int, Template]] | None = None) -> Iterator[dict[int, int]]:
         """Specimens' rows by the group's position, for as long as the block lasts."""
-        with self.picture.fork():
+        with self.snapshot.fork():
             rows = {}
             for at, template in self._templates if some is None else some:
                 name = NodeName(f"specimen:{self.groups[at].name}")
-                rows[at] = add_nodes(self.picture, template, [name], system=self.system).start
+                rows[at] = add_nodes(self.snapshot, template, [name], system=self.system).start
             yield rows
 
 
@@ -200,12 +202,12 @@ def _of_the_node(numbered: Numbered) -> object:
     return (asks.host_ports, asks.resource_claims, labels)
 
 
-def _left(picture: Picture, rows: dict[int, int], n_groups: int) -> Int64:
-    lines = len(picture.facts.resource)
-    left = np.zeros((lines + (0 if picture.ledger is None else 2), n_groups), np.int64)
+def _left(snapshot: ClusterSnapshot, rows: dict[int, int], n_groups: int) -> Int64:
+    lines = len(snapshot.facts.resource)
+    left = np.zeros((lines + (0 if snapshot.ledger is None else 2), n_groups), np.int64)
     for at, row in rows.items():
-        left[:lines, at] = picture.facts.allocatable[:lines, row] - picture.used[:lines, row]
-        if picture.ledger is not None:
-            ledger = picture.ledger
+        left[:lines, at] = snapshot.facts.allocatable[:lines, row] - snapshot.used[:lines, row]
+        if snapshot.ledger is not None:
+            ledger = snapshot.ledger
             left[lines:, at] = ledger.total[:, row] - ledger.reserved[:, row] - ledger.held[:, row]
     return left

@@ -30,14 +30,14 @@ class TrackedNodes:
 
     def __init__(self, nodes: NewNodes, stop: Callable[[], bool]) -> None:
         self._nodes = nodes
-        self._picture = nodes.sites.picture
-        self._first = self._picture.n_rows
+        self._snapshot = nodes.template_nodes.snapshot
+        self._first = self._snapshot.n_rows
         self._stop = stop
         self.cut = False
 
     def fill(self, kind: KindId, count: int) -> Rows:
         """The node of each pod placed, shape (placed,): the first ones of `count`."""
-        if kind not in self._nodes.sites.company.moving:
+        if kind not in self._nodes.template_nodes.inter_pod_constraints.moving:
             before = self._nodes.n
             placed = self._nodes.fill(kind, count)
             self._show(before)
@@ -53,10 +53,10 @@ class TrackedNodes:
 
     def _open_some(self, kind: KindId, count: int) -> Rows:
         """Opens nodes that take at least one pod; the node of each pod placed, none where no group helps."""
-        nodes, picture = self._nodes, self._picture
+        nodes, snapshot = self._nodes, self._snapshot
         for groups in self._attempts(kind, count):
             first = self._first + nodes.n
-            with picture.fork() as trial:
+            with snapshot.fork() as trial:
                 self._add_rows(nodes.n, groups)
                 rows = self._place(kind, count)
                 used = np.unique(rows[rows >= first]) - first
@@ -82,8 +82,8 @@ class TrackedNodes:
 
     def _place(self, kind: KindId, count: int) -> Rows:
         """Places as many pods of the kind as can be on what is there; the row of each that has one."""
-        picture = self._picture
-        found = place_pods(picture, np.full(count, kind), rows=np.arange(picture.n_rows), stop=self._stop, reasons=False)
+        snapshot = self._snapshot
+        found = place_pods(snapshot, np.full(count, kind), rows=np.arange(snapshot.n_rows), stop=self._stop, reasons=False)
         self.cut = self.cut or found.cut
         placed: Rows = found.rows[found.rows != NOWHERE]
         return placed
@@ -98,7 +98,7 @@ class TrackedNodes:
     def _attempts(self, kind: KindId, count: int) -> list[list[int]]:
         """Which nodes to try together: at first one of each group, the smallest group first."""
         nodes = self._nodes
-        each = dict(zip(nodes.bundle, nodes.sites.most_copies(kind, nodes.bundle), strict=True))
+        each = dict(zip(nodes.bundle, nodes.template_nodes.most_copies(kind, nodes.bundle), strict=True))
         takers = [group for group in nodes.bundle if each[group] and nodes.budget.room(group)]
         takers.sort(key=lambda group: (nodes.budget.sizes[group], group))
         ones = [[group] for group in takers]
@@ -114,21 +114,21 @@ class TrackedNodes:
         return [many, *ones]
 
     def _stand(self, kind: KindId, rows: Rows) -> None:
-        if self._picture.of(kind).asks.claims:
+        if self._snapshot.of(kind).asks.claims:
             for row in rows.tolist():  # volumes that one takes are gone for the next
-                assume_volumes(self._picture, kind, Row(row))
-                self._picture.place(kind, row)
+                assume_volumes(self._snapshot, kind, Row(row))
+                self._snapshot.place(kind, row)
             return
         at, counts = np.unique(rows, return_counts=True)
-        self._picture.place_many(kind, at, counts)
+        self._snapshot.place_many(kind, at, counts)
 
     def _show(self, before: int) -> None:
         """Nodes opened since `before` appear in the picture."""
         self._add_rows(before, self._nodes.groups[before : self._nodes.n].tolist())
 
     def _add_rows(self, before: int, groups: Sequence[int]) -> None:
-        sites, number = self._nodes.sites, self._first + before
+        template_nodes, number = self._nodes.template_nodes, self._first + before
         for group, run in groupby(groups):
             names = [NodeName(f"trial:{at}") for at, _ in enumerate(run, number)]
-            add_nodes(self._picture, sites.template(group), names, system=sites.system)
+            add_nodes(self._snapshot, template_nodes.template(group), names, system=template_nodes.system)
             number += len(names)

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from slackwater.controllers.slack.minute_counts import Minutes
+from slackwater.controllers.slack.minute_counts import MinuteCounts
 from slackwater.model.columns import Int64
 from slackwater.model.equivalence import Kind
 from slackwater.model.ids import PodUid, UnixTime
@@ -43,10 +43,10 @@ class _Class:
     """What is remembered of one class."""
 
     of: PodClass
-    arrivals: Minutes
-    departures: Minutes
-    in_time: Minutes
-    late: Minutes
+    arrivals: MinuteCounts
+    departures: MinuteCounts
+    in_time: MinuteCounts
+    late: MinuteCounts
     mix: deque[tuple[Kind, Labels]] = field(default_factory=lambda: deque(maxlen=_MIX))
     #: Pods without a node, those that were seen first come first. Some may have gone on.
     queue: deque["_Life"] = field(default_factory=deque)
@@ -54,7 +54,7 @@ class _Class:
     all_in_time: int = 0
     all_late: int = 0
 
-    def rings(self) -> dict[str, Minutes]:
+    def rings(self) -> dict[str, MinuteCounts]:
         """All counts by the minute, under the names by which they are saved."""
         return {"arrivals": self.arrivals, "departures": self.departures, "inTime": self.in_time, "late": self.late}
 
@@ -69,7 +69,7 @@ class _Life:
     over: bool = False
 
 
-class ArrivalBook:
+class ArrivalLog:
     """See the module. Times are Unix times."""
 
     def __init__(self, classes: Sequence[PodClass], now: UnixTime) -> None:
@@ -118,7 +118,7 @@ class ArrivalBook:
         """Takes up what an earlier process saved, before any pod was seen. Raises AttributeError, KeyError, TypeError or
         ValueError where it cannot be read; then nothing of it is taken."""
         at = min(UnixTime(float(saved["at"])), now)
-        found: list[tuple[Minutes, int, list[int]]] = []
+        found: list[tuple[MinuteCounts, int, list[int]]] = []
         for each in self._classes:
             kept = saved["classes"].get(each.of.name, {})
             for name, ring in each.rings().items():
@@ -172,10 +172,10 @@ def _leave(life: _Life, now: UnixTime) -> None:
 def _a_class(of: PodClass, minute: int) -> _Class:
     return _Class(
         of=of,
-        arrivals=Minutes(MOST_MINUTES, minute),
-        departures=Minutes(MOST_MINUTES, minute),
-        in_time=Minutes(MOST_MINUTES, minute),
-        late=Minutes(MOST_MINUTES, minute),
+        arrivals=MinuteCounts(MOST_MINUTES, minute),
+        departures=MinuteCounts(MOST_MINUTES, minute),
+        in_time=MinuteCounts(MOST_MINUTES, minute),
+        late=MinuteCounts(MOST_MINUTES, minute),
     )
 
 
@@ -217,8 +217,8 @@ def _as_long_as(arrivals: Int64, counts: Int64) -> Int64:
 
 
 def _comes_with_a_node(pod: Pod) -> bool:
-    owner = pod.ties.owner
-    return pod.ties.mirror or pod.ties.daemon or (owner is not None and owner.kind == "DaemonSet")
+    owner = pod.eviction_facts.owner
+    return pod.eviction_facts.mirror_pod or pod.eviction_facts.daemon or (owner is not None and owner.kind == "DaemonSet")
 
 
 def _created(pod: Pod, now: UnixTime) -> UnixTime:

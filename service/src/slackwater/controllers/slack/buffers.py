@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.controllers.slack.mirrored import Mirrored
-from slackwater.model.buffers import ACTIVE_CAPACITY, Askers, BufferStatus, CapacityBuffer, Condition, Workload
+from slackwater.controllers.slack.pod_headroom import PodHeadroom
+from slackwater.model.buffers import ACTIVE_CAPACITY, BufferStatus, CapacityBuffer, Condition, HeadroomRequests, Workload
 from slackwater.model.equivalence import Kind
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import NO_PARTICULARS
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 
 READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"
@@ -29,7 +29,7 @@ class Resolved:
     """A buffer, the placeholders it gets (None: none), and the status that says so, its times left empty."""
 
     buffer: CapacityBuffer
-    mirrored: Mirrored | None
+    pod_headroom: PodHeadroom | None
     status: BufferStatus
 
 
@@ -42,15 +42,15 @@ def source_of(buffer: CapacityBuffer) -> str:
     return f"buffer {buffer.key}"
 
 
-def resolved(askers: Askers, newest: Mapping[tuple[str, Owner], Pod]) -> list[Resolved]:
+def resolved(headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]) -> list[Resolved]:
     """All buffers of our strategy, the oldest first. `newest` has the newest pod of the workloads that have one."""
-    buffers = sorted(askers.buffers, key=lambda each: (each.created_at, each.key))
-    return [_resolve(buffer, askers, newest) for buffer in buffers if buffer.strategy in ("", ACTIVE_CAPACITY)]
+    buffers = sorted(headroom_requests.buffers, key=lambda each: (each.created_at, each.key))
+    return [_resolve(buffer, headroom_requests, newest) for buffer in buffers if buffer.strategy in ("", ACTIVE_CAPACITY)]
 
 
-def _resolve(buffer: CapacityBuffer, askers: Askers, newest: Mapping[tuple[str, Owner], Pod]) -> Resolved:
+def _resolve(buffer: CapacityBuffer, headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]) -> Resolved:
     try:
-        workload = _workload(buffer, askers)
+        workload = _workload(buffer, headroom_requests)
         pod = newest.get((buffer.key.namespace, buffer.scalable), workload.pod) if buffer.scalable else workload.pod
         chunks = _chunks(buffer, workload, pod.kind)
     except _NotReady as why:
@@ -58,7 +58,7 @@ def _resolve(buffer: CapacityBuffer, askers: Askers, newest: Mapping[tuple[str, 
             Condition(READY, "False", "error", f"Buffer not ready for provisioning: {why}"),
             Condition(PROVISIONING, "False", "NotReadyForProvisioning", "CapacityBuffer is not ready for provisioning"),
         )
-        return Resolved(buffer=buffer, mirrored=None, status=BufferStatus(strategy=ACTIVE_CAPACITY, conditions=conditions))
+        return Resolved(buffer=buffer, pod_headroom=None, status=BufferStatus(strategy=ACTIVE_CAPACITY, conditions=conditions))
     ready = Condition(READY, "True", "AttributesSetSuccessfully", "ready")
     provisioning = (
         Condition(PROVISIONING, "True", "FakePodsInjected", f"room is kept for {chunks} pods")
@@ -72,20 +72,20 @@ def _resolve(buffer: CapacityBuffer, askers: Askers, newest: Mapping[tuple[str, 
         strategy=ACTIVE_CAPACITY,
         conditions=(ready, provisioning),
     )
-    mirrored = Mirrored(source=source_of(buffer), kind=pod.kind, labels=pod.labels, count=chunks) if chunks else None
-    return Resolved(buffer=buffer, mirrored=mirrored, status=status)
+    pod_headroom = PodHeadroom(source=source_of(buffer), kind=pod.kind, labels=pod.labels, count=chunks) if chunks else None
+    return Resolved(buffer=buffer, pod_headroom=pod_headroom, status=status)
 
 
-def _workload(buffer: CapacityBuffer, askers: Askers) -> Workload:
+def _workload(buffer: CapacityBuffer, headroom_requests: HeadroomRequests) -> Workload:
     namespace = buffer.key.namespace
     if (buffer.template is None) == (buffer.scalable is None):
         raise _NotReady("want exactly one of podTemplateRef and scalableRef")
     if buffer.template is not None:
-        found = askers.templates.get((namespace, buffer.template))
+        found = headroom_requests.templates.get((namespace, buffer.template))
         what = f"PodTemplate {namespace}/{buffer.template}"
     else:
         assert buffer.scalable is not None
-        found = askers.workloads.get((namespace, buffer.scalable))
+        found = headroom_requests.workloads.get((namespace, buffer.scalable))
         what = f"{buffer.scalable.kind} {namespace}/{buffer.scalable.name}"
     if found is None:
         raise _NotReady(f"{what}: not found")
@@ -107,7 +107,7 @@ def _chunks(buffer: CapacityBuffer, workload: Workload, kind: Kind) -> int:
 
 def _within(limits: Sequence[tuple[str, int]], kind: Kind) -> int:
     """How many pods the limits allow."""
-    asks = dict((kind.particulars or NO_PARTICULARS).scalars)
+    asks = dict((kind.pod_constraints or NO_POD_CONSTRAINTS).scalars)
     asks.update(cpu=kind.requests.cpu, memory=kind.requests.memory)
     counts = [limit // asks[name] for name, limit in limits if asks.get(name)]
     if not counts:

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.slack.rule import PPM
-from slackwater.controllers.slack.start_time_slo import Past, Promise, Traffic, kept_ppm
+from slackwater.controllers.slack.start_time_slo import ArrivalHistory, Promise, Traffic, kept_ppm
 from slackwater.model.columns import Int64
 
 _HOUR, _DAY = 3600, 86_400
@@ -46,7 +46,7 @@ class _Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Forecaster:
     """Periods and such in buckets; `period` 0: the same at all times. Needs `around` a time are read, and of these `most` alone
     or each. Buckets of a `block` are told alike. `exceeded`: what would have kept the promise on the past, and its `odds`
     against that of the same at all times."""
@@ -59,12 +59,12 @@ class Way:
     exceeded: float = 1.0
     odds: float = 1.0
 
-    def ahead(self, past: Past, exceeded: float, *, ahead: int) -> Int64:
+    def ahead(self, history: ArrivalHistory, exceeded: float, *, ahead: int) -> Int64:
         """For each of the next buckets; shape (ahead,)."""
         if not self.period:
-            return np.repeat(_above(np.sort(past.needed)[None], exceeded), ahead)
-        known = np.concatenate([past.needed, np.zeros(ahead + self.around, np.int64)])
-        return self.told(self.like(known, len(past.seen), len(past.seen) + ahead), exceeded)[:ahead]
+            return np.repeat(_above(np.sort(history.needed)[None], exceeded), ahead)
+        known = np.concatenate([history.needed, np.zeros(ahead + self.around, np.int64)])
+        return self.told(self.like(known, len(history.seen), len(history.seen) + ahead), exceeded)[:ahead]
 
     def told(self, like: Int64, exceeded: float) -> Int64:
         return np.repeat(_above(like, exceeded), self.block)
@@ -86,77 +86,78 @@ class Way:
 
 def plan_room(arrivals: Iterable[int] | Int64, promise: Promise, *, ahead: int) -> Int64:
     """Room in pods for each of the next `ahead` buckets, by the past alone. `arrivals` by bucket, the newest last."""
-    past = Past.of(Traffic.of(np.asarray(arrivals, np.int64)), promise)
-    way = choose_way(past)
-    return room_ahead(past, way, way.exceeded, ahead=ahead)
+    history = ArrivalHistory.of(Traffic.of(np.asarray(arrivals, np.int64)), promise)
+    forecaster = choose_forecaster(history)
+    return room_ahead(history, forecaster, forecaster.exceeded, ahead=ahead)
 
 
-def room_ahead(past: Past, way: Way, exceeded: float, *, ahead: int) -> Int64:
-    """Room in pods for each of the next buckets, before what is less where more runs than usual (`Past.gone_percent`)."""
-    if past.promise.within_seconds >= past.promise.lead_seconds or not len(past.seen):
+def room_ahead(history: ArrivalHistory, forecaster: Forecaster, exceeded: float, *, ahead: int) -> Int64:
+    """Room in pods for each of the next buckets, before what is less where more runs than usual
+    (`ArrivalHistory.gone_percent`)."""
+    if history.promise.within_seconds >= history.promise.lead_seconds or not len(history.seen):
         return np.zeros(ahead, np.int64)
-    return way.ahead(past, exceeded, ahead=ahead)
+    return forecaster.ahead(history, exceeded, ahead=ahead)
 
 
-def choose_way(past: Past) -> Way:
+def choose_forecaster(history: ArrivalHistory) -> Forecaster:
     """The way that would have kept the promise on the past with the least room; the same at all times where none would."""
-    if not len(past.seen):
-        return Way()
-    ordered = np.sort(past.needed)[None]
-    flat, _ = _tried(past, Way(), ordered, 0)
-    level = np.repeat(_above(ordered, flat.exceeded), len(past.seen))
+    if not len(history.seen):
+        return Forecaster()
+    ordered = np.sort(history.needed)[None]
+    flat, _ = _tried(history, Forecaster(), ordered, 0)
+    level = np.repeat(_above(ordered, flat.exceeded), len(history.seen))
     best, least = flat, 100.0
-    for way in _possible(past):
-        start = way.cycles * way.period + way.around
-        found, room = _tried(past, way, way.like(past.needed, start, len(past.seen)), start)
-        cost = 100 * room / max(float(past.room(level)[start:].mean()), 1e-9)
+    for forecaster in _possible(history):
+        start = forecaster.cycles * forecaster.period + forecaster.around
+        found, room = _tried(history, forecaster, forecaster.like(history.needed, start, len(history.seen)), start)
+        cost = 100 * room / max(float(history.room(level)[start:].mean()), 1e-9)
         if cost <= _CLEARLY and cost < least:
             best, least = replace(found, odds=found.exceeded / flat.exceeded), cost
     return best
 
 
-def _possible(past: Past) -> Iterable[Way]:
+def _possible(history: ArrivalHistory) -> Iterable[Forecaster]:
     """Those of which the past has enough cycles, and one more to try them on."""
-    bucket, lead = past.promise.bucket_seconds, past.promise.lead
+    bucket, lead = history.promise.bucket_seconds, history.promise.lead
     hour, day = _HOUR // bucket, _DAY // bucket
     around, block = _AROUND // bucket, max(_BLOCK // bucket, 1)
-    for way, least in (
-        (Way(period=hour, cycles=24, around=lead, most=True), 12),
-        (Way(period=day, cycles=3, around=lead, most=True), 3),
-        (Way(period=day, cycles=3, around=around, block=block), 1),
+    for forecaster, least in (
+        (Forecaster(period=hour, cycles=24, around=lead, most=True), 12),
+        (Forecaster(period=day, cycles=3, around=lead, most=True), 3),
+        (Forecaster(period=day, cycles=3, around=around, block=block), 1),
     ):
-        cycles = min(way.cycles, (len(past.seen) - way.around) // way.period - 1)
+        cycles = min(forecaster.cycles, (len(history.seen) - forecaster.around) // forecaster.period - 1)
         if cycles >= least:
-            yield replace(way, cycles=cycles)
+            yield replace(forecaster, cycles=cycles)
 
 
-def _tried(past: Past, way: Way, like: Int64, start: int) -> tuple[Way, float]:
+def _tried(history: ArrivalHistory, forecaster: Forecaster, like: Int64, start: int) -> tuple[Forecaster, float]:
     """With the share that would have kept the promise from `start` on, and the room that it would have taken on average; more
     than any other where none would."""
-    goal = PPM - AIM * (PPM - past.promise.share_ppm)
-    size = len(past.seen) - start
+    goal = PPM - AIM * (PPM - history.promise.share_ppm)
+    size = len(history.seen) - start
     before: _Trial | None = None
     for share in _SHARES:
-        wanted = np.zeros(len(past.seen), np.int64)
-        told = way.told(like, share)[:size] if way.period else np.repeat(_above(like, share), size)
-        wanted[start:] = _most_within(told, past.promise.lead)
-        room = past.room(wanted)
+        wanted = np.zeros(len(history.seen), np.int64)
+        told = forecaster.told(like, share)[:size] if forecaster.period else np.repeat(_above(like, share), size)
+        wanted[start:] = _most_within(told, history.promise.lead)
+        room = history.room(wanted)
         trial = _Trial(
-            share=share, kept_ppm=kept_ppm(past.seen, room, past.promise, start=start), room=float(room[start:].mean())
+            share=share, kept_ppm=kept_ppm(history.seen, room, history.promise, start=start), room=float(room[start:].mean())
         )
         if trial.kept_ppm >= goal:
-            return _between(way, before, trial, goal)
+            return _between(forecaster, before, trial, goal)
         before = trial
-    return replace(way, exceeded=_SHARES[-1]), float("inf")
+    return replace(forecaster, exceeded=_SHARES[-1]), float("inf")
 
 
-def _between(way: Way, before: _Trial | None, found: _Trial, goal: float) -> tuple[Way, float]:
+def _between(forecaster: Forecaster, before: _Trial | None, found: _Trial, goal: float) -> tuple[Forecaster, float]:
     """Between the two, so that what is chosen does not leap from one to the other."""
     if before is None:
-        return replace(way, exceeded=found.share), found.room
+        return replace(forecaster, exceeded=found.share), found.room
     part = (goal - before.kept_ppm) / (found.kept_ppm - before.kept_ppm)
     exceeded = exp(log(before.share) * (1 - part) + log(found.share) * part)
-    return replace(way, exceeded=exceeded), before.room * (1 - part) + found.room * part
+    return replace(forecaster, exceeded=exceeded), before.room * (1 - part) + found.room * part
 
 
 def _above(ordered: Int64, share: float) -> Int64:

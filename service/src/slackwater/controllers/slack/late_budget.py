@@ -66,7 +66,7 @@ def pace_now(in_time: Int64, late: Int64, share_ppm: int, *, minute: int) -> flo
     lates, judged = _by_steps(late, first, minute), _by_steps(in_time + late, first, minute)
     day = max(float(judged.sum()) / max(len(judged), 1) * _STEPS, _FEW)
     exceeded = day * _MEMORY_DAYS * _EXCEEDED
-    account = _Account(allowed=AIM * (PPM - share_ppm) / PPM, day=day, late=_LATENESS * exceeded, exceeded=exceeded)
+    pod_resources = _Account(allowed=AIM * (PPM - share_ppm) / PPM, day=day, late=_LATENESS * exceeded, exceeded=exceeded)
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(judged)]).tolist()
     came = late_today = pace = 0.0
     for step, (pods, some) in enumerate(zip([*judged.tolist(), 0], [*lates.tolist(), 0], strict=True)):
@@ -74,8 +74,8 @@ def pace_now(in_time: Int64, late: Int64, share_ppm: int, *, minute: int) -> flo
         if not into:
             came = late_today = 0.0
         to_come = sums[step - into] - sums[step - _STEPS] if step >= _STEPS else day * (_STEPS - into) / _STEPS
-        pace = account.pace(came, late_today, to_come)
-        account.learns(pods, some, pace)
+        pace = pod_resources.pace(came, late_today, to_come)
+        pod_resources.learns(pods, some, pace)
         came, late_today = came + pods, late_today + some
     return pace  # of the step that has begun: nothing is known of its pods
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.controllers.slack.mirrored import Mirrored
+from slackwater.controllers.slack.pod_headroom import PodHeadroom
 from slackwater.model.buffers import Workload
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
@@ -23,7 +23,7 @@ MOST: Final = 50_000
 class Marked:
     """`problems` are for people: annotations that cannot be read."""
 
-    mirrored: tuple[Mirrored, ...] = ()
+    pod_headroom: tuple[PodHeadroom, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -57,8 +57,8 @@ def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[t
         name = f"{workload.ref.kind} {workload.namespace}/{workload.ref.name}"
         asks.append((name, workload.slack, workload.replicas, newest.get(key, workload.pod)))
     for name, group in sorted(_by_controller(pods, spoken).items()):
-        asks.append((name, group.pod.ties.slack, group.count, group.pod))
-    found: list[Mirrored] = []
+        asks.append((name, group.pod.eviction_facts.slack, group.count, group.pod))
+    found: list[PodHeadroom] = []
     problems: list[str] = []
     for name, text, replicas, pod in asks:
         try:
@@ -66,15 +66,15 @@ def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[t
         except ValueError as error:
             problems.append(f"{name}: annotation {SLACK}: {error}")
         else:
-            found += [Mirrored(source=name, kind=pod.kind, labels=pod.labels, count=count)] if count else []
-    return Marked(mirrored=tuple(found), problems=tuple(problems))
+            found += [PodHeadroom(source=name, kind=pod.kind, labels=pod.labels, count=count)] if count else []
+    return Marked(pod_headroom=tuple(found), problems=tuple(problems))
 
 
 def _by_controller(pods: Iterable[Pod], spoken: set[tuple[str, Owner]]) -> dict[str, _Group]:
     """The newest pod of each controller, or the pod itself where it has none."""
     groups: dict[str, _Group] = {}
     for pod in pods:
-        owner = pod.ties.owner
+        owner = pod.eviction_facts.owner
         if owner is not None and (pod.key.namespace, owner) in spoken:
             continue
         name = f"Pod {pod.key}" if owner is None else f"{owner.kind} {pod.key.namespace}/{owner.name}"

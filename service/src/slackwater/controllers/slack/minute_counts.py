@@ -7,7 +7,7 @@ import numpy as np
 from slackwater.model.columns import Int64
 
 
-class Minutes:
+class MinuteCounts:
     """`begin` is the first minute that is counted; nothing before it was observed."""
 
     def __init__(self, most: int, begin: int) -> None:

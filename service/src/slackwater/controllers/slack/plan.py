@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.controllers.slack.assign import Shape, assigned
-from slackwater.controllers.slack.mirrored import Mirrored, like
-from slackwater.controllers.slack.planning_input import Ground
+from slackwater.controllers.slack.planning_input import SlackInput
+from slackwater.controllers.slack.pod_headroom import PodHeadroom, like
 from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
 from slackwater.controllers.slack.settle import Settled, settled
 from slackwater.controllers.slack.sizing import Cut, cut
@@ -26,7 +26,7 @@ from slackwater.model.equivalence import Kind
 from slackwater.model.ids import UnixTime
 from slackwater.model.placeholders import NAMESPACE
 from slackwater.model.resources import Amounts
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 
 #: What a rule's placeholders that are as large as any pod belong to; its pieces belong to the rule's name alone.
 _LARGEST = "{} (largest pod)"
@@ -37,8 +37,8 @@ class SlackDemand:
     """What is asked for now: the policy, what its rules find in the cluster, by name, and pods that are to be mirrored."""
 
     policy: SlackPolicy
-    grounds: Mapping[str, Ground] = field(default_factory=dict)
-    mirrored: tuple[Mirrored, ...] = ()
+    grounds: Mapping[str, SlackInput] = field(default_factory=dict)
+    pod_headroom: tuple[PodHeadroom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,10 @@ class SlackFound:
     cuts: Mapping[str, Cut]
 
 
-def plan_slack(picture: Picture, before: SlackState, demand: SlackDemand, *, now: UnixTime) -> SlackFound:
+def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, *, now: UnixTime) -> SlackFound:
     """See the module. Raises `UnreadLabel` where the picture was built without the mirrored kinds."""
     wanted, cuts, held = _wanted(before, demand, now)
-    found = settled(picture, assigned(wanted, before.placeholders))
+    found = settled(snapshot, assigned(wanted, before.placeholders))
     return SlackFound(state=SlackState(placeholders=found.placeholders, held=held), settled=found, cuts=cuts)
 
 
@@ -66,22 +66,24 @@ def _wanted(
     for rule in demand.policy.rules:
         if not rule.asks:
             continue
-        ground = demand.grounds.get(rule.name, Ground())
-        cuts[rule.name] = whole = cut(rule, ground)
-        shrink = demand.policy.shrink_seconds
-        held[rule.name] = now_held = steadied(whole, before.held.get(rule.name), now=now, shrink_seconds=shrink)
-        wanted[_LARGEST.format(rule.name)] = _shapes(rule, ground, whole.largest)
-        wanted[rule.name] = _shapes(rule, ground, now_held.pieces.sizes())
-    for mirrored in demand.mirrored:
-        shapes = [Shape(like(mirrored.kind), mirrored.labels)] * mirrored.count
-        wanted[mirrored.source] = [*wanted.get(mirrored.source, ()), *shapes]  # a source may ask for several kinds
+        slack_input = demand.grounds.get(rule.name, SlackInput())
+        cuts[rule.name] = whole = cut(rule, slack_input)
+        scale_down = demand.policy.shrink_seconds
+        held[rule.name] = now_held = steadied(whole, before.held.get(rule.name), now=now, shrink_seconds=scale_down)
+        wanted[_LARGEST.format(rule.name)] = _shapes(rule, slack_input, whole.largest)
+        wanted[rule.name] = _shapes(rule, slack_input, now_held.pieces.sizes())
+    for pod_headroom in demand.pod_headroom:
+        shapes = [Shape(like(pod_headroom.kind), pod_headroom.labels)] * pod_headroom.count
+        wanted[pod_headroom.source] = [*wanted.get(pod_headroom.source, ()), *shapes]  # a source may ask for several kinds
     return wanted, cuts, held
 
 
-def _shapes(rule: SlackRule, ground: Ground, sizes: Sequence[Amounts]) -> list[Shape]:
+def _shapes(rule: SlackRule, slack_input: SlackInput, sizes: Sequence[Amounts]) -> list[Shape]:
     """One shape for each size, so that placeholders of a size share their kind."""
     shapes = {
-        size: Shape(Kind(namespace=NAMESPACE, requests=size, node_selector=rule.node_labels, tolerations=ground.tolerations))
+        size: Shape(
+            Kind(namespace=NAMESPACE, requests=size, node_selector=rule.node_labels, tolerations=slack_input.tolerations)
+        )
         for size in dict.fromkeys(sizes)
     }
     return [shapes[size] for size in sizes]

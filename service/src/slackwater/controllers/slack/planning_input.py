@@ -14,7 +14,7 @@ from slackwater.model.equivalence import Toleration
 from slackwater.model.ids import Row
 from slackwater.model.objects import Node, Taint
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
 
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -29,7 +29,7 @@ _PASSING: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class SlackInput:
     """`capacity` is what `n_nodes` nodes have allocatable together. `rooms` are what empty nodes of the rule take, each shape
     once. `pods` are the requests of pods that may come again, each once. `tolerations`: see the module."""
 
@@ -48,7 +48,7 @@ class Site:
     room: Amounts
 
 
-class Tenancy(Protocol):
+class PodRequests(Protocol):
     """What pods of a row ask for, which the picture does not tell apart."""
 
     def asks(self, rows: Sequence[Row]) -> Iterable[Amounts]:
@@ -60,27 +60,27 @@ class Tenancy(Protocol):
         ...
 
 
-def ground_of(
-    picture: Picture,
+def slack_input_of(
+    snapshot: ClusterSnapshot,
     rule: SlackRule,
     *,
     rows: Iterable[Row],
     sites: Sequence[Site],
-    tenancy: Tenancy,
+    pod_requests: PodRequests,
     waiting: Iterable[Amounts] = (),
-) -> Ground:
+) -> SlackInput:
     """`rows` are nodes that are there or on their way; `sites` what new nodes would be like. `waiting` is what pods ask for
     that have no node yet; they count where the rule is about all nodes."""
     ours = [site for site in sites if _is_of(rule, site.node)]
-    nodes = [(row, node) for row in rows if _counts(picture, rule, row) and _is_of(rule, node := picture.facts.nodes[row])]
+    nodes = [(row, node) for row in rows if _counts(snapshot, rule, row) and _is_of(rule, node := snapshot.facts.nodes[row])]
     common = _common_taints([node for _, node in nodes] or [site.node for site in ours])
     inside = [(row, node) for row, node in nodes if _lasting(node) <= common]
     rooms = dict.fromkeys(site.room for site in ours if _lasting(site.node) <= common)
     examples = {node.allocatable: row for row, node in reversed(inside)}
-    rooms.update(dict.fromkeys(has.minus(tenancy.daemons(row)).not_below_zero() for has, row in examples.items()))
-    pods = dict.fromkeys(tenancy.asks([row for row, _ in inside])) if rule.sizing == "v2" else {}
+    rooms.update(dict.fromkeys(has.minus(pod_requests.daemons(row)).not_below_zero() for has, row in examples.items()))
+    pods = dict.fromkeys(pod_requests.asks([row for row, _ in inside])) if rule.sizing == "v2" else {}
     pods.update(dict.fromkeys(() if rule.node_labels else waiting))
-    return Ground(
+    return SlackInput(
         n_nodes=len(inside),
         capacity=_sum(node.allocatable for _, node in inside),
         rooms=tuple(rooms),
@@ -89,10 +89,10 @@ def ground_of(
     )
 
 
-def _counts(picture: Picture, rule: SlackRule, row: Row) -> bool:
-    node = picture.facts.nodes[row]
+def _counts(snapshot: ClusterSnapshot, rule: SlackRule, row: Row) -> bool:
+    node = snapshot.facts.nodes[row]
     leaves = any(taint.key == TO_BE_DELETED_TAINT for taint in node.taints)
-    return bool(picture.facts.live[row]) and node.ready and not leaves and _is_of(rule, node)
+    return bool(snapshot.facts.live[row]) and node.ready and not leaves and _is_of(rule, node)
 
 
 def _is_of(rule: SlackRule, node: Node) -> bool:

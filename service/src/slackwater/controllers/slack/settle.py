@@ -15,7 +15,7 @@ from slackwater.fit.packing import NOWHERE, Hints, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName
 from slackwater.model.placeholders import a_placeholder
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 _NO_NODE = NodeName("")
@@ -34,37 +34,37 @@ class Settled:
         return tuple(each for each in self.placeholders if each.place is None)
 
 
-def settled(picture: Picture, placeholders: Sequence[Placeholder]) -> Settled:
+def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> Settled:
     """See the module. Raises `UnreadLabel` where the picture was built without the placeholders' kinds."""
     n_pods = len(placeholders)
-    if not n_pods or not picture.n_rows:
+    if not n_pods or not snapshot.n_rows:
         lost = tuple(each.number for each in placeholders if each.place is not None)
         homeless = tuple(replace(each, place=None) for each in placeholders)
         return Settled(placeholders=homeless, rows=np.full(n_pods, NOWHERE, np.intp), pushed=lost)
-    row_of = picture.facts.row_of
+    row_of = snapshot.facts.row_of
     before = np.fromiter((row_of.get(each.place or _NO_NODE, NOWHERE) for each in placeholders), np.intp, n_pods)
-    kinds = picture.number([each.pod for each in placeholders])
+    kinds = snapshot.number([each.pod for each in placeholders])
     order = np.argsort(kinds, kind="stable")
     rows: Rows = np.full(n_pods, NOWHERE, np.intp)
-    rows[order] = place_pods(picture, kinds[order], rows=_fullest_first(picture), hints=Hints(pods=before[order])).rows
-    found = tuple(_at(picture, each, row) for each, row in zip(placeholders, rows.tolist(), strict=True))
+    rows[order] = place_pods(snapshot, kinds[order], rows=_fullest_first(snapshot), hints=Hints(pods=before[order])).rows
+    found = tuple(_at(snapshot, each, row) for each, row in zip(placeholders, rows.tolist(), strict=True))
     pushed = tuple(
         old.number for old, new in zip(placeholders, found, strict=True) if old.place is not None and old.place != new.place
     )
     return Settled(placeholders=found, rows=rows, pushed=pushed)
 
 
-def _at(picture: Picture, placeholder: Placeholder, row: int) -> Placeholder:
-    place = None if row == NOWHERE else picture.facts.nodes[row].name
+def _at(snapshot: ClusterSnapshot, placeholder: Placeholder, row: int) -> Placeholder:
+    place = None if row == NOWHERE else snapshot.facts.nodes[row].name
     if place == placeholder.place:
         return placeholder
     pod = placeholder.pod
     return replace(placeholder, place=place, pod=a_placeholder(placeholder.number, pod.kind, pod.labels, node=place))
 
 
-def _fullest_first(picture: Picture) -> Rows:
+def _fullest_first(snapshot: ClusterSnapshot) -> Rows:
     """By the share of CPU and memory that pods take, in steps of a 64th; then as the rows are."""
-    rows = slice(0, picture.n_rows)
-    has = np.maximum(picture.facts.allocatable[[CPU, MEMORY], rows], 1)
-    share = (picture.used[[CPU, MEMORY], rows] / has).sum(axis=0)
+    rows = slice(0, snapshot.n_rows)
+    has = np.maximum(snapshot.facts.allocatable[[CPU, MEMORY], rows], 1)
+    share = (snapshot.used[[CPU, MEMORY], rows] / has).sum(axis=0)
     return np.argsort(-np.floor(share * 64), kind="stable").astype(np.intp)

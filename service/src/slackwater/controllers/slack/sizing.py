@@ -20,7 +20,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Final
 
-from slackwater.controllers.slack.planning_input import Ground
+from slackwater.controllers.slack.planning_input import SlackInput
 from slackwater.controllers.slack.rule import PPM, SlackRule
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 
@@ -65,17 +65,17 @@ class Cut:
     short: bool = False
 
 
-def cut(rule: SlackRule, ground: Ground) -> Cut:
+def cut(rule: SlackRule, slack_input: SlackInput) -> Cut:
     """See the module. Nothing, where nothing is asked for or no node could take anything."""
-    asked = _asked(rule, ground)
-    rooms = [room for room in ground.rooms if room != NOTHING]
+    asked = _asked(rule, slack_input)
+    rooms = [room for room in slack_input.rooms if room != NOTHING]
     if not any(asked) or not rooms:
         return Cut(asked=_whole(asked))
-    pods = [pod for pod in ground.pods if any(pod.within(room) for room in rooms)]
+    pods = [pod for pod in slack_input.pods if any(pod.within(room) for room in rooms)]
     largest = _largest(pods, rooms) if rule.sizing == "v2" else ()
     taken = [sum(each[resource] for each in largest) for resource in range(2)]
     left = tuple(max(want - have, Fraction(0)) for want, have in zip(asked, taken, strict=True))
-    bounds = _bounds(rule, ground, rooms, pods)
+    bounds = _bounds(rule, slack_input, rooms, pods)
     pieces = _pieces((left[0], left[1]), bounds)
     return Cut(
         asked=_whole(asked),
@@ -86,9 +86,9 @@ def cut(rule: SlackRule, ground: Ground) -> Cut:
     )
 
 
-def _asked(rule: SlackRule, ground: Ground) -> _Pair:
+def _asked(rule: SlackRule, slack_input: SlackInput) -> _Pair:
     rate = Fraction(rule.rate_ppm, PPM)
-    cpu, memory = (max(rate * has, Fraction(least)) for has, least in zip(ground.capacity, rule.least, strict=True))
+    cpu, memory = (max(rate * has, Fraction(least)) for has, least in zip(slack_input.capacity, rule.least, strict=True))
     return cpu, memory
 
 
@@ -104,9 +104,9 @@ def _largest(pods: Sequence[Amounts], rooms: Sequence[Amounts]) -> tuple[Amounts
     return (by_cpu, by_memory)
 
 
-def _bounds(rule: SlackRule, ground: Ground, rooms: Sequence[Amounts], pods: Sequence[Amounts]) -> list[_Pair]:
+def _bounds(rule: SlackRule, slack_input: SlackInput, rooms: Sequence[Amounts], pods: Sequence[Amounts]) -> list[_Pair]:
     """The most that a piece may have on each shape of node. Without nodes the average one is that of the shapes."""
-    n_nodes, capacity = ground.n_nodes, ground.capacity
+    n_nodes, capacity = slack_input.n_nodes, slack_input.capacity
     if not n_nodes:
         n_nodes, capacity = len(rooms), _sum(rooms)
     piece = [Fraction(has, n_nodes * rule.granularity) for has in capacity]

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from slackwater.controllers.slack.forecasters import Way, choose_way, room_ahead
+from slackwater.controllers.slack.forecasters import Forecaster, choose_forecaster, room_ahead
 from slackwater.controllers.slack.late_budget import STEP, pace_now
-from slackwater.controllers.slack.mirrored import Mirrored, like
-from slackwater.controllers.slack.start_time_slo import Past, Promise, Traffic, above_usual
+from slackwater.controllers.slack.pod_headroom import PodHeadroom, like
+from slackwater.controllers.slack.start_time_slo import ArrivalHistory, Promise, Traffic, above_usual
 from slackwater.model.promises import KindShare, Observed
 
 #: For so many minutes a way is used.
@@ -27,13 +27,13 @@ MOST_PLACEHOLDERS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foresight:
+class Forecast:
     """What is remembered of a class: the way that is used, chosen in the minute `chosen`; and the room `ahead` of the minute
     `drawn` and those after it, which may be `exceeded` in such a share of the time. When `minute` began so many more pods ran
     than usual (`above`), of which `gone_percent` leave their room: `room` is less by that."""
 
     promise: Promise
-    way: Way
+    forecaster: Forecaster
     exceeded: float
     gone_percent: int
     chosen: int
@@ -49,13 +49,13 @@ class PromisedRoom:
     """What a promise comes to. `problem` says why less is kept than is needed."""
 
     observed: Observed
-    foresight: Foresight
-    mirrored: tuple[Mirrored, ...] = ()
+    forecast: Forecast
+    pod_headroom: tuple[PodHeadroom, ...] = ()
     problem: str | None = None
 
     @property
     def lead_seconds(self) -> int:
-        return self.foresight.promise.lead_seconds
+        return self.forecast.promise.lead_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ class Promised:
     rooms: Mapping[str, PromisedRoom] = field(default_factory=dict)
 
     @property
-    def mirrored(self) -> list[Mirrored]:
-        return [each for room in self.rooms.values() for each in room.mirrored]
+    def pod_headroom(self) -> list[PodHeadroom]:
+        return [each for room in self.rooms.values() for each in room.pod_headroom]
 
     @property
     def problems(self) -> list[str]:
@@ -94,12 +94,12 @@ def promised(
             lead_seconds=leads[each.of.name],
             keep_seconds=int(unneeded_seconds),
         )
-        foresight = _foresee(each, promise, None if known is None else known.foresight)
-        rooms[each.of.name] = _room(each, foresight)
+        forecast = _foresee(each, promise, None if known is None else known.forecast)
+        rooms[each.of.name] = _room(each, forecast)
     return Promised(rooms=rooms)
 
 
-def _foresee(seen: Observed, promise: Promise, before: Foresight | None) -> Foresight:
+def _foresee(seen: Observed, promise: Promise, before: Forecast | None) -> Forecast:
     if before is not None and before.promise != promise:
         before = None
     now = before if before is not None and before.minute == seen.minute else _of_this_minute(seen, promise, before)
@@ -108,12 +108,12 @@ def _foresee(seen: Observed, promise: Promise, before: Foresight | None) -> Fore
     return replace(now, room=max(now.ahead[seen.minute - now.drawn] - gone, 0))
 
 
-def _of_this_minute(seen: Observed, promise: Promise, before: Foresight | None) -> Foresight:
+def _of_this_minute(seen: Observed, promise: Promise, before: Forecast | None) -> Forecast:
     if before is None or seen.minute - before.chosen >= _CHOICE_MINUTES:
-        past = _past(seen, promise)
-        drawn = _drawn(seen, past, choose_way(past), chosen=seen.minute)
+        history = _history(seen, promise)
+        drawn = _drawn(seen, history, choose_forecaster(history), chosen=seen.minute)
     elif seen.minute // STEP != before.drawn // STEP:
-        drawn = _drawn(seen, _past(seen, promise), before.way, chosen=before.chosen)
+        drawn = _drawn(seen, _history(seen, promise), before.forecaster, chosen=before.chosen)
     else:
         drawn = before
     hour = Traffic.of(seen.arrivals[-_HOUR:], seen.departures[-_HOUR:])
@@ -121,21 +121,21 @@ def _of_this_minute(seen: Observed, promise: Promise, before: Foresight | None) 
     return replace(drawn, minute=seen.minute, above=above)
 
 
-def _past(seen: Observed, promise: Promise) -> Past:
-    return Past.of(Traffic.of(seen.arrivals, seen.departures), promise)
+def _history(seen: Observed, promise: Promise) -> ArrivalHistory:
+    return ArrivalHistory.of(Traffic.of(seen.arrivals, seen.departures), promise)
 
 
-def _drawn(seen: Observed, past: Past, way: Way, *, chosen: int) -> Foresight:
-    exceeded = min(pace_now(seen.in_time, seen.late, past.promise.share_ppm, minute=seen.minute) * way.odds, 1.0)
-    lead = past.promise.lead
-    room = room_ahead(past, way, exceeded, ahead=STEP + lead)
+def _drawn(seen: Observed, history: ArrivalHistory, forecaster: Forecaster, *, chosen: int) -> Forecast:
+    exceeded = min(pace_now(seen.in_time, seen.late, history.promise.share_ppm, minute=seen.minute) * forecaster.odds, 1.0)
+    lead = history.promise.lead
+    room = room_ahead(history, forecaster, exceeded, ahead=STEP + lead)
     # The most that is needed from a minute until one lead after it.
     ahead = tuple(int(room[minute : minute + lead + 1].max()) for minute in range(STEP))
-    return Foresight(
-        promise=past.promise,
-        way=way,
+    return Forecast(
+        promise=history.promise,
+        forecaster=forecaster,
         exceeded=exceeded,
-        gone_percent=past.gone_percent,
+        gone_percent=history.gone_percent,
         chosen=chosen,
         drawn=seen.minute,
         ahead=ahead,
@@ -143,19 +143,19 @@ def _drawn(seen: Observed, past: Past, way: Way, *, chosen: int) -> Foresight:
     )
 
 
-def _room(seen: Observed, foresight: Foresight) -> PromisedRoom:
-    count, problem = foresight.room, None
+def _room(seen: Observed, forecast: Forecast) -> PromisedRoom:
+    count, problem = forecast.room, None
     if count > MOST_PLACEHOLDERS:
         problem = f"promise {seen.of.name}: {count} placeholders are needed, want at most {MOST_PLACEHOLDERS}"
         count = MOST_PLACEHOLDERS
     if count and not seen.mix:
         problem = f"promise {seen.of.name}: no pod of it was seen since the start: nobody knows what they ask for"
-    mirrored = tuple(
-        Mirrored(source=source_of(seen.of.name), kind=like(share.kind), labels=share.labels, count=some)
+    pod_headroom = tuple(
+        PodHeadroom(source=source_of(seen.of.name), kind=like(share.kind), labels=share.labels, count=some)
         for share, some in zip(seen.mix, _shared(count, seen.mix), strict=True)
         if some
     )
-    return PromisedRoom(observed=seen, foresight=foresight, mirrored=mirrored, problem=problem)
+    return PromisedRoom(observed=seen, forecast=forecast, pod_headroom=pod_headroom, problem=problem)
 
 
 def _shared(count: int, mix: Sequence[KindShare]) -> list[int]:

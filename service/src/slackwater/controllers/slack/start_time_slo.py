@@ -71,7 +71,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Past:
+class ArrivalHistory:
     """What was seen, as it is reckoned with; shapes (n,).
 
     `above`: how many more pods there were after each bucket than on average in the last hour. Of them `gone_percent` are gone a
@@ -85,7 +85,7 @@ class Past:
     needed: Int64
 
     @classmethod
-    def of(cls, seen: Traffic, promise: Promise) -> "Past":
+    def of(cls, seen: Traffic, promise: Promise) -> "ArrivalHistory":
         above = np.maximum(above_usual(seen, promise.bucket_seconds), 0)
         gone = _gone_percent(above, promise.lead)
         needed = _needed(seen, promise, above * gone // 100)

@@ -21,11 +21,11 @@ from slackwater.fit.drainability.replicated import judge_replicated
 from slackwater.fit.drainability.safe_to_evict import judge_safe_to_evict
 from slackwater.fit.drainability.system import SYSTEM_NAMESPACE, judge_system
 from slackwater.fit.drainability.terminal import judge_terminal
-from slackwater.fit.drainability.verdict import MOVE, Fate, Verdict
+from slackwater.fit.drainability.verdict import MOVE, DrainabilityOutcome, Verdict
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
 
-__all__ = ["RULES", "DrainPolicy", "Facts", "Fate", "Verdict", "judge"]
+__all__ = ["RULES", "DrainPolicy", "DrainabilityOutcome", "Facts", "Verdict", "judge"]
 
 #: Rules about the pod itself, in order.
 RULES: Final = (
@@ -59,10 +59,10 @@ def _judge_itself(pod: Pod, facts: Facts) -> Verdict:
         return _first_word(pod, facts)
     if facts.policy.custom_controllers or pod.priority < facts.policy.priority_cutoff:
         return _first_word(pod, facts)
-    known = facts.judged.get(id(pod.ties))
+    known = facts.judged.get(id(pod.eviction_facts))
     if known is None:
         # The ties are kept with the verdict, so that no others get their number.
-        known = facts.judged[id(pod.ties)] = (pod.ties, _first_word(pod, facts))
+        known = facts.judged[id(pod.eviction_facts)] = (pod.eviction_facts, _first_word(pod, facts))
     return known[1]
 
 

@@ -9,7 +9,7 @@ from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.machine import migrates
 from slackwater.fit.drainability.verdict import Verdict, block
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 
 def judge_budget(pod: Pod, facts: Facts) -> Verdict | None:
@@ -17,5 +17,5 @@ def judge_budget(pod: Pod, facts: Facts) -> Verdict | None:
     if disruptions is None:
         return None
     if not migrates(pod, facts.policy) and disruptions.never_evicted(pod):
-        return block(Hindrance.MULTIPLE_PDBS)
-    return None if disruptions.allows(pod) else block(Hindrance.NOT_ENOUGH_PDB)
+        return block(UnremovableReason.MULTIPLE_PDBS)
+    return None if disruptions.allows(pod) else block(UnremovableReason.NOT_ENOUGH_PDB)

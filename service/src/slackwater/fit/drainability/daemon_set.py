@@ -6,6 +6,6 @@ from slackwater.model.objects import Pod
 
 
 def judge_daemon_set(pod: Pod, _facts: Facts) -> Verdict | None:
-    owner = pod.ties.owner
+    owner = pod.eviction_facts.owner
     made_by_one = owner is not None and (owner.group, owner.kind) == ("apps", "DaemonSet")
-    return DAEMON if made_by_one or pod.ties.daemon else None
+    return DAEMON if made_by_one or pod.eviction_facts.daemon else None

@@ -6,7 +6,7 @@ from typing import Final
 from slackwater.fit.disruptions import Disruptions
 from slackwater.fit.drainability.verdict import Verdict
 from slackwater.model.controllers import Targets
-from slackwater.model.eviction_facts import Ties
+from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import UnixTime
 
 _MINUTE: Final = 60.0
@@ -44,4 +44,4 @@ class Facts:
     disruptions: Disruptions | None = None
     replicas: Targets | None = None
     #: Verdicts by the identity of the ties; only `drainability` writes here.
-    judged: dict[int, tuple[Ties, Verdict]] = field(default_factory=dict, compare=False, repr=False)
+    judged: dict[int, tuple[EvictionFacts, Verdict]] = field(default_factory=dict, compare=False, repr=False)

@@ -3,8 +3,8 @@
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import Verdict, block
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 
 def judge_local_storage(pod: Pod, facts: Facts) -> Verdict | None:
-    return block(Hindrance.LOCAL_STORAGE) if facts.policy.local_storage and pod.ties.local_volumes else None
+    return block(UnremovableReason.LOCAL_STORAGE) if facts.policy.local_storage and pod.eviction_facts.local_volumes else None

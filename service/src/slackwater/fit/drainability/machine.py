@@ -3,14 +3,14 @@
 from slackwater.fit.drainability.facts import DrainPolicy, Facts
 from slackwater.fit.drainability.verdict import Verdict, block
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 
 def judge_machine(pod: Pod, facts: Facts) -> Verdict | None:
     vertical, policy = pod.vertical, facts.policy
     if vertical is None or vertical.machine is None or policy.machines_evicted:
         return None
-    return None if migrates(pod, policy) else block(Hindrance.MACHINE_CANNOT_MIGRATE)
+    return None if migrates(pod, policy) else block(UnremovableReason.MACHINE_CANNOT_MIGRATE)
 
 
 def migrates(pod: Pod, policy: DrainPolicy) -> bool:

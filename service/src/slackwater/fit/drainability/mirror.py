@@ -6,4 +6,4 @@ from slackwater.model.objects import Pod
 
 
 def judge_mirror(pod: Pod, _facts: Facts) -> Verdict | None:
-    return SKIP if pod.ties.mirror else None
+    return SKIP if pod.eviction_facts.mirror_pod else None

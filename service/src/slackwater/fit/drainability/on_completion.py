@@ -6,4 +6,4 @@ from slackwater.model.objects import Pod
 
 
 def judge_on_completion(pod: Pod, _facts: Facts) -> Verdict | None:
-    return WAIT if pod.ties.safe_to_evict == "on-completion" else None
+    return WAIT if pod.eviction_facts.safe_to_evict == "on-completion" else None

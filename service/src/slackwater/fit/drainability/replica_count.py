@@ -5,7 +5,7 @@ from typing import Final
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import Verdict, block
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 #: Kinds that are looked up, and of which of them the number of replicas counts.
 _KNOWN: Final = {
@@ -18,7 +18,7 @@ _KNOWN: Final = {
 
 
 def judge_replica_count(pod: Pod, facts: Facts) -> Verdict | None:
-    owner = pod.ties.owner
+    owner = pod.eviction_facts.owner
     if not facts.policy.custom_controllers or facts.replicas is None or owner is None:
         return None
     counted = _KNOWN.get((owner.group, owner.kind))
@@ -26,5 +26,5 @@ def judge_replica_count(pod: Pod, facts: Facts) -> Verdict | None:
         return None
     replicas = facts.replicas.get((pod.key.namespace, owner))
     if replicas is None:
-        return block(Hindrance.CONTROLLER_NOT_FOUND)
-    return block(Hindrance.MIN_REPLICAS_REACHED) if counted and replicas < facts.policy.min_replicas else None
+        return block(UnremovableReason.CONTROLLER_NOT_FOUND)
+    return block(UnremovableReason.MIN_REPLICAS_REACHED) if counted and replicas < facts.policy.min_replicas else None

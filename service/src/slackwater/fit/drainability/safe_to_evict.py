@@ -6,4 +6,4 @@ from slackwater.model.objects import Pod
 
 
 def judge_safe_to_evict(pod: Pod, _facts: Facts) -> Verdict | None:
-    return MOVE if pod.ties.safe_to_evict == "true" else None
+    return MOVE if pod.eviction_facts.safe_to_evict == "true" else None

@@ -9,7 +9,7 @@ from typing import Final
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import Verdict, block
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 
@@ -20,7 +20,7 @@ def judge_system(pod: Pod, facts: Facts) -> Verdict | None:
     if facts.disruptions is None or facts.disruptions.covers(pod):
         return None
     young = not pod.created_at or facts.now - _unix(pod.created_at) <= facts.policy.system_pod_seconds
-    return block(Hindrance.UNMOVABLE_SYSTEM_POD) if young else None
+    return block(UnremovableReason.UNMOVABLE_SYSTEM_POD) if young else None
 
 
 def _unix(text: str) -> float:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 
-class Fate(Enum):
+class DrainabilityOutcome(Enum):
     """MOVE: it needs a place elsewhere, if its budgets allow it to go. DAEMON: it goes with the node, and needs no other place.
 
     SKIP: it is on its way out, or the node's own: neither moved nor in the way. WAIT: it is not moved, but the node waits
@@ -23,17 +23,17 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`hindrance` is set exactly where the fate is BLOCK."""
+    """`unremovable reason` is set exactly where the fate is BLOCK."""
 
-    fate: Fate
-    hindrance: Hindrance | None = None
-
-
-MOVE: Final = Verdict(Fate.MOVE)
-DAEMON: Final = Verdict(Fate.DAEMON)
-SKIP: Final = Verdict(Fate.SKIP)
-WAIT: Final = Verdict(Fate.WAIT)
+    outcome: DrainabilityOutcome
+    unremovable_reason: UnremovableReason | None = None
 
 
-def block(hindrance: Hindrance) -> Verdict:
-    return Verdict(Fate.BLOCK, hindrance)
+MOVE: Final = Verdict(DrainabilityOutcome.MOVE)
+DAEMON: Final = Verdict(DrainabilityOutcome.DAEMON)
+SKIP: Final = Verdict(DrainabilityOutcome.SKIP)
+WAIT: Final = Verdict(DrainabilityOutcome.WAIT)
+
+
+def block(unremovable_reason: UnremovableReason) -> Verdict:
+    return Verdict(DrainabilityOutcome.BLOCK, unremovable_reason)

@@ -9,36 +9,36 @@ import numpy as np
 from slackwater.model.columns import Codes
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_facts import PODS
 from slackwater.snapshot.selection import Selection
 
 
-def judge_node_resources_fit(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
-    allocatable, used = picture.facts.allocatable, picture.used
-    full = used[PODS, : picture.n_rows][rows] + 1 > allocatable[PODS, : picture.n_rows][rows]
+def judge_node_resources_fit(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+    allocatable, used = snapshot.facts.allocatable, snapshot.used
+    full = used[PODS, : snapshot.n_rows][rows] + 1 > allocatable[PODS, : snapshot.n_rows][rows]
     short: Codes = full.astype(np.uint8) * np.uint8(Reason.RESOURCES_SHORT)
-    for line, amount in asked_lines(picture, kind):
-        total = allocatable[line, : picture.n_rows][rows]
-        lacking = total - used[line, : picture.n_rows][rows] < amount
+    for line, amount in asked_lines(snapshot, kind):
+        total = allocatable[line, : snapshot.n_rows][rows]
+        lacking = total - used[line, : snapshot.n_rows][rows] < amount
         if lacking.any():
             short[lacking & (short == 0)] = Reason.RESOURCES_SHORT
             short[lacking & (total < amount)] = Reason.RESOURCES_ABOVE_NODE
     return short
 
 
-def asked_lines(picture: Picture, kind: Numbered) -> list[tuple[int, int]]:
+def asked_lines(snapshot: ClusterSnapshot, kind: Numbered) -> list[tuple[int, int]]:
     """(line, amount) of the resources of which the pod asks something, the count of pods left out."""
-    asked = picture.kinds.requests[:, kind.id].tolist()
+    asked = snapshot.kinds.requests[:, kind.id].tolist()
     return [(line, amount) for line, amount in enumerate(asked) if amount and line != PODS]
 
 
-def short_resources(picture: Picture, kind: Numbered, row: Row) -> list[str]:
+def short_resources(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> list[str]:
     """kube-scheduler's words for what is short on a row, in its order."""
-    allocatable, used = picture.facts.allocatable[:, row], picture.used[:, row]
+    allocatable, used = snapshot.facts.allocatable[:, row], snapshot.used[:, row]
     words = ["Too many pods"] if used[PODS] + 1 > allocatable[PODS] else []
-    names = list(picture.facts.resource)
+    names = list(snapshot.facts.resource)
     return words + [
-        f"Insufficient {names[line]}" for line, amount in asked_lines(picture, kind) if allocatable[line] - used[line] < amount
+        f"Insufficient {names[line]}" for line, amount in asked_lines(snapshot, kind) if allocatable[line] - used[line] < amount
     ]

@@ -11,17 +11,17 @@ import numpy as np
 
 from slackwater.model.columns import Codes, Mask, Rows
 from slackwater.model.reasons import Reason
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.selection import Selection, coded
 from slackwater.snapshot.volume_counts import Handle, VolumeCounts
 
 
-def volume_limits_part(picture: Picture, kind: Numbered) -> Hashable | None:
+def volume_limits_part(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | None:
     """Equal for kinds whose verdicts are equal on every row; None where the kind mounts nothing that is limited."""
     if not (kind.asks.claims or kind.asks.inline_disks):
         return None
-    counts = picture.volume_counts
+    counts = snapshot.volume_counts
     new = counts.handles(kind)
     if not new:
         return None
@@ -30,9 +30,9 @@ def volume_limits_part(picture: Picture, kind: Numbered) -> Hashable | None:
     return tuple(sorted(_by_driver(new).items()))
 
 
-def judge_node_volume_limits(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
-    counts = picture.volume_counts
-    wanted = np.arange(picture.n_rows)[rows]
+def judge_node_volume_limits(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+    counts = snapshot.volume_counts
+    wanted = np.arange(snapshot.n_rows)[rows]
     new = counts.handles(kind)
     exceeded = _exceeded(counts, _by_driver(new), wanted)
     mounting = {row for handle in new for row in counts.rows_mounting(handle)}

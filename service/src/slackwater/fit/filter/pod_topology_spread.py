@@ -15,7 +15,7 @@ from slackwater.model.columns import Codes, Int64, Mask
 from slackwater.model.pod_constraints import SpreadConstraint
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import Counter, PodsMatching
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_facts import ABSENT
@@ -26,13 +26,13 @@ def hard_constraints(kind: Numbered) -> tuple[SpreadConstraint, ...]:
     return tuple(constraint for constraint in kind.asks.spread if constraint.hard)
 
 
-def judge_pod_topology_spread(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
+def judge_pod_topology_spread(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
     constraints = hard_constraints(kind)
-    carrying = rows_with_labels(picture, constraints)
-    codes = np.zeros(picture.n_rows, np.uint8)
+    carrying = rows_with_labels(snapshot, constraints)
+    codes = np.zeros(snapshot.n_rows, np.uint8)
     for constraint in constraints:
-        ids = picture.facts.label(constraint.topology_key).ids[: picture.n_rows]
-        matches = matches_by_value(picture, kind, constraint, carrying)
+        ids = snapshot.facts.label(constraint.topology_key).ids[: snapshot.n_rows]
+        matches = matches_by_value(snapshot, kind, constraint, carrying)
         counted = matches[matches != ABSENT]
         least = int(counted.min()) if len(counted) >= constraint.min_domains else 0
         itself = int(selects(constraint.selector, kind.labels))
@@ -43,47 +43,47 @@ def judge_pod_topology_spread(picture: Picture, kind: Numbered, rows: Selection)
     return codes[rows]
 
 
-def rows_with_labels(picture: Picture, constraints: Sequence[SpreadConstraint]) -> Mask:
+def rows_with_labels(snapshot: ClusterSnapshot, constraints: Sequence[SpreadConstraint]) -> Mask:
     """Rows whose nodes carry the topology keys of all constraints."""
-    carrying = picture.facts.live[: picture.n_rows].copy()
+    carrying = snapshot.facts.live[: snapshot.n_rows].copy()
     for constraint in constraints:
-        carrying &= picture.facts.label(constraint.topology_key).ids[: picture.n_rows] != ABSENT
+        carrying &= snapshot.facts.label(constraint.topology_key).ids[: snapshot.n_rows] != ABSENT
     return carrying
 
 
-def counting_rows(picture: Picture, kind: Numbered, constraint: SpreadConstraint, carrying: Mask) -> Mask:
+def counting_rows(snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadConstraint, carrying: Mask) -> Mask:
     """Of the rows that carry the labels, those that the constraint's policies let count."""
     counting = carrying
-    every = slice(0, picture.n_rows)
+    every = slice(0, snapshot.n_rows)
     if constraint.honor_affinity and (kind.kind.node_selector or kind.kind.node_affinity is not None):
-        counting = counting & matching_rows(picture.facts, kind.kind, every)
+        counting = counting & matching_rows(snapshot.facts, kind.kind, every)
     if constraint.honor_taints:
-        counting = counting & ~repelled(picture.facts, kind.kind)[picture.facts.taints[every]]
+        counting = counting & ~repelled(snapshot.facts, kind.kind)[snapshot.facts.taints[every]]
     return counting
 
 
-def matches_by_value(picture: Picture, kind: Numbered, constraint: SpreadConstraint, carrying: Mask) -> Int64:
+def matches_by_value(snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadConstraint, carrying: Mask) -> Int64:
     """Matching pods for each value of the topology key, shape (values,); ABSENT where no node with that value counts."""
-    column = picture.facts.label(constraint.topology_key)
-    counting = counting_rows(picture, kind, constraint, carrying)
-    ids = column.ids[: picture.n_rows][counting]
+    column = snapshot.facts.label(constraint.topology_key)
+    counting = counting_rows(snapshot, kind, constraint, carrying)
+    ids = column.ids[: snapshot.n_rows][counting]
     n_values = len(column.values)
     if constraint.selector == ():  # kube-scheduler counts nothing for a selector that selects everything
         matches = np.zeros(n_values, np.int64)
     else:
-        pods = picture.counters.read(spread_counter(picture, kind, constraint))[: picture.n_rows][counting]
+        pods = snapshot.counters.read(spread_counter(snapshot, kind, constraint))[: snapshot.n_rows][counting]
         matches = np.bincount(ids, weights=pods, minlength=n_values).astype(np.int64)
     matches[np.bincount(ids, minlength=n_values) == 0] = ABSENT
     return matches
 
 
-def spread_counter(picture: Picture, kind: Numbered, constraint: SpreadConstraint) -> Counter:
+def spread_counter(snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadConstraint) -> Counter:
     """Counts the pods of the kind's namespace that the constraint selects, those being deleted left out."""
     namespace = frozenset({kind.kind.namespace})
-    return picture.counters.matching(PodsMatching(((namespace, constraint.selector),), living=True))
+    return snapshot.counters.matching(PodsMatching(((namespace, constraint.selector),), living=True))
 
 
-def spread_stamp(picture: Picture, kind: Numbered) -> tuple[int, ...]:
+def spread_stamp(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[int, ...]:
     """Moves whenever the verdicts of this predicate for the kind may have changed."""
-    counters = [spread_counter(picture, kind, constraint).version for constraint in hard_constraints(kind)]
-    return (picture.facts.journal.position, *counters)
+    counters = [spread_counter(snapshot, kind, constraint).version for constraint in hard_constraints(kind)]
+    return (snapshot.facts.journal.position, *counters)

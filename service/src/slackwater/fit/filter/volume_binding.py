@@ -21,7 +21,7 @@ from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, StorageClass, Volume
 from slackwater.snapshot.available_volumes import NO_VOLUME, shape_of
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.label_index import Alternatives, alternatives, selected_rows
 from slackwater.snapshot.node_facts import ABSENT
@@ -32,23 +32,23 @@ _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _ORDER: Final = (Reason.VOLUME_NODE_CONFLICT, Reason.VOLUME_BIND_CONFLICT, Reason.STORAGE_SHORT, Reason.VOLUME_NOT_FOUND)
 
 
-def refuse_volume_binding(picture: Picture, kind: Numbered) -> Refusal | None:
-    if picture.volumes.objects.claims is None:
+def refuse_volume_binding(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal | None:
+    if snapshot.volumes.objects.claims is None:
         return None
     for mount in kind.asks.claims:
-        problem = _problem(picture, kind, mount)
+        problem = _problem(snapshot, kind, mount)
         if problem is not None:
             return Refusal(Reason.CLAIM_UNUSABLE, problem)
-    unbound = [claim for claim in claims_of(picture, kind) if not claim.is_bound and not picture.volumes.waits(claim)]
-    classes_known = picture.volumes.objects.classes is not None
+    unbound = [claim for claim in claims_of(snapshot, kind) if not claim.is_bound and not snapshot.volumes.waits(claim)]
+    classes_known = snapshot.volumes.objects.classes is not None
     if any(claim.volume or not claim.storage_class or classes_known for claim in unbound):
         return Refusal(Reason.CLAIM_UNBOUND, MEANINGS[Reason.CLAIM_UNBOUND].text)
     return None
 
 
-def _problem(picture: Picture, kind: Numbered, mount: ClaimMount) -> str | None:
+def _problem(snapshot: ClusterSnapshot, kind: Numbered, mount: ClaimMount) -> str | None:
     namespace = kind.kind.namespace
-    claim = picture.volumes.claim((namespace, mount.claim))
+    claim = snapshot.volumes.claim((namespace, mount.claim))
     if claim is None:
         if mount.owner is None:
             return f'persistentvolumeclaim "{mount.claim}" not found'
@@ -62,8 +62,8 @@ def _problem(picture: Picture, kind: Numbered, mount: ClaimMount) -> str | None:
     return None
 
 
-def claims_of(picture: Picture, kind: Numbered) -> list[Claim]:
-    found = (picture.volumes.claim((kind.kind.namespace, mount.claim)) for mount in kind.asks.claims)
+def claims_of(snapshot: ClusterSnapshot, kind: Numbered) -> list[Claim]:
+    found = (snapshot.volumes.claim((kind.kind.namespace, mount.claim)) for mount in kind.asks.claims)
     return [claim for claim in found if claim is not None]
 
 
@@ -101,50 +101,50 @@ class _Asked:
     waiting: tuple[_Wanted, ...]
 
 
-def binding_part(picture: Picture, kind: Numbered) -> _Asked | None:
+def binding_part(snapshot: ClusterSnapshot, kind: Numbered) -> _Asked | None:
     """Equal for pods whose verdicts are equal on every node."""
     if not kind.asks.claims:
         return None
-    bound, waiting = _split(picture, kind)
+    bound, waiting = _split(snapshot, kind)
     return _Asked(
-        tuple(_reached(picture, claim.volume) for claim in bound), tuple(_wanted(picture, claim) for claim in waiting)
+        tuple(_reached(snapshot, claim.volume) for claim in bound), tuple(_wanted(snapshot, claim) for claim in waiting)
     )
 
 
-def binding_stamp(picture: Picture, kind: Numbered) -> tuple[int, ...]:
+def binding_stamp(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[int, ...]:
     """Moves whenever a volume that the kind's claims may choose is taken or given back."""
-    _, waiting = _split(picture, kind)
-    return tuple(picture.volumes.available(claim.storage_class).version for claim in waiting if claim.selected_node is None)
+    _, waiting = _split(snapshot, kind)
+    return tuple(snapshot.volumes.available(claim.storage_class).version for claim in waiting if claim.selected_node is None)
 
 
-def _split(picture: Picture, kind: Numbered) -> tuple[list[Claim], list[Claim]]:
+def _split(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[list[Claim], list[Claim]]:
     """Bound claims, then those that wait: first those whose node is selected, then the smallest first.
 
     The second half is the order in which kube-scheduler looks for volumes.
     """
     bound, waiting = [], []
-    for claim in claims_of(picture, kind):
+    for claim in claims_of(snapshot, kind):
         if claim.is_bound:
             bound.append(claim)
-        elif picture.volumes.waits(claim):
+        elif snapshot.volumes.waits(claim):
             waiting.append(claim)
     waiting.sort(key=lambda claim: -1 if claim.selected_node is not None else claim.size or 0)
     return bound, waiting
 
 
-def _reached(picture: Picture, name: str) -> _Reached | None:
-    volume = picture.volumes.volume(name)
+def _reached(snapshot: ClusterSnapshot, name: str) -> _Reached | None:
+    volume = snapshot.volumes.volume(name)
     if volume is None:
-        return None if picture.volumes.objects.volumes is not None else _Reached(((),), "", ())
+        return None if snapshot.volumes.objects.volumes is not None else _Reached(((),), "", ())
     by = alternatives(volume.node_terms)
     if not volume.plugin or volume.migrated_terms == volume.node_terms:
         return _Reached(by, "", ())
     return _Reached(by, volume.plugin, alternatives(volume.migrated_terms))
 
 
-def _wanted(picture: Picture, claim: Claim) -> _Wanted:
-    table = picture.volumes
-    sized = table.tracks_room(_class(picture, claim))
+def _wanted(snapshot: ClusterSnapshot, claim: Claim) -> _Wanted:
+    table = snapshot.volumes
+    sized = table.tracks_room(_class(snapshot, claim))
     like: object = None
     if claim.selected_node is None:
         reserved = table.reserved_for(claim)
@@ -153,8 +153,8 @@ def _wanted(picture: Picture, claim: Claim) -> _Wanted:
     return _Wanted(claim.storage_class, claim.size if sized else None, claim.selected_node, like)
 
 
-def _class(picture: Picture, claim: Claim) -> StorageClass:
-    found = picture.volumes.storage_class(claim.storage_class)
+def _class(snapshot: ClusterSnapshot, claim: Claim) -> StorageClass:
+    found = snapshot.volumes.storage_class(claim.storage_class)
     assert found is not None  # the claim waits for its first consumer because its class says so
     return found
 
@@ -170,32 +170,32 @@ class Bindings:
     made: tuple[Claim, ...]
 
 
-def judge_volume_binding(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
-    wanted = np.arange(picture.n_rows)[rows]
-    bound, waiting = _split(picture, kind)
-    against_bound = _judge_bound(picture, bound, wanted)
-    against_waiting = _judge_waiting(picture, waiting, wanted, _choices(picture, waiting, wanted))
+def judge_volume_binding(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+    wanted = np.arange(snapshot.n_rows)[rows]
+    bound, waiting = _split(snapshot, kind)
+    against_bound = _judge_bound(snapshot, bound, wanted)
+    against_waiting = _judge_waiting(snapshot, waiting, wanted, _choices(snapshot, waiting, wanted))
     codes = np.zeros(len(wanted), np.uint8)
     for reason in reversed(_ORDER):
         codes[(against_bound == reason) | (against_waiting == reason)] = reason
     return codes
 
 
-def binding_reasons(picture: Picture, kind: Numbered, row: Row) -> list[str]:
+def binding_reasons(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> list[str]:
     """kube-scheduler's words for why the row will not do."""
     rows = np.array([row], np.intp)
-    bound, waiting = _split(picture, kind)
-    found = {int(_judge_bound(picture, bound, rows)[0])}
-    found.add(int(_judge_waiting(picture, waiting, rows, _choices(picture, waiting, rows))[0]))
+    bound, waiting = _split(snapshot, kind)
+    found = {int(_judge_bound(snapshot, bound, rows)[0])}
+    found.add(int(_judge_waiting(snapshot, waiting, rows, _choices(snapshot, waiting, rows))[0]))
     return [MEANINGS[reason].text for reason in _ORDER if reason in found]
 
 
-def bindings_on(picture: Picture, kind: Numbered, row: Row) -> Bindings:
+def bindings_on(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> Bindings:
     """What would be bound if a pod of the kind went there, which must be possible."""
-    _, waiting = _split(picture, kind)
+    _, waiting = _split(snapshot, kind)
     chosen: list[tuple[Claim, Volume]] = []
     made: list[Claim] = []
-    for claim, choice in zip(waiting, _choices(picture, waiting, np.array([row], np.intp)), strict=True):
+    for claim, choice in zip(waiting, _choices(snapshot, waiting, np.array([row], np.intp)), strict=True):
         volume = choice.volumes.get(int(choice.numbers[0]))
         if volume is None:
             made.append(claim)
@@ -204,63 +204,63 @@ def bindings_on(picture: Picture, kind: Numbered, row: Row) -> Bindings:
     return Bindings(tuple(chosen), tuple(made))
 
 
-def _judge_bound(picture: Picture, bound: list[Claim], rows: Rows) -> Codes:
+def _judge_bound(snapshot: ClusterSnapshot, bound: list[Claim], rows: Rows) -> Codes:
     """The first claim that fails decides."""
     codes = np.zeros(len(rows), np.uint8)
     for claim in bound:
-        reached = _reached(picture, claim.volume)
+        reached = _reached(snapshot, claim.volume)
         if reached is None:
             codes[codes == Reason.OK] = Reason.VOLUME_NOT_FOUND
         else:
-            codes[(codes == Reason.OK) & ~_rows_reaching(picture, reached, rows)] = Reason.VOLUME_NODE_CONFLICT
+            codes[(codes == Reason.OK) & ~_rows_reaching(snapshot, reached, rows)] = Reason.VOLUME_NODE_CONFLICT
     return codes
 
 
-def _rows_reaching(picture: Picture, reached: _Reached, rows: Rows) -> Mask:
-    found = selected_rows(picture.facts, reached.by, rows)
+def _rows_reaching(snapshot: ClusterSnapshot, reached: _Reached, rows: Rows) -> Mask:
+    found = selected_rows(snapshot.facts, reached.by, rows)
     if not reached.plugin:
         return found
-    handed_over = np.array([_has_handed_over(picture, row, reached.plugin) for row in rows.tolist()], np.bool_)
-    return np.where(handed_over, selected_rows(picture.facts, reached.migrated, rows), found)
+    handed_over = np.array([_has_handed_over(snapshot, row, reached.plugin) for row in rows.tolist()], np.bool_)
+    return np.where(handed_over, selected_rows(snapshot.facts, reached.migrated, rows), found)
 
 
-def _has_handed_over(picture: Picture, row: int, plugin: str) -> bool:
+def _has_handed_over(snapshot: ClusterSnapshot, row: int, plugin: str) -> bool:
     """Does the node leave the plug-in's volumes to CSI?"""
-    csi_node = picture.volumes.csi_node(picture.facts.nodes[row])
+    csi_node = snapshot.volumes.csi_node(snapshot.facts.nodes[row])
     return csi_node is not None and plugin in csi_node.migrated
 
 
-def _judge_waiting(picture: Picture, waiting: list[Claim], rows: Rows, choices: Sequence["_Choice"]) -> Codes:
+def _judge_waiting(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows, choices: Sequence["_Choice"]) -> Codes:
     """The first claim that can neither be bound nor be made decides; before all, selected nodes must be met."""
     codes = np.zeros(len(rows), np.uint8)
-    row_of = picture.facts.row_of
+    row_of = snapshot.facts.row_of
     for claim in waiting:
         if claim.selected_node is not None:
             codes[rows != row_of.get(NodeName(claim.selected_node), ABSENT)] = Reason.VOLUME_BIND_CONFLICT
     for claim, choice in zip(waiting, choices, strict=True):
-        storage_class = _class(picture, claim)
+        storage_class = _class(snapshot, claim)
         to_make = choice.numbers == NO_VOLUME
         if to_make.any():
-            codes[(codes == Reason.OK) & to_make & ~_possible(picture, storage_class, rows)] = Reason.VOLUME_BIND_CONFLICT
-            codes[(codes == Reason.OK) & to_make & ~_roomy(picture, claim, storage_class, rows)] = Reason.STORAGE_SHORT
+            codes[(codes == Reason.OK) & to_make & ~_possible(snapshot, storage_class, rows)] = Reason.VOLUME_BIND_CONFLICT
+            codes[(codes == Reason.OK) & to_make & ~_roomy(snapshot, claim, storage_class, rows)] = Reason.STORAGE_SHORT
     return codes
 
 
-def _possible(picture: Picture, storage_class: StorageClass, rows: Rows) -> Mask:
+def _possible(snapshot: ClusterSnapshot, storage_class: StorageClass, rows: Rows) -> Mask:
     """Where the class can make volumes at all."""
     if storage_class.provisioner in ("", _NO_PROVISIONER):
         return np.zeros(len(rows), np.bool_)
     if not storage_class.topologies:
         return np.ones(len(rows), np.bool_)
     allowed = (tuple(Requirement(key, "In", values) for key, values in term) for term in storage_class.topologies if term)
-    return selected_rows(picture.facts, tuple(allowed), rows)
+    return selected_rows(snapshot.facts, tuple(allowed), rows)
 
 
-def _roomy(picture: Picture, claim: Claim, storage_class: StorageClass, rows: Rows) -> Mask:
+def _roomy(snapshot: ClusterSnapshot, claim: Claim, storage_class: StorageClass, rows: Rows) -> Mask:
     """Where published room suffices; everywhere for drivers that publish none, and where it is not known."""
-    if claim.size is None or not picture.volumes.tracks_room(storage_class):
+    if claim.size is None or not snapshot.volumes.tracks_room(storage_class):
         return np.ones(len(rows), np.bool_)
-    return picture.volumes.rows_with_room(storage_class, claim.size, picture.facts, rows)
+    return snapshot.volumes.rows_with_room(storage_class, claim.size, snapshot.facts, rows)
 
 
 # --- choices ----------------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class _Choice:
     volumes: Mapping[int, Volume]
 
 
-def _choices(picture: Picture, waiting: list[Claim], rows: Rows) -> list[_Choice]:
+def _choices(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows) -> list[_Choice]:
     """The claims choose volumes in their order, each without those that an earlier one took on the same row."""
     choosers: dict[str, _Chooser] = {}
     found: list[_Choice] = []
@@ -283,7 +283,7 @@ def _choices(picture: Picture, waiting: list[Claim], rows: Rows) -> list[_Choice
             found.append(_Choice(np.full(len(rows), NO_VOLUME, np.intp), {}))
         else:
             if claim.storage_class not in choosers:
-                choosers[claim.storage_class] = _Chooser(picture, claim.storage_class, rows)
+                choosers[claim.storage_class] = _Chooser(snapshot, claim.storage_class, rows)
             found.append(choosers[claim.storage_class].choose(claim))
     return found
 
@@ -291,9 +291,9 @@ def _choices(picture: Picture, waiting: list[Claim], rows: Rows) -> list[_Choice
 class _Chooser:
     """The choices of one pod's claims of one class. `_volumes` are those that were chosen, by number."""
 
-    def __init__(self, picture: Picture, storage_class: str, rows: Rows) -> None:
-        self._picture = picture
-        self._available = picture.volumes.available(storage_class)
+    def __init__(self, snapshot: ClusterSnapshot, storage_class: str, rows: Rows) -> None:
+        self._snapshot = snapshot
+        self._available = snapshot.volumes.available(storage_class)
         self._rows = rows
         self._taken: list[Rows] = []
         self._volumes: dict[int, Volume] = {}
@@ -304,13 +304,13 @@ class _Chooser:
         """A volume that is reserved for the claim, where the row reaches it, else none; without one the smallest that fits."""
         numbers = np.full(len(self._rows), NO_VOLUME, np.intp)
         undecided = np.ones(len(self._rows), np.bool_)
-        for volume in self._picture.volumes.reserved_for(claim):
+        for volume in self._snapshot.volumes.reserved_for(claim):
             number = self._number(volume)
             here = undecided & ~self._is_taken(number)
-            numbers[here & selected_rows(self._picture.facts, alternatives(volume.node_terms), self._rows)] = number
+            numbers[here & selected_rows(self._snapshot.facts, alternatives(volume.node_terms), self._rows)] = number
             undecided &= ~here
         if undecided.any() and self._available.suit(claim):
-            free = self._available.first_free(claim, self._picture.facts, self._rows, self._taken)
+            free = self._available.first_free(claim, self._snapshot.facts, self._rows, self._taken)
             numbers[undecided] = free[undecided]
             self._volumes.update((number, self._available.volumes[number]) for number in set(free.tolist()) - {NO_VOLUME})
         self._taken.append(numbers)

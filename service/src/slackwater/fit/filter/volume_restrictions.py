@@ -7,7 +7,7 @@ import numpy as np
 from slackwater.fit.filter.refusal import Refusal
 from slackwater.model.columns import Codes
 from slackwater.model.reasons import Reason
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.selection import Selection
 from slackwater.snapshot.storage_table import ClaimKey
@@ -15,33 +15,33 @@ from slackwater.snapshot.storage_table import ClaimKey
 _ONE_POD = "ReadWriteOncePod"
 
 
-def refuse_volume_restrictions(picture: Picture, kind: Numbered) -> Refusal | None:
-    if picture.volumes.objects.claims is None:
+def refuse_volume_restrictions(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal | None:
+    if snapshot.volumes.objects.claims is None:
         return None
     for mount in kind.asks.claims:
-        if mount.owner is None and picture.volumes.claim((kind.kind.namespace, mount.claim)) is None:
+        if mount.owner is None and snapshot.volumes.claim((kind.kind.namespace, mount.claim)) is None:
             return Refusal(Reason.CLAIM_NOT_FOUND, f'persistentvolumeclaim "{mount.claim}" not found')
     return None
 
 
-def volume_restrictions_part(picture: Picture, kind: Numbered) -> Hashable | None:
+def volume_restrictions_part(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | None:
     """What may be in use already: claims that only one pod may use, and disks."""
-    lonely = tuple(_lonely_claims(picture, kind))
+    lonely = tuple(_lonely_claims(snapshot, kind))
     return (lonely, kind.asks.disks) if lonely or kind.asks.disks else None
 
 
-def judge_volume_restrictions(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
-    codes = np.zeros(picture.n_rows, np.uint8)
-    if any(picture.attached.users_of(key) > 0 for key in _lonely_claims(picture, kind)):
+def judge_volume_restrictions(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+    codes = np.zeros(snapshot.n_rows, np.uint8)
+    if any(snapshot.attached.users_of(key) > 0 for key in _lonely_claims(snapshot, kind)):
         codes[:] = Reason.CLAIM_IN_USE
     for disk in kind.asks.disks:
-        codes[[row for row in picture.attached.rows_with_disk(disk) if row < picture.n_rows]] = Reason.DISK_CONFLICT
+        codes[[row for row in snapshot.attached.rows_with_disk(disk) if row < snapshot.n_rows]] = Reason.DISK_CONFLICT
     return codes[rows]
 
 
-def _lonely_claims(picture: Picture, kind: Numbered) -> Iterator[ClaimKey]:
+def _lonely_claims(snapshot: ClusterSnapshot, kind: Numbered) -> Iterator[ClaimKey]:
     for mount in kind.asks.claims:
         key = (kind.kind.namespace, mount.claim)
-        claim = None if mount.owner is not None else picture.volumes.claim(key)
+        claim = None if mount.owner is not None else snapshot.volumes.claim(key)
         if claim is not None and _ONE_POD in claim.access_modes:
             yield key

@@ -9,7 +9,7 @@ from slackwater.fit.filter.refusal import Refusal
 from slackwater.model.columns import Codes
 from slackwater.model.reasons import Reason
 from slackwater.model.storage import Claim, Volume
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_facts import ABSENT
 from slackwater.snapshot.selection import Selection, coded
@@ -24,26 +24,26 @@ _PRESENT_NAME: Final = {
 _BETWEEN_ZONES: Final = "__"
 
 
-def refuse_volume_zone(picture: Picture, kind: Numbered) -> Refusal | None:
-    for claim in _claims(picture, kind):
-        text = _unknown(picture, claim)
+def refuse_volume_zone(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal | None:
+    for claim in _claims(snapshot, kind):
+        text = _unknown(snapshot, claim)
         if text is not None:
             return Refusal(Reason.VOLUME_ZONE_UNKNOWN, text)
     return None
 
 
-def volume_zone_part(picture: Picture, kind: Numbered) -> Hashable | None:
-    return tuple(_zones_of(picture, kind)) or None
+def volume_zone_part(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | None:
+    return tuple(_zones_of(snapshot, kind)) or None
 
 
-def judge_volume_zone(picture: Picture, kind: Numbered, rows: Selection) -> Codes:
-    n_rows = picture.n_rows
+def judge_volume_zone(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+    n_rows = snapshot.n_rows
     labelled = np.zeros(n_rows, np.bool_)[rows]
     for key in _PRESENT_NAME:
-        labelled |= picture.facts.label(key).ids[:n_rows][rows] != ABSENT
+        labelled |= snapshot.facts.label(key).ids[:n_rows][rows] != ABSENT
     matching = np.ones(n_rows, np.bool_)[rows]
-    for key, zones in _zones_of(picture, kind):
-        column, present = picture.facts.label(key), picture.facts.label(_PRESENT_NAME[key])
+    for key, zones in _zones_of(snapshot, kind):
+        column, present = snapshot.facts.label(key), snapshot.facts.label(_PRESENT_NAME[key])
         ids, present_ids = column.ids[:n_rows][rows], present.ids[:n_rows][rows]
         by_key = np.isin(ids, [n for zone in zones if (n := column.known(zone)) != ABSENT])
         by_present = np.isin(present_ids, [n for z in zones if (n := present.known(z)) != ABSENT])
@@ -51,10 +51,10 @@ def judge_volume_zone(picture: Picture, kind: Numbered, rows: Selection) -> Code
     return coded(labelled & ~matching, Reason.VOLUME_ZONE)
 
 
-def _zones_of(picture: Picture, kind: Numbered) -> Iterator[tuple[str, frozenset[str]]]:
+def _zones_of(snapshot: ClusterSnapshot, kind: Numbered) -> Iterator[tuple[str, frozenset[str]]]:
     """(label, zones allowed) of every bound volume of the pod."""
-    for claim in _claims(picture, kind):
-        volume = picture.volumes.volume(claim.volume)
+    for claim in _claims(snapshot, kind):
+        volume = snapshot.volumes.volume(claim.volume)
         if volume is not None:
             yield from _zones(volume)
 
@@ -67,21 +67,21 @@ def _zones(volume: Volume) -> Iterator[tuple[str, frozenset[str]]]:
                 yield key, frozenset(zones)
 
 
-def _claims(picture: Picture, kind: Numbered) -> list[Claim]:
+def _claims(snapshot: ClusterSnapshot, kind: Numbered) -> list[Claim]:
     namespace = kind.kind.namespace
-    named = (picture.volumes.claim((namespace, mount.claim)) for mount in kind.asks.claims if mount.owner is None)
+    named = (snapshot.volumes.claim((namespace, mount.claim)) for mount in kind.asks.claims if mount.owner is None)
     return [claim for claim in named if claim is not None]
 
 
-def _unknown(picture: Picture, claim: Claim) -> str | None:
-    known = picture.volumes.objects
+def _unknown(snapshot: ClusterSnapshot, claim: Claim) -> str | None:
+    known = snapshot.volumes.objects
     if claim.volume:
-        missing = known.volumes is not None and picture.volumes.volume(claim.volume) is None
+        missing = known.volumes is not None and snapshot.volumes.volume(claim.volume) is None
         return f'persistentvolume "{claim.volume}" not found' if missing else None
     if not claim.storage_class:
         return "PersistentVolumeClaim had no pv name and storageClass name"
     if known.classes is None:
         return None
-    if picture.volumes.storage_class(claim.storage_class) is None:
+    if snapshot.volumes.storage_class(claim.storage_class) is None:
         return f'storageclass.storage.k8s.io "{claim.storage_class}" not found'
-    return None if picture.volumes.waits(claim) else "PersistentVolume had no name"
+    return None if snapshot.volumes.waits(claim) else "PersistentVolume had no name"

@@ -5,18 +5,18 @@ import numpy.typing as npt
 
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Rows
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 
-def score_balanced_allocation(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+def score_balanced_allocation(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
     requests = kind.kind.requests
     if not any(requests):
         return np.zeros(len(rows), np.int64)
     # A slice first: choosing two lines by a list would copy them whole, for one row as for all.
-    capacity = picture.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
-    used = picture.used[CPU : MEMORY + 1].take(rows, axis=1)
+    capacity = snapshot.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
+    used = snapshot.used[CPU : MEMORY + 1].take(rows, axis=1)
     asked = np.array([[requests.cpu], [requests.memory]], np.int64)
     half = HIGHEST // 2
     both = _evenness(np.hstack([used + asked, used]), np.hstack([capacity, capacity]))

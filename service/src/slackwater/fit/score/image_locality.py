@@ -9,7 +9,7 @@ import numpy as np
 
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Mask, Rows
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 
 _MIB: Final = 1024 * 1024
@@ -17,24 +17,24 @@ _LEAST: Final = 23 * _MIB
 _MOST_A_CONTAINER: Final = 1000 * _MIB
 
 
-def tells_images_apart(picture: Picture, kind: Numbered) -> bool:
-    return bool(kind.kind.images) and any(size for size, _ in _images(picture, kind))
+def tells_images_apart(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
+    return bool(kind.kind.images) and any(size for size, _ in _images(snapshot, kind))
 
 
-def _images(picture: Picture, kind: Numbered) -> list[tuple[int, Mask]]:
+def _images(snapshot: ClusterSnapshot, kind: Numbered) -> list[tuple[int, Mask]]:
     """Of each the size, and the rows that have it."""
-    return [picture.facts.image(_full_name(image)) for image in (*kind.kind.images, *kind.asks.image_volumes)]
+    return [snapshot.facts.image(_full_name(image)) for image in (*kind.kind.images, *kind.asks.image_volumes)]
 
 
-def score_image_locality(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+def score_image_locality(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
     most = _MOST_A_CONTAINER * len(kind.kind.images)
     if not most:
         return np.zeros(len(rows), np.int64)
     present = np.zeros(len(rows), np.int64)
-    images = _images(picture, kind)
+    images = _images(snapshot, kind)
     if not any(size for size, _ in images):
         return present
-    n_nodes = int(picture.facts.live[: picture.n_rows].sum())
+    n_nodes = int(snapshot.facts.live[: snapshot.n_rows].sum())
     for size, has_it in images:
         spread = float(has_it.sum()) / float(n_nodes)
         present += int(float(size) * spread) * has_it[rows]

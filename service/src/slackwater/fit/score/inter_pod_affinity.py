@@ -8,31 +8,31 @@ import numpy as np
 from slackwater.fit.filter.inter_pod_affinity import pods_by_value, term_counter
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Rows
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import Carrying, Counter
 from slackwater.snapshot.equivalence_groups import Numbered
 
 
-def tells_company_apart(picture: Picture, kind: Numbered) -> bool:
-    return bool(kind.asks.preferred_pods or _about(picture, kind))
+def tells_company_apart(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
+    return bool(kind.asks.preferred_pods or _about(snapshot, kind))
 
 
-def _about(picture: Picture, kind: Numbered) -> tuple[Counter, ...]:
+def _about(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[Counter, ...]:
     """Of the pods whose own terms are about pods of the kind."""
-    return (*picture.counters.about(kind, "affinity"), *picture.counters.about(kind, "preferred"))
+    return (*snapshot.counters.about(kind, "affinity"), *snapshot.counters.about(kind, "preferred"))
 
 
-def score_inter_pod_affinity(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+def score_inter_pod_affinity(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
     raw = np.zeros(len(rows), np.int64)
-    others = _about(picture, kind)
+    others = _about(snapshot, kind)
     if not (others or kind.asks.preferred_pods):
         return raw
     for weighted in kind.asks.preferred_pods:
-        counter = term_counter(picture, weighted.term)
-        raw += weighted.weight * _by_row(picture, weighted.term.topology_key, counter, rows)
+        counter = term_counter(snapshot, weighted.term)
+        raw += weighted.weight * _by_row(snapshot, weighted.term.topology_key, counter, rows)
     for counter in others:
         assert isinstance(counter.of, Carrying)
-        raw += _by_row(picture, counter.of.term.topology_key, counter, rows)
+        raw += _by_row(snapshot, counter.of.term.topology_key, counter, rows)
     lowest, highest = int(raw.min(initial=0)), int(raw.max(initial=0))
     if len(raw):
         lowest, highest = int(raw.min()), int(raw.max())
@@ -41,6 +41,6 @@ def score_inter_pod_affinity(picture: Picture, kind: Numbered, rows: Rows) -> In
     return (float(HIGHEST) * ((raw - lowest).astype(np.float64) / float(highest - lowest))).astype(np.int64)
 
 
-def _by_row(picture: Picture, topology_key: str, counter: Counter, rows: Rows) -> Int64:
-    sums: Int64 = np.append(pods_by_value(picture, topology_key, counter), 0)
-    return sums[picture.facts.label(topology_key).ids[rows]]
+def _by_row(snapshot: ClusterSnapshot, topology_key: str, counter: Counter, rows: Rows) -> Int64:
+    sums: Int64 = np.append(pods_by_value(snapshot, topology_key, counter), 0)
+    return sums[snapshot.facts.label(topology_key).ids[rows]]

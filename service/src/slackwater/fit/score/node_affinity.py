@@ -4,19 +4,19 @@ import numpy as np
 
 from slackwater.fit.score.normalizing import by_the_highest
 from slackwater.model.columns import Int64, Rows
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_selector import rows_of_term
 
 
-def tells_nodes_apart(_picture: Picture, kind: Numbered) -> bool:
+def tells_nodes_apart(_snapshot: ClusterSnapshot, kind: Numbered) -> bool:
     return bool(kind.asks.preferred_nodes)
 
 
-def score_node_affinity(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+def score_node_affinity(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
     raw = np.zeros(len(rows), np.int64)
     if not kind.asks.preferred_nodes:
         return raw
     for weighted in kind.asks.preferred_nodes:
-        raw += weighted.weight * rows_of_term(picture.facts, weighted.term, rows)
+        raw += weighted.weight * rows_of_term(snapshot.facts, weighted.term, rows)
     return by_the_highest(raw)

@@ -7,16 +7,16 @@ import numpy as np
 
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Rows
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 
-def score_node_resources_fit(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+def score_node_resources_fit(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
     asked = kind.asks.scored_before or kind.asks.scored or kind.kind.requests
     # A slice first: choosing two lines by a list would copy them whole, for one row as for all.
-    capacity = picture.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
-    wanted = picture.scored[CPU : MEMORY + 1].take(rows, axis=1) + np.array([[asked[CPU]], [asked[MEMORY]]], np.int64)
+    capacity = snapshot.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
+    wanted = snapshot.scored[CPU : MEMORY + 1].take(rows, axis=1) + np.array([[asked[CPU]], [asked[MEMORY]]], np.int64)
     # Where there is no capacity there is nothing left either.
     left = np.maximum(capacity - wanted, 0) * HIGHEST // np.maximum(capacity, 1)
     counted = (capacity > 0).sum(axis=0)

@@ -14,26 +14,26 @@ from slackwater.fit.filter.pod_topology_spread import counting_rows, rows_with_l
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.pod_constraints import SpreadConstraint
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_facts import ABSENT, HOSTNAME
 
 _ZONE: Final = "topology.kubernetes.io/zone"
 
 
-def tells_domains_apart(_picture: Picture, kind: Numbered) -> bool:
+def tells_domains_apart(_snapshot: ClusterSnapshot, kind: Numbered) -> bool:
     return bool(soft_constraints(kind)[0])
 
 
-def score_pod_topology_spread(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
+def score_pod_topology_spread(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
     constraints, own = soft_constraints(kind)
     if not constraints or not len(rows):
         return np.zeros(len(rows), np.int64)
-    labelled = rows_with_labels(picture, constraints) if own else picture.facts.live[: picture.n_rows].copy()
+    labelled = rows_with_labels(snapshot, constraints) if own else snapshot.facts.live[: snapshot.n_rows].copy()
     scored = rows[labelled[rows]]
-    raw = np.zeros(picture.n_rows, np.float64)
+    raw = np.zeros(snapshot.n_rows, np.float64)
     for constraint in constraints:
-        raw += _crowding(picture, kind, constraint, labelled, scored)
+        raw += _crowding(snapshot, kind, constraint, labelled, scored)
     whole = np.trunc(raw)
     whole += raw - whole >= 0.5  # half away from zero, as Go rounds
     return _normalized(whole.astype(np.int64)[rows], labelled[rows])
@@ -52,19 +52,19 @@ def soft_constraints(kind: Numbered) -> tuple[Sequence[SpreadConstraint], bool]:
 
 
 def _crowding(
-    picture: Picture, kind: Numbered, constraint: SpreadConstraint, labelled: Mask, scored: Rows
+    snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadConstraint, labelled: Mask, scored: Rows
 ) -> np.typing.NDArray[np.float64]:
-    column = picture.facts.label(constraint.topology_key)
-    ids = column.ids[: picture.n_rows]
+    column = snapshot.facts.label(constraint.topology_key)
+    ids = column.ids[: snapshot.n_rows]
     if constraint.selector == ():
-        pods = np.zeros(picture.n_rows, np.int64)
+        pods = np.zeros(snapshot.n_rows, np.int64)
     else:
-        pods = picture.counters.read(spread_counter(picture, kind, constraint))[: picture.n_rows]
+        pods = snapshot.counters.read(spread_counter(snapshot, kind, constraint))[: snapshot.n_rows]
     if constraint.topology_key == HOSTNAME:
         counts, n_values = pods, len(scored)
     else:
         # Nodes without the label count together, as the last value: ABSENT is -1.
-        counting = counting_rows(picture, kind, constraint, labelled)
+        counting = counting_rows(snapshot, kind, constraint, labelled)
         by_value = np.zeros(len(column.values) + 1, np.int64)
         np.add.at(by_value, ids[counting], pods[counting])
         counts, n_values = by_value[ids], len(np.unique(ids[scored]))

@@ -5,27 +5,27 @@ import numpy as np
 from slackwater.fit.filter.taint_toleration import tolerated
 from slackwater.fit.score.normalizing import HIGHEST, by_the_highest
 from slackwater.model.columns import Int64, Rows
-from slackwater.snapshot.cluster_snapshot import Picture
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import Numbered
 
 _EFFECT = "PreferNoSchedule"
 
 
-def tells_taints_apart(picture: Picture, kind: Numbered) -> bool:
-    return any(_untolerated(picture, kind))
+def tells_taints_apart(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
+    return any(_untolerated(snapshot, kind))
 
 
-def _untolerated(picture: Picture, kind: Numbered) -> list[int]:
+def _untolerated(snapshot: ClusterSnapshot, kind: Numbered) -> list[int]:
     """How many, of each set of taints."""
     tolerations = [toleration for toleration in kind.kind.tolerations if toleration.effect in ("", _EFFECT)]
     return [
         sum(taint.effect == _EFFECT and not tolerated(taint, tolerations) for taint in taints)
-        for taints in picture.facts.taint_sets
+        for taints in snapshot.facts.taint_sets
     ]
 
 
-def score_taint_toleration(picture: Picture, kind: Numbered, rows: Rows) -> Int64:
-    by_set = _untolerated(picture, kind)
+def score_taint_toleration(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
+    by_set = _untolerated(snapshot, kind)
     if not any(by_set):
         return np.full(len(rows), HIGHEST, np.int64)
-    return by_the_highest(np.array(by_set, np.int64)[picture.facts.taints[rows]], reverse=True)
+    return by_the_highest(np.array(by_set, np.int64)[snapshot.facts.taints[rows]], reverse=True)

@@ -7,7 +7,7 @@ from slackwater.model.vertical import Vertical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class PodResources:
     """What one pod counts for on its node.
 
     `buffer` is the part of `reserved` that is kept only because the pod's agent has not been heard. `capacity_pressure` is
@@ -23,27 +23,27 @@ class Account:
     max: Amounts = NOTHING
 
 
-def ordinary_account(requests: Amounts) -> Account:
+def ordinary_resources(requests: Amounts) -> PodResources:
     """An ordinary pod counts by its requests, no more and no less."""
-    return Account(reserved=requests, min=requests, max=requests)
+    return PodResources(reserved=requests, min=requests, max=requests)
 
 
-def certain_account(pod: Vertical) -> Account:
+def certain_resources(pod: Vertical) -> PodResources:
     """A vertical pod counts by what it uses: it was placed by us, by a scheduler without growth, or may not grow."""
-    return Account(reserved=pod.using, min=pod.min, max=pod.max)
+    return PodResources(reserved=pod.using, min=pod.min, max=pod.max)
 
 
-def unheard_account(pod: Vertical) -> Account:
+def unheard_resources(pod: Vertical) -> PodResources:
     """Nobody knows what the pod's agent was last permitted: it may be using anything up to its Max without telling us."""
     reserved = pod.max.at_least(pod.using)
-    return Account(reserved=reserved, buffer=reserved.minus(pod.using), min=pod.min, max=pod.max)
+    return PodResources(reserved=reserved, buffer=reserved.minus(pod.using), min=pod.min, max=pod.max)
 
 
-def restored_account(pod: Vertical, *, permit: Amounts, ceiling: Amounts) -> Account:
-    """The annotation tells: the agent was permitted `permit` when it was written, and at most `ceiling` since.
+def restored_resources(pod: Vertical, *, permit: Amounts, permit_limit: Amounts) -> PodResources:
+    """The annotation tells: the agent was permitted `permit` when it was written, and at most `permit limit` since.
 
     What the pod uses beyond that counts too, and as Buffer: it may be what its pod still shows of before it gave back, and
     then others have it.
     """
-    reserved = ceiling.at_least(permit).at_least(pod.using)
-    return Account(reserved=reserved, buffer=reserved.minus(permit), min=pod.min, max=pod.max)
+    reserved = permit_limit.at_least(permit).at_least(pod.using)
+    return PodResources(reserved=reserved, buffer=reserved.minus(permit), min=pod.min, max=pod.max)

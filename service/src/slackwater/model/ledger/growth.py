@@ -5,7 +5,7 @@ One resource at a time, in exact integers. Deliberately absent: whether the pod 
 
 from dataclasses import dataclass
 
-from slackwater.model.ledger.account import Account
+from slackwater.model.ledger.account import PodResources
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
 
@@ -25,7 +25,7 @@ class Question:
     max_step_units: int = 0
 
 
-def settled(account: Account, free: Amounts, question: Question, *, over: Amounts = NOTHING) -> Account:
+def settled(pod_resources: PodResources, free: Amounts, question: Question, *, over: Amounts = NOTHING) -> PodResources:
     """The pod's account once the question is answered; the permit is its `reserved`.
 
     `free` is what is left of the node's Total beside all that is Reserved and held there, >= 0; `over` is what these are above
@@ -33,11 +33,11 @@ def settled(account: Account, free: Amounts, question: Question, *, over: Amount
     """
     cpu, memory = (
         _settled(
-            reserved=_kept(account, r, over[r], question),
+            reserved=_kept(pod_resources, r, over[r], question),
             wanted=wanted(
                 asked=question.asked[r],
-                reserved=account.reserved[r],
-                maximum=account.max[r],
+                reserved=pod_resources.reserved[r],
+                maximum=pod_resources.max[r],
                 last_permit=question.last_permit[r],
                 max_step=question.max_step_units * question.unit[r],
             ),
@@ -48,25 +48,25 @@ def settled(account: Account, free: Amounts, question: Question, *, over: Amount
         )
         for r in (0, 1)
     )
-    return Account(
+    return PodResources(
         reserved=Amounts(MilliCpu(cpu[0]), Bytes(memory[0])),
         capacity_pressure=Amounts(MilliCpu(cpu[1]), Bytes(memory[1])),
-        accounted_for=account.accounted_for,
-        min=account.min,
-        max=account.max,
+        accounted_for=pod_resources.accounted_for,
+        min=pod_resources.min,
+        max=pod_resources.max,
     )
 
 
-def _kept(account: Account, r: int, over: int, question: Question) -> int:
+def _kept(pod_resources: PodResources, r: int, over: int, question: Question) -> int:
     """What the pod has, before it is answered.
 
     Of its Buffer no more than Total has room for: where the buffers of several pods overlap, the first to ask for what it has
     not used would take the others over. What it uses, or was permitted by whomever, it keeps.
     """
-    held = account.reserved[r]
-    if not account.buffer[r] or not over:
+    held = pod_resources.reserved[r]
+    if not pod_resources.buffer[r] or not over:
         return held
-    certain = max(held - account.buffer[r], min(question.last_permit[r], held))
+    certain = max(held - pod_resources.buffer[r], min(question.last_permit[r], held))
     return certain + max(held - over - certain, 0) // question.unit[r] * question.unit[r]
 
 

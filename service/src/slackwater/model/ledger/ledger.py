@@ -5,7 +5,7 @@ from typing import Final
 
 from slackwater.model.columns import Int64, NodeColumns, Rows
 from slackwater.model.ids import Row
-from slackwater.model.ledger.account import Account
+from slackwater.model.ledger.account import PodResources
 from slackwater.model.ledger.pressure import NodeNumbers
 from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -51,27 +51,27 @@ class Ledger:
         """Ends a node: the row is all zero afterwards, whatever was promised on it."""
         self.columns.clear(row)
 
-    def admit(self, row: Row, account: Account) -> None:
+    def admit(self, row: Row, pod_resources: PodResources) -> None:
         """A pod starts to count on the node. Never refused: whether it may is decided before."""
-        self._add(row, account, 1)
+        self._add(row, pod_resources, 1)
 
-    def release(self, row: Row, account: Account) -> None:
+    def release(self, row: Row, pod_resources: PodResources) -> None:
         """A pod stops to count on the node: the counterpart of `admit`."""
-        self._add(row, account, -1)
+        self._add(row, pod_resources, -1)
 
-    def _add(self, row: Row, account: Account, sign: int) -> None:
+    def _add(self, row: Row, pod_resources: PodResources, sign: int) -> None:
         columns = self.columns
         for column, amounts in (
-            (columns.reserved, account.reserved),
-            (columns.buffer, account.buffer),
-            (columns.capacity_pressure, account.capacity_pressure),
-            (columns.pressure_accounted_for, account.accounted_for),
+            (columns.reserved, pod_resources.reserved),
+            (columns.buffer, pod_resources.buffer),
+            (columns.capacity_pressure, pod_resources.capacity_pressure),
+            (columns.pressure_accounted_for, pod_resources.accounted_for),
         ):
             for resource, amount in enumerate(amounts):
                 if amount:
                     column[resource, row] += sign * amount
 
-    def change(self, row: Row, before: Account, after: Account) -> None:
+    def change(self, row: Row, before: PodResources, after: PodResources) -> None:
         """The account of a pod that counts on the node becomes another."""
         columns = self.columns
         for column, old, new in (

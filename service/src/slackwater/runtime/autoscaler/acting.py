@@ -1,4 +1,4 @@
-"""What a loop asks of providers: every call with a deadline, every end back into the fleet."""
+"""What a loop asks of providers: every call with a deadline, every end back into the node group registry."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import anyio
 
-from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import Chore, Delete, Grow, Lower
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName
@@ -36,14 +36,14 @@ class Actor:
     def __init__(
         self,
         providers: Mapping[str, NodeProvider],
-        fleet: Fleet,
+        group_registry: NodeGroupRegistry,
         *,
         clock: Callable[[], Instant],
         leading: Callable[[], bool],
         timeout_seconds: float,
     ) -> None:
         self._providers = providers
-        self._fleet = fleet
+        self._group_registry = group_registry
         self._clock = clock
         self._leading = leading
         self._timeout = timeout_seconds
@@ -52,9 +52,9 @@ class Actor:
         """Deletes what is lost, gives up what never came."""
         await self._each(chores, lambda chore: self._chore(chore, done))
 
-    async def grow(self, growths: Iterable[Grow], done: Done) -> None:
+    async def grow(self, scale_ups: Iterable[Grow], done: Done) -> None:
         """Most important first, as far as calls run side by side."""
-        await self._each(growths, lambda growth: self._grow(growth, done))
+        await self._each(scale_ups, lambda scale_up: self._grow(scale_up, done))
 
     async def _chore(self, chore: Chore, done: Done) -> None:
         provider = self._providers[chore.provider]
@@ -71,20 +71,20 @@ class Actor:
         except ProviderError as error:
             done.problems.append(str(error))
 
-    async def _grow(self, growth: Grow, done: Done) -> None:
-        fleet = self._fleet
-        fleet.grow_begun(growth, self._clock())
+    async def _grow(self, scale_up: Grow, done: Done) -> None:
+        group_registry = self._group_registry
+        group_registry.grow_begun(scale_up, self._clock())
         try:
-            await self._providers[growth.provider].grow(
-                growth.group, seen=growth.seen, to=growth.to, timeout_seconds=self._timeout
+            await self._providers[scale_up.provider].grow(
+                scale_up.group, seen=scale_up.seen, to=scale_up.to, timeout_seconds=self._timeout
             )
         except ProviderError as error:
-            fleet.grow_ended(growth, error.kind, error.detail, self._clock())
-            done.asked.append((growth, error))
+            group_registry.grow_ended(scale_up, error.kind, error.detail, self._clock())
+            done.asked.append((scale_up, error))
             done.problems.append(str(error))
         else:
-            fleet.grow_ended(growth, None, "", self._clock())
-            done.asked.append((growth, None))
+            group_registry.grow_ended(scale_up, None, "", self._clock())
+            done.asked.append((scale_up, None))
 
     async def _each(self, items: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
         limiter = anyio.CapacityLimiter(_WIDTH)

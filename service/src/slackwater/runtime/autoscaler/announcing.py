@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from slackwater.cluster.nodegroups.status import Census, Grow
-from slackwater.controllers.scaleup.groups import Bar
-from slackwater.controllers.scaleup.outcome import Growth, Refused, Unhelpable
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
+from slackwater.controllers.scaleup.groups import SkipReason
+from slackwater.controllers.scaleup.outcome import Refused, ScaleUp, Unhelpable
 from slackwater.model.effects import Announce
 from slackwater.model.ids import Instant, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -54,11 +54,11 @@ class Announcer:
         return chosen, left_out
 
 
-def triggered(growths: Iterable[tuple[Growth, Grow, int]]) -> Iterator[Announce]:
+def triggered(scale_ups: Iterable[tuple[ScaleUp, Grow, int]]) -> Iterator[Announce]:
     """For each pod of the nodes that were asked for: growth of the plan, call, the group's maximum."""
-    for growth, call, most in growths:
+    for scale_up, call, most in scale_ups:
         note = f"pod triggered scale-up: [{{{call.group} {call.seen}->{call.to} (max: {most})}}]"
-        for pods in growth.nodes[: call.nodes]:
+        for pods in scale_up.nodes[: call.nodes]:
             for pod in pods:
                 if not is_placeholder(pod):  # there is no such object
                     yield _event(pod, "TriggeredScaleUp", note)
@@ -72,23 +72,24 @@ def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:
             yield _event(pod, "NotTriggerScaleUp", note)
 
 
-def stuck(census: Iterable[Census], status: PodKey) -> Iterator[Announce]:
+def stuck(group_status: Iterable[NodeGroupStatus], status: PodKey) -> Iterator[Announce]:
     """For each group with nodes that have not come in time, and that are neither there as they should be nor gone."""
-    for each in census:
+    for each in group_status:
         if each.stuck:
             yield Announce(PodUid(""), status, "Warning", "ScaleUpTimedOut", stuck_note(each), about="ConfigMap")
 
 
-def stuck_note(census: Census) -> str:
+def stuck_note(group_status: NodeGroupStatus) -> str:
     """How many they are, and why."""
-    whys = dict.fromkeys(f"{lost.code}: {lost.message}" for lost in (*census.late, *census.lost))
-    if census.overdue:
+    whys = dict.fromkeys(f"{lost.code}: {lost.message}" for lost in (*group_status.late, *group_status.lost))
+    if group_status.overdue:
         whys["timeout: asked for, and never created"] = None
     shown = "; ".join(list(whys)[:_MOST_WHYS]) + (f" and {len(whys) - _MOST_WHYS} more" if len(whys) > _MOST_WHYS else "")
-    return f"node group {census.name}: {census.stuck} nodes did not come in time and no longer count as in creation: {shown}"
+    stuck = f"{group_status.stuck} nodes did not come in time and no longer count as in creation"
+    return f"node group {group_status.name}: {stuck}: {shown}"
 
 
-def why_not(groups: Mapping[GroupName, Refused | Bar]) -> str:
+def why_not(groups: Mapping[GroupName, Refused | SkipReason]) -> str:
     """Groups with the same word stand together."""
     by_word: dict[str, list[GroupName]] = {}
     for name, why in sorted(groups.items()):
@@ -99,8 +100,8 @@ def why_not(groups: Mapping[GroupName, Refused | Bar]) -> str:
     return f"pod didn't trigger scale-up: {', '.join(parts)}"
 
 
-def _word(why: Refused | Bar) -> str:
-    if isinstance(why, Bar):
+def _word(why: Refused | SkipReason) -> str:
+    if isinstance(why, SkipReason):
         return why.text
     return "; ".join(why.words) or why.reason.name.lower()
 

@@ -1,7 +1,8 @@
-"""Follows the pods of classes that have a promise, beside the world: what the watch shows goes into the book of arrivals.
+"""Follows the pods of classes that have a promise, beside the state machine: what the watch shows goes into the book of
+arrivals.
 
     promising = Promising(world, classes, steady=steady)
-    promising.look()          # after each event of the world; where nothing waits it costs a comparison
+    promising.look()          # after each event of the state machine; where nothing waits it costs a comparison
     promising.observed()      # before each plan
 
 The pods of the first list are looked at a slice at a time, so that nobody waits for it. Deliberately absent: where it is saved.
@@ -10,10 +11,10 @@ The pods of the first list are looked at a slice at a time, so that nobody waits
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from slackwater.controllers.slack.arrivals import ArrivalBook
+from slackwater.controllers.slack.arrivals import ArrivalLog
 from slackwater.model.ids import PodUid, UnixTime
 from slackwater.model.promises import Observed, PodClass
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 #: Pods looked at after one event: about half a millisecond.
 _SLICE: Final = 200
@@ -22,21 +23,21 @@ _SLICE: Final = 200
 class Promising:
     """See the module."""
 
-    def __init__(self, world: World, classes: Sequence[PodClass], *, steady: Callable[[], UnixTime]) -> None:
-        self._world = world
+    def __init__(self, state_machine: StateMachine, classes: Sequence[PodClass], *, steady: Callable[[], UnixTime]) -> None:
+        self._state_machine = state_machine
         self._steady = steady
-        self._book = ArrivalBook(classes, steady())
+        self._book = ArrivalLog(classes, steady())
         self._changed: set[PodUid] = set()
         #: Taken from the set all at once: one by one, each would pass over the holes that those before it left.
         self._waiting: list[PodUid] = []
         self._on = False
 
     def begin(self, saved: Mapping[str, Any] | None) -> None:
-        """Follows from now on, after what an earlier process saved. Raises as `ArrivalBook.restore`."""
+        """Follows from now on, after what an earlier process saved. Raises as `ArrivalLog.restore`."""
         if saved is not None:
             self._book.restore(saved, self._steady())
-        self._changed.update(pod.uid for pod in self._world.pods)
-        self._world.pods.changed = (*self._world.pods.changed, self._changed)
+        self._changed.update(pod.uid for pod in self._state_machine.pods)
+        self._state_machine.pods.changed = (*self._state_machine.pods.changed, self._changed)
         self._on = True
 
     def __len__(self) -> int:
@@ -61,7 +62,7 @@ class Promising:
         part, self._waiting[-most:] = self._waiting[-most:], []
         now = self._steady()
         for uid in part:
-            pod = self._world.pods.get(uid)
+            pod = self._state_machine.pods.get(uid)
             if pod is None:
                 self._book.gone(uid, now)
             else:

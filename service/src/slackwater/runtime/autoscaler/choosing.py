@@ -15,32 +15,32 @@ from slackwater.model.columns import Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
 from slackwater.ports.clock import Clock
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 
 class Choosing:
     """Implements `edge.web.extender.Choice`."""
 
-    def __init__(self, world: World, loop: SteeringLoop, clock: Clock) -> None:
-        self._world = world
+    def __init__(self, state_machine: StateMachine, loop: SteeringLoop, clock: Clock) -> None:
+        self._state_machine = state_machine
         self._loop = loop
         self._clock = clock
 
     def of(self, pod: Pod, rows: Rows) -> int | None:
         """The position of the chosen row, of those that filter is asked about; room is held there. None: kube-scheduler shall
         choose, of what filter lets pass."""
-        world, now = self._world, self._clock()
-        if len(rows) < 2 or not world.steering.may_choose(pod.uid, world.policy.steering):
+        state_machine, now = self._state_machine, self._clock()
+        if len(rows) < 2 or not state_machine.steering.may_choose(pod.uid, state_machine.policy.steering):
             return None
         best = self._loop.best_of(pod, rows)
         if best is None and rows.min() != NO_ROW:
             return None
-        if best is not None and not best.compared and world.choose(pod, Row(int(rows[best.at])), now):
+        if best is not None and not best.compared and state_machine.choose(pod, Row(int(rows[best.at])), now):
             return best.at
-        passing: Rows = np.flatnonzero(world.passing(pod, rows, now))
+        passing: Rows = np.flatnonzero(state_machine.passing(pod, rows, now))
         if 1 < len(passing) < len(rows):
             best = self._loop.best_of(pod, rows[passing])
         if best is None or len(passing) < 2:
             return None
         at = int(passing[best.at])
-        return at if world.choose(pod, Row(int(rows[at])), now) else None
+        return at if state_machine.choose(pod, Row(int(rows[at])), now) else None

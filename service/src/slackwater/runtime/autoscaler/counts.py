@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from slackwater.controllers.scaledown.loop import ShrinkRecord
+from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.model.ids import UnixTime
 from slackwater.model.spread import Spread
 from slackwater.runtime.autoscaler.record import LoopRecord
@@ -59,21 +59,21 @@ class LoopCounts:
         self.errors["cloudProviderError"] += len(record.problems)
         self.failed_nodes.update(record.failed)
         self.late_removed += record.failed.get(_LATE, 0)
-        if record.shrink is not None:
-            self._shrunk(record.shrink)
+        if record.scale_down is not None:
+            self._shrunk(record.scale_down)
         for call, problem in record.asked:
             if problem is None:
                 self.nodes_asked += 0 if call.again else call.nodes
             else:
                 self.failed_scale_ups[problem.kind] += 1
 
-    def _shrunk(self, shrink: ShrinkRecord) -> None:
-        self.durations["findUnneeded"].note(shrink.seconds)
+    def _shrunk(self, scale_down: ScaleDownRecord) -> None:
+        self.durations["findUnneeded"].note(scale_down.seconds)
         self.last_activity["scaleDown"] = self.last_activity["main"]
-        for end in shrink.ended:
+        for end in scale_down.ended:
             self.pods_evicted += end.evicted
             if end.outcome == "rolled-back":
-                self.removals_given_up[str(end.hindrance)] += 1
+                self.removals_given_up[str(end.unremovable_reason)] += 1
                 continue
             order = end.order
             what = "empty" if order.empty else "underutilized" if order.ready else "unready"

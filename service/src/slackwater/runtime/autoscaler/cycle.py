@@ -1,7 +1,7 @@
 """The autoscaler: sense, plan, act, again and again.
 
-    sense   the providers' groups, what is lost of them, and what changed in the world since the last loop
-    plan    elsewhere, on a mirror of the cluster; all plans see the same picture
+    sense   the providers' groups, what is lost of them, and what changed in the state machine since the last loop
+    plan    elsewhere, on a replica of the cluster; all plans see the same picture
     act     what the limits leave of the plan is asked of the providers; people are told
 
 Growth is planned and acted on first, then removals, which may take far longer to plan.
@@ -9,7 +9,7 @@ Growth is planned and acted on first, then removals, which may take far longer t
 It runs each `interval_seconds`, and earlier when pods have become unschedulable or nodes that others wait behind have become
 ready, a moment after the last of them, or when pods that were too young have come of age. One log line and one record for each
 loop. A loop that fails is logged, and the next one comes later. Nothing it remembers has to outlive the process: see
-`world.fleet`.
+`state_machine.group_registry`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ from typing import Final
 import anyio
 import structlog
 
-from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import Wish
-from slackwater.controllers.scaledown.loop import Shrinking, ShrinkRecord
-from slackwater.controllers.scaleup.outcome import Growth
+from slackwater.controllers.scaledown.loop import ScaleDownLoop, ScaleDownRecord
+from slackwater.controllers.scaleup.outcome import ScaleUp
 from slackwater.model.effects import Effect
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, UnixTime
 from slackwater.model.objects import Pod
@@ -33,10 +33,10 @@ from slackwater.runtime.autoscaler.acting import Actor, Done
 from slackwater.runtime.autoscaler.announcing import Announcer, stuck, stuck_note, triggered
 from slackwater.runtime.autoscaler.clocks import Clocks, Watch
 from slackwater.runtime.autoscaler.counts import LoopCounts
-from slackwater.runtime.autoscaler.planning import GrowthAnswer, GrowthRules, Inquiry, Planning, Plans
+from slackwater.runtime.autoscaler.planning import Inquiry, Planning, Plans, ScaleUpResult, ScaleUpRules
 from slackwater.runtime.autoscaler.record import LoopRecord, Spent, is_healthy
-from slackwater.runtime.autoscaler.scaledown_planning import ShrinkPlan
-from slackwater.runtime.autoscaler.sensing import Senses, Sensor
+from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
+from slackwater.runtime.autoscaler.sensing import Observer, Sensor
 from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.runtime.autoscaler.slack_report import slack_problems
 
@@ -72,11 +72,11 @@ class Autoscaler:
 
     def __init__(
         self,
-        senses: Senses,
+        observer: Observer,
         *,
-        fleet: Fleet,
+        group_registry: NodeGroupRegistry,
         planning: Planning,
-        rules: Callable[[], GrowthRules],
+        rules: Callable[[], ScaleUpRules],
         submit: Callable[[Iterable[Effect]], None],
         write_status: StatusWriter,
         clocks: Clocks,
@@ -84,13 +84,13 @@ class Autoscaler:
         config: LoopConfig,
         leading: Callable[[], bool] = lambda: True,
         prepare: Callable[[], Awaitable[Sequence[str]]] = _nothing,
-        shrinking: Shrinking | None = None,
+        scale_down_loop: ScaleDownLoop | None = None,
         observed: Callable[[], tuple[Observed, ...]] = tuple,
     ) -> None:
         """`rules` are asked for once a loop, `leading` before whatever changes something. `prepare` runs before each plan, and
         may say something. `observed` tells of the pods that something was promised for."""
-        self._world = senses.world
-        self.fleet = fleet
+        self._state_machine = observer.state_machine
+        self.group_registry = group_registry
         self._planning = planning
         self._rules = rules
         self._submit = submit
@@ -100,12 +100,12 @@ class Autoscaler:
         self._config = config
         self._leading = leading
         self._prepare = prepare
-        self._shrinking = shrinking
+        self._scale_down_loop = scale_down_loop
         self._observed = observed
         self._announcer = Announcer()
-        providers, seconds = {provider.name: provider for provider in senses.providers}, config.call_seconds
-        self._actor = Actor(providers, fleet, clock=clocks.clock, leading=leading, timeout_seconds=seconds)
-        self._sensor = Sensor(senses, fleet, self._actor, clocks=clocks, timeout_seconds=seconds)
+        providers, seconds = {provider.name: provider for provider in observer.providers}, config.call_seconds
+        self._actor = Actor(providers, group_registry, clock=clocks.clock, leading=leading, timeout_seconds=seconds)
+        self._sensor = Sensor(observer, group_registry, self._actor, clocks=clocks, timeout_seconds=seconds)
         self._woken = anyio.Event()
         self._seen_stuck = self._seen_ready = 0
         #: The last loop that came to its end, None before the first.
@@ -123,9 +123,9 @@ class Autoscaler:
             await self._until_due()
 
     def look(self) -> None:
-        """To be called after whatever happened in the world: a loop may be due earlier. Costs two comparisons."""
-        stuck, ready = self._world.pods.became_stuck, self._world.nodes.became_ready
-        if stuck != self._seen_stuck or (ready != self._seen_ready and self.fleet.queued):
+        """To be called after whatever happened in the state machine: a loop may be due earlier. Costs two comparisons."""
+        stuck, ready = self._state_machine.pods.became_stuck, self._state_machine.nodes.became_ready
+        if stuck != self._seen_stuck or (ready != self._seen_ready and self.group_registry.queued):
             self._seen_stuck, self._seen_ready = stuck, ready
             self._woken.set()
 
@@ -172,7 +172,7 @@ class Autoscaler:
     async def run_once(self) -> LoopRecord:
         """One loop, whoever leads. Raises what went wrong, but for what providers answer."""
         self._loops += 1
-        self._seen_stuck, self._seen_ready = self._world.pods.became_stuck, self._world.nodes.became_ready
+        self._seen_stuck, self._seen_ready = self._state_machine.pods.became_stuck, self._state_machine.nodes.became_ready
         self._woken = anyio.Event()
         turn = _Turn(number=self._loops, at=self._clocks.wall(), watch=Watch(self._clocks.clock))
         self.counts.begun(turn.at)
@@ -185,11 +185,11 @@ class Autoscaler:
         turn.events_left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
         given_up = self._give_up(plans, turn.watch)
         marks.append(self._clocks.clock())
-        shrink = await self._plan_shrinking(turn)
+        scale_down = await self._plan_shrinking(turn)
         marks.append(self._clocks.clock())
-        turn.shrink = self._shrink(shrink, given_up, turn.watch)
+        turn.scale_down = self._scale_down(scale_down, given_up, turn.watch)
         marks.append(self._clocks.clock())
-        self.last = turn.record(self.fleet, inquiry.changes.generation, plans, marks)
+        self.last = turn.record(self.group_registry, inquiry.changes.generation, plans, marks)
         return self.last
 
     async def _sense(self, turn: "_Turn") -> Inquiry:
@@ -197,17 +197,19 @@ class Autoscaler:
         turn.silent = await self._sensor.look(turn.done, turn.watch)
         turn.notes = await self._prepare()
         changes = await self._sensor.collect(turn.watch)
-        census, now = dict(self.fleet.census), self._clocks.clock()
+        group_status, now = dict(self.group_registry.group_status), self._clocks.clock()
         return Inquiry(
             changes=changes,
             rules=self._rules(),
-            census=census,
-            barred={name: why for name, each in census.items() if (why := each.closed(now)) is not None},
+            group_status=group_status,
+            barred={name: why for name, each in group_status.items() if (why := each.closed(now)) is not None},
             daemons=self._sensor.daemons,
-            askers=self._sensor.askers,
+            headroom_requests=self._sensor.headroom_requests,
             observed=self._observed(),
             now=self._clocks.steady(),
-            shrink=None if self._shrinking is None else self._shrinking.sense(census, self._sensor.replicas),
+            scale_down=None
+            if self._scale_down_loop is None
+            else self._scale_down_loop.sense(group_status, self._sensor.replicas),
         )
 
     async def _plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
@@ -217,12 +219,12 @@ class Autoscaler:
             self._begin_again()
             raise
 
-    async def _plan_shrinking(self, turn: "_Turn") -> ShrinkPlan | None:
+    async def _plan_shrinking(self, turn: "_Turn") -> ScaleDownProposal | None:
         """A failure must not delay the growth of the next loops, as that of a whole loop would."""
-        if self._shrinking is None:
+        if self._scale_down_loop is None:
             return None
         try:
-            return await self._planning.shrink(turn.watch)
+            return await self._planning.scale_down(turn.watch)
         except Exception as error:
             _log.exception("planning of removals failed")
             self.counts.errors["internalError"] += 1
@@ -235,40 +237,44 @@ class Autoscaler:
         self._sensor.begin_again()
 
     def _give_up(self, plans: Plans, watch: Watch) -> tuple[NodeName, ...]:
-        if self._shrinking is None:
+        if self._scale_down_loop is None:
             return ()
         with watch:
-            return self._shrinking.give_up(plans.given_up)
+            return self._scale_down_loop.give_up(plans.given_up)
 
-    def _shrink(self, plan: ShrinkPlan | None, given_up: tuple[NodeName, ...], watch: Watch) -> ShrinkRecord | None:
-        if plan is None or self._shrinking is None:
+    def _scale_down(
+        self, plan: ScaleDownProposal | None, given_up: tuple[NodeName, ...], watch: Watch
+    ) -> ScaleDownRecord | None:
+        if plan is None or self._scale_down_loop is None:
             return None
         with watch:
-            healthy = is_healthy(self.fleet.census.values())
-            return self._shrinking.act(plan, self.fleet.census, healthy=healthy, given_up=given_up)
+            healthy = is_healthy(self.group_registry.group_status.values())
+            return self._scale_down_loop.act(plan, self.group_registry.group_status, healthy=healthy, given_up=given_up)
 
-    async def _grow(self, plan: GrowthAnswer, done: Done, watch: Watch) -> int:
+    async def _grow(self, plan: ScaleUpResult, done: Done, watch: Watch) -> int:
         """Asks for what may be asked for; how many Events were left out."""
         with watch:
-            growths = [waiting for growth in plan.growths if (waiting := self._still_wanted(growth)).count]
-            granted = self.fleet.grant([wish for growth in growths for wish in _wishes(growth)], self._clocks.clock())
-        await self._actor.grow(granted.growths, done)
-        by_group = {growth.group: growth for growth in growths}
+            scale_ups = [waiting for scale_up in plan.scale_ups if (waiting := self._still_wanted(scale_up)).count]
+            granted = self.group_registry.grant(
+                [wish for scale_up in scale_ups for wish in _wishes(scale_up)], self._clocks.clock()
+            )
+        await self._actor.grow(granted.scale_ups, done)
+        by_group = {scale_up.group: scale_up for scale_up in scale_ups}
         told = [
-            (by_group[call.group], call, self.fleet.census[call.group].group.max_size)
+            (by_group[call.group], call, self.group_registry.group_status[call.group].group.max_size)
             for call, problem in done.asked
             if problem is None and not call.again and call.group in by_group
         ]
         with watch:
-            words = (*triggered(told), *stuck(self.fleet.census.values(), self._config.status_object))
+            words = (*triggered(told), *stuck(self.group_registry.group_status.values(), self._config.status_object))
             chosen, left_out = self._announcer.select(words, self._clocks.clock())
             self._submit((*chosen, *plan.refused))
         return left_out + plan.left_out
 
-    def _still_wanted(self, growth: Growth) -> Growth:
-        """The world went on while the plan was made: nodes whose pods have all found a place are not asked for."""
-        nodes = tuple(pods for pods in growth.nodes if self._is_wanted(pods))
-        return growth if len(nodes) == growth.count else Growth(group=growth.group, nodes=nodes)
+    def _still_wanted(self, scale_up: ScaleUp) -> ScaleUp:
+        """The state machine went on while the plan was made: nodes whose pods have all found a place are not asked for."""
+        nodes = tuple(pods for pods in scale_up.nodes if self._is_wanted(pods))
+        return scale_up if len(nodes) == scale_up.count else ScaleUp(group=scale_up.group, nodes=nodes)
 
     def _is_wanted(self, pods: Sequence[Pod]) -> bool:
         """Nodes for a group's minimum, and for placeholders alone, have no pods that could find a place elsewhere.
@@ -284,8 +290,8 @@ class Autoscaler:
         return not served
 
     def _waits(self, pod: Pod) -> bool:
-        now = self._world.pods.known(pod.uid)
-        return now is not None and now.node is None and not now.ended and self._world.claims.get(pod.uid) is None
+        now = self._state_machine.pods.known(pod.uid)
+        return now is not None and now.node is None and not now.ended and self._state_machine.reservations.get(pod.uid) is None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -299,23 +305,25 @@ class _Turn:
     silent: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     events_left_out: int = 0
-    shrink: ShrinkRecord | None = None
+    scale_down: ScaleDownRecord | None = None
 
-    def record(self, fleet: Fleet, generation: Generation, plans: Plans, marks: Sequence[Instant]) -> LoopRecord:
+    def record(
+        self, group_registry: NodeGroupRegistry, generation: Generation, plans: Plans, marks: Sequence[Instant]
+    ) -> LoopRecord:
         """`marks`: when it began, had sensed, had planned growth, had acted on it, had planned removals, and was done."""
-        sense, grown, growing, shrunk, shrinking = (after - before for before, after in pairwise(marks))
-        planned, act = grown + shrunk, growing + shrinking
+        sense, grown, growing, shrunk, scale_down_loop = (after - before for before, after in pairwise(marks))
+        planned, act = grown + shrunk, growing + scale_down_loop
         watch, done, plan = self.watch, self.done, plans.scale_up
         return LoopRecord(
             number=self.number,
             at=self.at,
             instant=marks[-1],
             generation=generation,
-            census=dict(fleet.census),
+            group_status=dict(group_registry.group_status),
             pending=plan.pending,
-            planned={growth.group: growth.count for growth in plan.growths},
+            planned={scale_up.group: scale_up.count for scale_up in plan.scale_ups},
             asked=tuple(done.asked),
-            queued=fleet.queued,
+            queued=group_registry.queued,
             deleted=done.deleted,
             lowered=done.lowered,
             failed=done.failed,
@@ -323,22 +331,22 @@ class _Turn:
             problems=(*self.silent.values(), *done.problems),
             notes=(
                 *self.notes,
-                *(stuck_note(census) for census in fleet.census.values() if census.stuck),
+                *(stuck_note(group_status) for group_status in group_registry.group_status.values() if group_status.stuck),
                 *plans.notes,
                 *plan.notes,
                 *(slack_problems(plans.slack) if plans.slack else ()),
             ),
             events_left_out=self.events_left_out,
             spent=Spent(sense=sense, plan=planned, act=act, serving=watch.total, longest=watch.longest),
-            shrink=self.shrink,
+            scale_down=self.scale_down,
             slack=plans.slack,
         )
 
 
-def _wishes(growth: Growth) -> list[Wish]:
+def _wishes(scale_up: ScaleUp) -> list[Wish]:
     """The plan puts the most important nodes first, and on each its most important pod."""
-    priorities = (pods[0].priority if pods else 0 for pods in growth.nodes)
-    return [Wish(group=growth.group, nodes=len(list(run)), priority=priority) for priority, run in groupby(priorities)]
+    priorities = (pods[0].priority if pods else 0 for pods in scale_up.nodes)
+    return [Wish(group=scale_up.group, nodes=len(list(run)), priority=priority) for priority, run in groupby(priorities)]
 
 
 def _tell(record: LoopRecord) -> None:
@@ -360,20 +368,20 @@ def _tell(record: LoopRecord) -> None:
         queued=sum(queued.nodes for queued in record.queued),
         deleted=dict(record.deleted),
         problems=list(record.problems),
-        **({} if record.shrink is None else _told(record.shrink)),
+        **({} if record.scale_down is None else _told(record.scale_down)),
         **({} if record.slack is None else _told_slack(record.slack)),
     )
 
 
-def _told(shrink: ShrinkRecord) -> dict[str, object]:
+def _told(scale_down: ScaleDownRecord) -> dict[str, object]:
     return {
-        "scale_down": shrink.status,
-        "unneeded": dict(shrink.unneeded),
-        "begun": list(shrink.begun),
-        "given_up": list(shrink.given_up),
-        "ended": {end.order.node: str(end.hindrance or end.outcome) for end in shrink.ended},
-        "under_way": shrink.under_way[0],
-        "homeless": shrink.homeless,
+        "scale_down": scale_down.status,
+        "unneeded": dict(scale_down.unneeded),
+        "begun": list(scale_down.begun),
+        "given_up": list(scale_down.given_up),
+        "ended": {end.order.node: str(end.unremovable_reason or end.outcome) for end in scale_down.ended},
+        "under_way": scale_down.under_way[0],
+        "homeless": scale_down.homeless,
     }
 
 

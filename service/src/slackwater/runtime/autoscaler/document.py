@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import yaml
 
-from slackwater.cluster.nodegroups.status import Census, Grow
-from slackwater.controllers.scaledown.loop import ShrinkRecord
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
+from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.model.ids import UnixTime
 from slackwater.ports.protocols import ProviderError
 from slackwater.runtime.autoscaler.record import LoopRecord
@@ -42,7 +42,7 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
             "notLookedAt": pending.not_looked_at,
         },
         "inCreation": record.in_creation,
-        "groups": [_group(record, census) for census in record.census.values()],
+        "groups": [_group(record, group_status) for group_status in record.group_status.values()],
         "queued": [
             {"group": queued.group, "nodes": queued.nodes, "priority": queued.priority, "waitsFor": queued.waits_for}
             for queued in record.queued
@@ -50,60 +50,60 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
         "problems": list(record.problems),
         "notes": list(record.notes),
         "eventsLeftOut": record.events_left_out,
-        "scaleDown": None if record.shrink is None else _shrink(record.shrink),
+        "scaleDown": None if record.scale_down is None else _scale_down_document(record.scale_down),
         "slack": None if record.slack is None else slack_document(record.slack),
     }
 
 
-def _shrink(shrink: ShrinkRecord) -> dict[str, Any]:
+def _scale_down_document(scale_down: ScaleDownRecord) -> dict[str, Any]:
     return {
-        "status": shrink.status,
-        "unneeded": dict(shrink.unneeded),
-        "unremovable": {str(reason): count for reason, count in shrink.reasons.items()},
-        "begun": list(shrink.begun),
-        "givenUp": list(shrink.given_up),
+        "status": scale_down.status,
+        "unneeded": dict(scale_down.unneeded),
+        "unremovable": {str(reason): count for reason, count in scale_down.reasons.items()},
+        "begun": list(scale_down.begun),
+        "givenUp": list(scale_down.given_up),
         "ended": [
             {
                 "node": end.order.node,
                 "outcome": end.outcome,
-                "reason": None if end.hindrance is None else str(end.hindrance),
+                "reason": None if end.unremovable_reason is None else str(end.unremovable_reason),
                 "detail": end.detail,
                 "seconds": _seconds(end.seconds),
                 "evicted": end.evicted,
             }
-            for end in shrink.ended
+            for end in scale_down.ended
         ],
-        "removals": [{"node": node, "phase": phase} for node, phase in shrink.removals],
-        "underWay": shrink.under_way[0],
-        "draining": shrink.under_way[1],
-        "cooling": dict(shrink.cooling),
-        "homeless": shrink.homeless,
-        "evaluated": shrink.evaluated,
-        "cut": shrink.cut,
-        "seconds": _seconds(shrink.seconds),
+        "removals": [{"node": node, "phase": phase} for node, phase in scale_down.removals],
+        "underWay": scale_down.under_way[0],
+        "draining": scale_down.under_way[1],
+        "cooling": dict(scale_down.cooling),
+        "homeless": scale_down.homeless,
+        "evaluated": scale_down.evaluated,
+        "cut": scale_down.cut,
+        "seconds": _seconds(scale_down.seconds),
     }
 
 
-def _group(record: LoopRecord, census: Census) -> dict[str, Any]:
-    backoff = census.backoff
-    asked = next(((call, problem) for call, problem in record.asked if call.group == census.name), None)
+def _group(record: LoopRecord, group_status: NodeGroupStatus) -> dict[str, Any]:
+    backoff = group_status.backoff
+    asked = next(((call, problem) for call, problem in record.asked if call.group == group_status.name), None)
     return {
-        "name": census.name,
-        "provider": census.group.provider,
-        "minSize": census.group.min_size,
-        "maxSize": census.group.max_size,
-        "target": census.group.target,
-        "ready": len(census.ready),
-        "unready": len(census.unready),
-        "starting": len(census.starting),
-        "coming": census.coming,
-        "stuck": census.stuck,
-        "leaving": census.leaving,
-        "startSeconds": [_seconds(each) for each in census.starts],
-        "lost": [{"instance": lost.instance.id, "code": lost.code, "message": lost.message} for lost in census.lost],
-        "planned": record.planned.get(census.name, 0),
+        "name": group_status.name,
+        "provider": group_status.group.provider,
+        "minSize": group_status.group.min_size,
+        "maxSize": group_status.group.max_size,
+        "target": group_status.group.target,
+        "ready": len(group_status.ready),
+        "unready": len(group_status.unready),
+        "starting": len(group_status.starting),
+        "coming": group_status.coming,
+        "stuck": group_status.stuck,
+        "leaving": group_status.leaving,
+        "startSeconds": [_seconds(each) for each in group_status.starts],
+        "lost": [{"instance": lost.instance.id, "code": lost.code, "message": lost.message} for lost in group_status.lost],
+        "planned": record.planned.get(group_status.name, 0),
         "asked": None if asked is None else _call(*asked),
-        "closed": census.closed(record.instant),
+        "closed": group_status.closed(record.instant),
         "backoff": None
         if backoff is None or not backoff.holds(record.instant)
         else {"code": backoff.code, "message": backoff.message, "endsInSeconds": _seconds(backoff.until - record.instant)},
@@ -123,8 +123,8 @@ class StatusText:
     def of(self, record: LoopRecord) -> str:
         """YAML with Cluster Autoscaler's keys."""
         now = stamp(record.at)
-        counts = _node_counts(record.census.values())
-        growing = any(census.upcoming for census in record.census.values())
+        counts = _node_counts(record.group_status.values())
+        growing = any(group_status.upcoming for group_status in record.group_status.values())
         document = {
             "time": now,
             "autoscalerStatus": "Running",
@@ -133,29 +133,31 @@ class StatusText:
                 "scaleUp": self._part("scaleUp", "InProgress" if growing else "NoActivity", now),
                 "scaleDown": self._scale_down(record, None, now),
             },
-            "nodeGroups": [self._group(record, census, now) for census in record.census.values()],
+            "nodeGroups": [self._group(record, group_status, now) for group_status in record.group_status.values()],
             "slackwater": _ours(record),
         }
         return yaml.safe_dump(document, sort_keys=False)
 
-    def _group(self, record: LoopRecord, census: Census, now: str) -> dict[str, Any]:
-        group = census.group
+    def _group(self, record: LoopRecord, group_status: NodeGroupStatus, now: str) -> dict[str, Any]:
+        group = group_status.group
         sizes = {"cloudProviderTarget": group.target, "minSize": group.min_size, "maxSize": group.max_size}
-        health = self._part(f"{census.name} health", _HEALTH[census.known], now, nodeCounts=_node_counts([census]), **sizes)
-        backoff = census.backoff
+        health = self._part(
+            f"{group_status.name} health", _HEALTH[group_status.known], now, nodeCounts=_node_counts([group_status]), **sizes
+        )
+        backoff = group_status.backoff
         if backoff is not None and backoff.holds(record.instant):
             info = {"errorCode": backoff.code, "errorMessage": backoff.message}
-            scale_up = self._part(f"{census.name} scaleUp", "Backoff", now, backoffInfo=info)
+            scale_up = self._part(f"{group_status.name} scaleUp", "Backoff", now, backoffInfo=info)
         else:
-            scale_up = self._part(f"{census.name} scaleUp", "InProgress" if census.upcoming else "NoActivity", now)
-        scale_down = self._scale_down(record, census, now)
-        return {"name": census.name, "health": health, "scaleUp": scale_up, "scaleDown": scale_down}
+            scale_up = self._part(f"{group_status.name} scaleUp", "InProgress" if group_status.upcoming else "NoActivity", now)
+        scale_down = self._scale_down(record, group_status, now)
+        return {"name": group_status.name, "health": health, "scaleUp": scale_up, "scaleDown": scale_down}
 
-    def _scale_down(self, record: LoopRecord, census: Census | None, now: str) -> dict[str, Any]:
+    def _scale_down(self, record: LoopRecord, group_status: NodeGroupStatus | None, now: str) -> dict[str, Any]:
         """Of one group, or of all: how many of its nodes are not needed."""
-        unneeded = {} if record.shrink is None else record.shrink.unneeded
-        count = sum(unneeded.values()) if census is None else unneeded.get(census.name, 0)
-        what = "scaleDown" if census is None else f"{census.name} scaleDown"
+        unneeded = {} if record.scale_down is None else record.scale_down.unneeded
+        count = sum(unneeded.values()) if group_status is None else unneeded.get(group_status.name, 0)
+        what = "scaleDown" if group_status is None else f"{group_status.name} scaleDown"
         return self._part(what, "CandidatesPresent" if count else "NoCandidates", now, candidates=count)
 
     def _part(self, what: str, status: str, now: str, **more: Any) -> dict[str, Any]:
@@ -165,8 +167,8 @@ class StatusText:
         return {"status": status, **more, "lastProbeTime": now, "lastTransitionTime": self._since[what][1]}
 
 
-def _node_counts(census: Iterable[Census]) -> dict[str, Any]:
-    every = list(census)
+def _node_counts(group_status: Iterable[NodeGroupStatus]) -> dict[str, Any]:
+    every = list(group_status)
     ready, unready = sum(len(c.ready) for c in every), sum(len(c.unready) for c in every)
     starting, late = sum(len(c.starting) for c in every), sum(not lost.given_up for c in every for lost in c.lost)
     registered = {

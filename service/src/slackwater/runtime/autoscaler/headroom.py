@@ -1,6 +1,6 @@
 """Who wants placeholders like pods: marked workloads, marked pods and CapacityBuffers, looked through in the planning thread.
 
-What flows through: the mirror's pods and the objects that ask -> how many placeholders like which pod. A chunk is like the
+What flows through: the replica's pods and the objects that ask -> how many placeholders like which pod. A chunk is like the
 newest pod of what makes them where there is one (but of a Deployment, whose pods others make), else like the template's.
 """
 
@@ -9,49 +9,49 @@ from dataclasses import dataclass, replace
 
 from slackwater.controllers.slack.buffers import Resolved, resolved
 from slackwater.controllers.slack.marked import marked
-from slackwater.controllers.slack.mirrored import Mirrored
+from slackwater.controllers.slack.pod_headroom import PodHeadroom
 from slackwater.controllers.slack.slo_sizing import NO_PROMISES, Promised
-from slackwater.model.buffers import Askers
+from slackwater.model.buffers import HeadroomRequests
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
-from slackwater.snapshot.replica import Mirror
+from slackwater.snapshot.replica import SnapshotReplica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """`buffers` and `promises` with what each comes to; `problems` are annotations that cannot be read, and the like."""
 
-    mirrored: tuple[Mirrored, ...] = ()
+    pod_headroom: tuple[PodHeadroom, ...] = ()
     buffers: tuple[Resolved, ...] = ()
     promises: Promised = NO_PROMISES
     problems: tuple[str, ...] = ()
 
     def with_promises(self, promises: Promised) -> "Asking":
         """The same, and room for what was promised."""
-        mirrored, problems = (*self.mirrored, *promises.mirrored), (*self.problems, *promises.problems)
-        return replace(self, mirrored=mirrored, promises=promises, problems=problems)
+        pod_headroom, problems = (*self.pod_headroom, *promises.pod_headroom), (*self.problems, *promises.problems)
+        return replace(self, pod_headroom=pod_headroom, promises=promises, problems=problems)
 
 
-def asking_now(mirror: Mirror, askers: Askers) -> Asking:
-    """Of all that the mirror holds."""
-    return asked_by([*(tenant.pod for tenant in mirror.everyone()), *mirror.pending.values()], askers)
+def asking_now(replica: SnapshotReplica, headroom_requests: HeadroomRequests) -> Asking:
+    """Of all that the replica holds."""
+    return asked_by([*(running_pod.pod for running_pod in replica.everyone()), *replica.pending.values()], headroom_requests)
 
 
-def asked_by(pods: Iterable[Pod], askers: Askers) -> Asking:
+def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> Asking:
     """Of these pods."""
-    owners = {(each.namespace, each.ref) for each in askers.marked} | set(askers.workloads)
+    owners = {(each.namespace, each.ref) for each in headroom_requests.marked} | set(headroom_requests.workloads)
     carrying: list[Pod] = []
     newest: dict[tuple[str, Owner], Pod] = {}
     for pod in pods:
-        ties = pod.ties
-        if ties.slack and not pod.ended and not pod.deleting:
+        eviction_facts = pod.eviction_facts
+        if eviction_facts.slack and not pod.ended and not pod.deleting:
             carrying.append(pod)
-        if owners and ties.owner is not None and (key := (pod.key.namespace, ties.owner)) in owners:
+        if owners and eviction_facts.owner is not None and (key := (pod.key.namespace, eviction_facts.owner)) in owners:
             _note(newest, key, pod)
-    buffers = resolved(askers, newest)
-    found = marked(askers.marked, carrying, newest)
-    mirrored = [each.mirrored for each in buffers if each.mirrored is not None]
-    return Asking(mirrored=(*found.mirrored, *mirrored), buffers=tuple(buffers), problems=found.problems)
+    buffers = resolved(headroom_requests, newest)
+    found = marked(headroom_requests.marked, carrying, newest)
+    pod_headroom = [each.pod_headroom for each in buffers if each.pod_headroom is not None]
+    return Asking(pod_headroom=(*found.pod_headroom, *pod_headroom), buffers=tuple(buffers), problems=found.problems)
 
 
 def _note(newest: dict[tuple[str, Owner], Pod], key: tuple[str, Owner], pod: Pod) -> None:

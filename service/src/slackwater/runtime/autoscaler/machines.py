@@ -1,4 +1,4 @@
-"""Machines of emptied nodes are deleted by their providers: promptly, one call a group, every end told to the world."""
+"""Machines of emptied nodes are deleted by their providers: promptly, one call a group, every end told to the state machine."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -6,33 +6,33 @@ from typing import Final, Literal
 
 import anyio
 
-from slackwater.cluster.nodegroups.registry import Fleet
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.controllers.scaledown.drains.drain import RemoveNode
 from slackwater.model.events import Event, NodeRemoved
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, Instance, InstanceId
 from slackwater.ports.protocols import NodeProvider, ProviderError
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 #: Between two looks for machines to delete.
 _LOOK_SECONDS: Final = 0.5
 
 
 class MachineRemover:
-    """`tell` takes an event into the world. Who does not lead (`leading`) deletes nothing."""
+    """`tell` takes an event into the state machine. Who does not lead (`leading`) deletes nothing."""
 
     def __init__(
         self,
-        world: World,
-        fleet: Fleet,
+        state_machine: StateMachine,
+        group_registry: NodeGroupRegistry,
         providers: Sequence[NodeProvider],
         *,
         tell: Callable[[Event], None],
         leading: Callable[[], bool] = lambda: True,
         timeout_seconds: float = 30.0,
     ) -> None:
-        self._world = world
-        self._fleet = fleet
+        self._state_machine = state_machine
+        self._group_registry = group_registry
         self._providers: Mapping[str, NodeProvider] = {provider.name: provider for provider in providers}
         self._tell = tell
         self._leading = leading
@@ -53,19 +53,19 @@ class MachineRemover:
             await self._remove(name, removals)
 
     def _by_group(self) -> list[tuple[GroupName, list[RemoveNode]]]:
-        found = sorted(self._world.removals.drains.take_removals(), key=lambda removal: removal.group)
+        found = sorted(self._state_machine.removals.drains.take_removals(), key=lambda removal: removal.group)
         return [(name, list(some)) for name, some in groupby(found, key=lambda removal: removal.group)]
 
     async def _remove(self, name: GroupName, removals: list[RemoveNode]) -> None:
         outcome: Literal["deleted", "failed", "unknown"] = "deleted"
         detail = ""
-        census = self._fleet.census.get(name)
-        provider = None if census is None else self._providers.get(census.group.provider)
-        if census is None or provider is None:
+        group_status = self._group_registry.group_status.get(name)
+        provider = None if group_status is None else self._providers.get(group_status.group.provider)
+        if group_status is None or provider is None:
             outcome, detail = "failed", f"node group {name} is not known"
         else:
             try:
-                instances = [self._instance(removal.node, census.group.instances) for removal in removals]
+                instances = [self._instance(removal.node, group_status.group.instances) for removal in removals]
                 await provider.delete(name, instances, timeout_seconds=self._timeout)
             except ProviderError as error:
                 outcome, detail = "unknown" if error.kind == "unknown" else "failed", str(error)
@@ -74,8 +74,8 @@ class MachineRemover:
 
     def _instance(self, name: NodeName, instances: Sequence[Instance]) -> Instance:
         """As the provider told it, or as the Node tells it."""
-        row = self._world.nodes.row_of.get(name)
-        node = None if row is None else self._world.nodes.by_row[row]
+        row = self._state_machine.nodes.row_of.get(name)
+        node = None if row is None else self._state_machine.nodes.by_row[row]
         id_ = InstanceId("" if node is None else node.provider_id)
         for instance in instances:
             if instance.node == name or (id_ and instance.id == id_):

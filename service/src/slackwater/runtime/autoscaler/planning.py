@@ -1,8 +1,8 @@
-"""What the loop asks its planners, and what they answer; and the plans themselves, made on a mirror of the cluster.
+"""What the loop asks its planners, and what they answer; and the plans themselves, made on a replica of the cluster.
 
-What flows through: an `Inquiry` of frozen values goes in, `Plans` come out, and then the `ShrinkPlan` of the same inquiry. All
-plans, for growing, for slack and for shrinking, are made on one picture, one after the other. The loop asks for the last one by
-itself, so that growth never waits for it. Deliberately absent: what is done about them, and where they are made
+What flows through: an `Inquiry` of frozen values goes in, `Plans` come out, and then the `ScaleDownProposal` of the same
+inquiry. All plans, for growing, for slack and for shrinking, are made on one picture, one after the other. The loop asks for
+the last one by itself, so that growth never waits for it. Deliberately absent: what is done about them, and where they are made
 (`planning_thread`, `run.planner`).
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from slackwater.cluster.nodegroups.status import Census
-from slackwater.controllers.scaleup.outcome import Growth, ScaleUpPlan
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.scaleup.outcome import ScaleUp, ScaleUpPlan
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.rule import SlackPolicy
-from slackwater.model.buffers import NO_ASKERS, Askers
+from slackwater.model.buffers import NO_HEADROOM_REQUESTS, HeadroomRequests
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Announce
 from slackwater.model.ids import NodeName, UnixTime
@@ -26,18 +26,18 @@ from slackwater.model.promises import Observed
 from slackwater.runtime.autoscaler.announcing import Announcer, not_triggered
 from slackwater.runtime.autoscaler.clocks import Watch
 from slackwater.runtime.autoscaler.scaledown_planning import (
-    ShrinkInquiry,
-    ShrinkPlan,
-    plan_shrinking,
+    ScaleDownInquiry,
+    ScaleDownProposal,
+    propose_scale_down,
     room_needed_again,
     staying,
 )
 from slackwater.runtime.autoscaler.slack_planning import Planned, SlackPlan
-from slackwater.snapshot.replica import Mirror
+from slackwater.snapshot.replica import SnapshotReplica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrowthRules:
+class ScaleUpRules:
     """How nodes are added, as configured now. `slack` is None where no room is kept for pods to come. Pods of the scheduler
     `strict_for` that lack a request are refused by our own filter, whatever the node; None: no pod is."""
 
@@ -48,19 +48,19 @@ class GrowthRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """What is to be planned for. `barred` says of groups that may not grow why. `daemons` are pods of DaemonSets. `askers`
-    want placeholders that are like pods. `observed` are the classes of pods that something was promised for."""
+    """What is to be planned for. `barred` says of groups that may not grow why. `daemons` are pods of DaemonSets. `headroom
+    requests` want placeholders that are like pods. `observed` are the classes of pods that something was promised for."""
 
     changes: Changes
-    rules: GrowthRules
-    census: Mapping[GroupName, Census]
+    rules: ScaleUpRules
+    group_status: Mapping[GroupName, NodeGroupStatus]
     barred: Mapping[GroupName, str] = field(default_factory=dict)
     daemons: tuple[Pod, ...] = ()
-    askers: Askers = NO_ASKERS
+    headroom_requests: HeadroomRequests = NO_HEADROOM_REQUESTS
     observed: tuple[Observed, ...] = ()
     now: UnixTime
     #: None: nothing is to be removed.
-    shrink: ShrinkInquiry | None = None
+    scale_down: ScaleDownInquiry | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +79,13 @@ class PendingCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrowthAnswer:
+class ScaleUpResult:
     """A plan of growth as far as the loop acts on it: tens of thousands of pods that nobody helps are Events and counts.
 
     `refused` are Events for pods that no group helps, `left_out` how many more there would have been.
     """
 
-    growths: tuple[Growth, ...] = ()
+    scale_ups: tuple[ScaleUp, ...] = ()
     pending: PendingCounts = field(default_factory=PendingCounts)
     refused: tuple[Announce, ...] = ()
     left_out: int = 0
@@ -98,7 +98,7 @@ class Plans:
     """`seconds`: of taking in the changes, and of the plan. `given_up`: nodes whose removal is to be given up, since pods need
     their room. `notes`: what people should know of where plans are made."""
 
-    scale_up: GrowthAnswer
+    scale_up: ScaleUpResult
     seconds: Mapping[str, float]
     slack: SlackPlan | None = None
     given_up: tuple[NodeName, ...] = ()
@@ -106,7 +106,7 @@ class Plans:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannerSight:
+class PlannerObservation:
     """A planning process as seen from outside: how often one ended and was started again, and what it takes of memory."""
 
     restarts: int = 0
@@ -123,13 +123,13 @@ class Planning(Protocol):
         """Growth and slack."""
         ...
 
-    async def shrink(self, watch: Watch) -> ShrinkPlan | None:
+    async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
         """Which nodes to remove, by the inquiry that was planned last. None: it asked for no removals, or is forgotten."""
         ...
 
     def forget(self) -> None: ...
 
-    def sight(self) -> PlannerSight: ...
+    def observation(self) -> PlannerObservation: ...
 
     async def run(self) -> None:
         """What has to go on as long as plans are wanted."""
@@ -137,9 +137,9 @@ class Planning(Protocol):
 
 
 class ScaleUpPlanner(Protocol):
-    """Plans growth, and slack, on the mirror's picture, which is as before afterwards. `stop` cuts it off."""
+    """Plans growth, and slack, on the replica's picture, which is as before afterwards. `stop` cuts it off."""
 
-    def __call__(self, mirror: Mirror, inquiry: Inquiry, stop: Callable[[], bool]) -> Planned: ...
+    def __call__(self, replica: SnapshotReplica, inquiry: Inquiry, stop: Callable[[], bool]) -> Planned: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,24 +152,24 @@ class _Grown:
 
 
 class PlanMaker:
-    """Owns the mirror, and makes the plans."""
+    """Owns the replica, and makes the plans."""
 
     def __init__(self, scale_up: ScaleUpPlanner) -> None:
         self._scale_up = scale_up
         self._announcer = Announcer()
         self._grown: _Grown | None = None
-        self.mirror = Mirror()
+        self.replica = SnapshotReplica()
 
     def forget(self) -> None:
         """The next inquiry has to hold everything."""
-        self.mirror, self._grown = Mirror(), None
+        self.replica, self._grown = SnapshotReplica(), None
 
     def make(self, inquiry: Inquiry, stop: Callable[[], bool]) -> Plans:
         """Takes the changes in and plans growth. It ends soon after `stop` says so."""
-        began, mirror, self._grown = time.perf_counter(), self.mirror, None
-        mirror.take(inquiry.changes)
+        began, replica, self._grown = time.perf_counter(), self.replica, None
+        replica.take(inquiry.changes)
         taken = time.perf_counter()
-        grown = self._grow(mirror, inquiry, stop)
+        grown = self._grow(replica, inquiry, stop)
         self._grown = grown
         return Plans(
             scale_up=self._answer(grown.found.plan, inquiry.now),
@@ -178,34 +178,34 @@ class PlanMaker:
             given_up=grown.given_up,
         )
 
-    def _grow(self, mirror: Mirror, inquiry: Inquiry, stop: Callable[[], bool]) -> _Grown:
+    def _grow(self, replica: SnapshotReplica, inquiry: Inquiry, stop: Callable[[], bool]) -> _Grown:
         """Where removals are given up for pods, growth is planned again with their nodes."""
-        found, given_up = self._scale_up(mirror, inquiry, stop), tuple[NodeName, ...]()
-        if inquiry.shrink is not None:
-            mirror.learn([eviction.pod for eviction in inquiry.shrink.state.recent_evictions], more=True)
-            given_up = room_needed_again(mirror, inquiry.shrink, found.plan)
+        found, given_up = self._scale_up(replica, inquiry, stop), tuple[NodeName, ...]()
+        if inquiry.scale_down is not None:
+            replica.learn([eviction.pod for eviction in inquiry.scale_down.state.recent_evictions], more=True)
+            given_up = room_needed_again(replica, inquiry.scale_down, found.plan)
         if given_up:
-            with staying(mirror, given_up):
-                found = self._scale_up(mirror, inquiry, stop)
+            with staying(replica, given_up):
+                found = self._scale_up(replica, inquiry, stop)
         return _Grown(inquiry=inquiry, found=found, given_up=given_up)
 
-    def shrink(self, stop: Callable[[], bool]) -> ShrinkPlan | None:
-        """As `Planning.shrink`."""
+    def scale_down(self, stop: Callable[[], bool]) -> ScaleDownProposal | None:
+        """As `Planning.scale_down`."""
         grown = self._grown
-        if grown is None or grown.inquiry.shrink is None:
+        if grown is None or grown.inquiry.scale_down is None:
             return None
-        inquiry, mirror = grown.inquiry, self.mirror
-        evictions = [eviction.pod for eviction in grown.inquiry.shrink.state.recent_evictions]
-        mirror.learn(evictions, more=True)  # planning growth again may have replaced them
-        with staying(mirror, grown.given_up):
-            return plan_shrinking(
-                mirror, grown.inquiry.shrink, inquiry.census, grown.found, grown.given_up, now=inquiry.now, stop=stop
+        inquiry, replica = grown.inquiry, self.replica
+        evictions = [eviction.pod for eviction in grown.inquiry.scale_down.state.recent_evictions]
+        replica.learn(evictions, more=True)  # planning growth again may have replaced them
+        with staying(replica, grown.given_up):
+            return propose_scale_down(
+                replica, grown.inquiry.scale_down, inquiry.group_status, grown.found, grown.given_up, now=inquiry.now, stop=stop
             )
 
-    def _answer(self, plan: ScaleUpPlan, now: UnixTime) -> GrowthAnswer:
+    def _answer(self, plan: ScaleUpPlan, now: UnixTime) -> ScaleUpResult:
         refused, left_out = self._announcer.select(not_triggered(plan.unhelpable), now)
-        return GrowthAnswer(
-            growths=plan.growths,
+        return ScaleUpResult(
+            scale_ups=plan.scale_ups,
             pending=_counts(plan),
             refused=tuple(refused),
             left_out=left_out,
@@ -216,7 +216,7 @@ class PlanMaker:
 
 def _counts(plan: ScaleUpPlan) -> PendingCounts:
     return PendingCounts(
-        helped=sum(not is_placeholder(pod) for growth in plan.growths for pods in growth.nodes for pod in pods),
+        helped=sum(not is_placeholder(pod) for scale_up in plan.scale_ups for pods in scale_up.nodes for pod in pods),
         schedulable=len(plan.schedulable),
         unhelpable=sum(len(found.pods) for found in plan.unhelpable),
         passed_over=len(plan.passed_over),

@@ -1,4 +1,4 @@
-"""Plans are made in a worker thread of this process, on a mirror that this thread alone touches.
+"""Plans are made in a worker thread of this process, on a replica that this thread alone touches.
 
 It needs no second process, and shares the interpreter's lock with whoever serves: see docs/adr/0052 for what that costs.
 """
@@ -14,8 +14,8 @@ import anyio.to_thread
 from anyio import get_cancelled_exc_class
 
 from slackwater.runtime.autoscaler.clocks import Watch
-from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, PlannerSight, Plans
-from slackwater.runtime.autoscaler.scaledown_planning import ShrinkPlan
+from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, PlannerObservation, Plans
+from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
 
 T = TypeVar("T")
 
@@ -35,9 +35,9 @@ class ThreadPlanning:
         """Raises TimeoutError."""
         return await self._in_thread(partial(self._maker.make, inquiry))
 
-    async def shrink(self, _watch: Watch) -> ShrinkPlan | None:
+    async def scale_down(self, _watch: Watch) -> ScaleDownProposal | None:
         """Raises TimeoutError."""
-        return await self._in_thread(self._maker.shrink)
+        return await self._in_thread(self._maker.scale_down)
 
     async def _in_thread(self, work: Callable[[Callable[[], bool]], T]) -> T:
         """Cancelled or out of time, it gives the thread up, which ends at its next look at `stop`."""
@@ -56,9 +56,9 @@ class ThreadPlanning:
     async def run(self) -> None:
         """Nothing has to go on."""
 
-    def sight(self) -> PlannerSight:
+    def observation(self) -> PlannerObservation:
         """There is no process."""
-        return PlannerSight()
+        return PlannerObservation()
 
     def forget(self) -> None:
         self._maker.forget()

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from slackwater.cluster.nodegroups.status import Census, Grow, Queued
-from slackwater.controllers.scaledown.loop import ShrinkRecord
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, Queued
+from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.protocols import ProviderError
@@ -37,10 +37,10 @@ class LoopRecord:
 
     number: int
     at: UnixTime
-    #: The same moment on the monotonic clock: what the census' times compare with.
+    #: The same moment on the monotonic clock: what the node groups' status' times compare with.
     instant: Instant
     generation: Generation
-    census: Mapping[GroupName, Census] = field(default_factory=dict)
+    group_status: Mapping[GroupName, NodeGroupStatus] = field(default_factory=dict)
     pending: PendingCounts = field(default_factory=PendingCounts)
     planned: Mapping[GroupName, int] = field(default_factory=dict)
     asked: tuple[tuple[Grow, ProviderError | None], ...] = ()
@@ -55,23 +55,23 @@ class LoopRecord:
     events_left_out: int = 0
     spent: Spent = field(default_factory=Spent)
     #: None where no nodes are removed.
-    shrink: ShrinkRecord | None = None
+    scale_down: ScaleDownRecord | None = None
     #: None where no slack is planned.
     slack: SlackPlan | None = None
 
     @property
     def healthy(self) -> bool:
         """False while so many nodes are unready that none is removed: the cause must be elsewhere."""
-        return is_healthy(self.census.values())
+        return is_healthy(self.group_status.values())
 
     @property
     def in_creation(self) -> int:
-        return sum(census.in_creation for census in self.census.values())
+        return sum(group_status.in_creation for group_status in self.group_status.values())
 
 
-def is_healthy(census: Iterable[Census]) -> bool:
+def is_healthy(group_status: Iterable[NodeGroupStatus]) -> bool:
     """See `LoopRecord.healthy`."""
-    known = list(census)
+    known = list(group_status)
     unready = sum(len(each.unready) for each in known)
     there = unready + sum(len(each.ready) for each in known)
     return unready <= _FEW_UNREADY or unready <= _UNREADY_SHARE * there

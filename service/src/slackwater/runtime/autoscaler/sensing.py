@@ -9,14 +9,14 @@ import anyio.lowlevel
 import structlog
 
 from slackwater.cluster.nodegroups.likeness import marks_of
-from slackwater.cluster.nodegroups.policy import FleetPolicy
-from slackwater.cluster.nodegroups.registry import Fleet
-from slackwater.cluster.nodegroups.status import NodeSight
-from slackwater.model.buffers import NO_ASKERS
+from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.cluster.nodegroups.status import NodeObservation
+from slackwater.model.buffers import NO_HEADROOM_REQUESTS
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.controllers import Targets
 from slackwater.model.equivalence import Toleration
-from slackwater.model.eviction_facts import Ties
+from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
 from slackwater.model.nodetaints import TaintRules
@@ -24,9 +24,9 @@ from slackwater.model.objects import Node, Pod
 from slackwater.ports.protocols import NodeProvider, ProviderError
 from slackwater.runtime.autoscaler.acting import Actor, Done
 from slackwater.runtime.autoscaler.clocks import Clocks, Watch
-from slackwater.runtime.auxiliary_intake import SurroundingsIntake
+from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.changes import ChangeCollector
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
@@ -35,51 +35,55 @@ _SLICE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Senses:
+class Observer:
     """Where a loop looks."""
 
-    world: World
+    state_machine: StateMachine
     collector: ChangeCollector
-    surroundings: SurroundingsIntake
+    auxiliary: AuxiliaryIntake
     providers: Sequence[NodeProvider]
 
 
 class Sensor:
-    """What a loop begins with: the fleet as it is now, and what changed in the world since the last one."""
+    """What a loop begins with: the node group registry as it is now, and what changed in the cluster since the last loop."""
 
-    def __init__(self, senses: Senses, fleet: Fleet, actor: Actor, *, clocks: Clocks, timeout_seconds: float) -> None:
-        self._senses = senses
-        self._fleet = fleet
+    def __init__(
+        self, observer: Observer, group_registry: NodeGroupRegistry, actor: Actor, *, clocks: Clocks, timeout_seconds: float
+    ) -> None:
+        self._observer = observer
+        self._group_registry = group_registry
         self._actor = actor
         self._clocks = clocks
         self._timeout = timeout_seconds
         #: Pods of DaemonSets, as far as they are known.
         self.daemons: tuple[Pod, ...] = ()
         #: What wants placeholders like pods, as far as it is known.
-        self.askers = NO_ASKERS
+        self.headroom_requests = NO_HEADROOM_REQUESTS
         #: How many pods controllers want.
         self.replicas: Targets = {}
 
     async def look(self, done: Done, watch: Watch) -> Mapping[str, str]:
         """What each group has; what is lost is cleaned up first, and then looked at again. Answers why providers are silent."""
         silent = await self._look(watch)
-        chores = self._fleet.chores(self._clocks.clock())
+        chores = self._group_registry.chores(self._clocks.clock())
         if chores:
             await self._actor.clean(chores, done)
             silent = {**silent, **await self._look(watch)}
         return silent
 
     async def _look(self, watch: Watch) -> Mapping[str, str]:
-        groups, silent = await ask_providers(self._senses.providers, timeout_seconds=self._timeout)
+        groups, silent = await ask_providers(self._observer.providers, timeout_seconds=self._timeout)
         with watch:
             now = self._clocks.clock()
-            seen = sights(groups, self._senses.world, self._fleet.policy, now=now, unix_now=self._clocks.steady())
-            self._fleet.observe(groups, seen, now, silent=silent)
+            seen = observations(
+                groups, self._observer.state_machine, self._group_registry.policy, now=now, unix_now=self._clocks.steady()
+            )
+            self._group_registry.observe(groups, seen, now, silent=silent)
         return silent
 
     async def collect(self, watch: Watch) -> Changes:
         """What changed, a slice at a time; the last slice makes it whole."""
-        collector = self._senses.collector
+        collector = self._observer.collector
         nodes: list[NodeChange] = []
         pods: list[PodChange] = []
         while len(collector) > _SLICE:
@@ -89,19 +93,19 @@ class Sensor:
                 pods += some[1]
             await anyio.lowlevel.checkpoint()
         with watch:
-            around = self._senses.surroundings.changes()
+            around = self._observer.auxiliary.changes()
             if around.daemons is not None:
                 self.daemons = around.daemons
-            if around.askers is not None:
-                self.askers = around.askers
+            if around.headroom_requests is not None:
+                self.headroom_requests = around.headroom_requests
             if around.replicas is not None:
                 self.replicas = around.replicas
             return collector.rest((nodes, pods), around)
 
     def begin_again(self) -> None:
         """The next changes hold everything."""
-        self._senses.collector.begin_again()
-        self._senses.surroundings.begin_again()
+        self._observer.collector.begin_again()
+        self._observer.auxiliary.begin_again()
 
 
 async def ask_providers(providers: Iterable[NodeProvider], *, timeout_seconds: float) -> tuple[list[NodeGroup], dict[str, str]]:
@@ -124,41 +128,41 @@ async def ask_providers(providers: Iterable[NodeProvider], *, timeout_seconds: f
     return groups, silent
 
 
-def sights(
-    groups: Iterable[NodeGroup], world: World, policy: FleetPolicy, *, now: Instant, unix_now: UnixTime
-) -> dict[InstanceId, NodeSight]:
+def observations(
+    groups: Iterable[NodeGroup], state_machine: StateMachine, policy: NodeGroupPolicy, *, now: Instant, unix_now: UnixTime
+) -> dict[InstanceId, NodeObservation]:
     """The Nodes of the groups' instances, by the instances' ids."""
-    by_id: dict[str, Node] = {node.provider_id: node for _, node in world.nodes if node.provider_id}
-    found: dict[InstanceId, NodeSight] = {}
+    by_id: dict[str, Node] = {node.provider_id: node for _, node in state_machine.nodes if node.provider_id}
+    found: dict[InstanceId, NodeObservation] = {}
     for group in groups:
         promised = frozenset(name for name, amount in group.template.scalars if amount) if group.template else frozenset[str]()
         for instance in group.instances:
-            node = _node_of(instance, world, by_id)
+            node = _node_of(instance, state_machine, by_id)
             if node is not None:
                 born = None if node.created_at is None else Instant(now - max(0.0, unix_now - node.created_at))
                 young = born is None or now - born <= policy.patience_of(group)
-                found[instance.id] = _sight(node, promised, world, policy.taints, born=born, young=young)
+                found[instance.id] = _observation(node, promised, state_machine, policy.taints, born=born, young=young)
     return found
 
 
-def _node_of(instance: Instance, world: World, by_id: Mapping[str, Node]) -> Node | None:
-    row = None if instance.node is None else world.nodes.row_of.get(instance.node)
-    return by_id.get(instance.id) if row is None else world.nodes.by_row[row]
+def _node_of(instance: Instance, state_machine: StateMachine, by_id: Mapping[str, Node]) -> Node | None:
+    row = None if instance.node is None else state_machine.nodes.row_of.get(instance.node)
+    return by_id.get(instance.id) if row is None else state_machine.nodes.by_row[row]
 
 
-def _sight(
-    node: Node, promised: Collection[str], world: World, taints: TaintRules, *, born: Instant | None, young: bool
-) -> NodeSight:
+def _observation(
+    node: Node, promised: Collection[str], state_machine: StateMachine, taints: TaintRules, *, born: Instant | None, young: bool
+) -> NodeObservation:
     lacks = awaited(node, promised, taints)
     started = node.ready and not lacks
-    tenants = _tenants(node.name, world) if young or not started else []
-    return NodeSight(
+    running_pods = _running_pods(node.name, state_machine) if young or not started else []
+    return NodeObservation(
         node.name,
         started,
         born,
         ready=node.ready,
-        used=bool(tenants),
-        taken=not all(any(_tolerates_anything(toleration) for toleration in pod.kind.tolerations) for pod in tenants),
+        used=bool(running_pods),
+        taken=not all(any(_tolerates_anything(toleration) for toleration in pod.kind.tolerations) for pod in running_pods),
         lacks=lacks,
         marks=marks_of(node, taints),
     )
@@ -174,14 +178,18 @@ def awaited(node: Node, promised: Collection[str], taints: TaintRules) -> tuple[
     return (*waits_for, *sorted(name for name in promised if name not in there))
 
 
-def _tenants(name: NodeName, world: World) -> list[Pod]:
+def _running_pods(name: NodeName, state_machine: StateMachine) -> list[Pod]:
     """Pods that did not come with the node."""
-    standing = (world.pods.known(uid) for uid in world.claims.on_node(name))
-    return [pod for pod in standing if pod is not None and not _came_along(pod.ties)]
+    standing = (state_machine.pods.known(uid) for uid in state_machine.reservations.on_node(name))
+    return [pod for pod in standing if pod is not None and not _came_along(pod.eviction_facts)]
 
 
-def _came_along(ties: Ties) -> bool:
-    return ties.daemon or ties.mirror or (ties.owner is not None and ties.owner.kind == "DaemonSet")
+def _came_along(eviction_facts: EvictionFacts) -> bool:
+    return (
+        eviction_facts.daemon
+        or eviction_facts.mirror_pod
+        or (eviction_facts.owner is not None and eviction_facts.owner.kind == "DaemonSet")
+    )
 
 
 def _tolerates_anything(toleration: Toleration) -> bool:

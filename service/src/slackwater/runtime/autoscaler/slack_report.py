@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.controllers.slack.forecasters import Way
+from slackwater.controllers.slack.forecasters import Forecaster
 from slackwater.controllers.slack.sizing import MOST_PIECES
 from slackwater.controllers.slack.slo_sizing import PromisedRoom
 from slackwater.model.ids import NodeName
@@ -101,15 +101,15 @@ def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName
 
 def _promise(name: str, room: PromisedRoom) -> dict[str, Any]:
     """Shares are 0..1; `keptShare` is of the last day, None where no pod came."""
-    of, kept, way = room.observed.of, room.observed.kept, room.foresight.way
+    of, kept, forecaster = room.observed.of, room.observed.kept, room.forecast.forecaster
     return {
         "name": name,
         "share": of.share_ppm / 1_000_000,
         "withinSeconds": of.within_seconds,
         "leadSeconds": room.lead_seconds,
-        "room": room.foresight.room,
-        "way": _way(way),
-        "exceededPercent": round(100 * room.foresight.exceeded, 1),
+        "room": room.forecast.room,
+        "way": _way(forecaster),
+        "exceededPercent": round(100 * room.forecast.exceeded, 1),
         "observedMinutes": len(room.observed.arrivals),
         "keptShare": kept.share,
         "inTime": kept.in_time,
@@ -119,11 +119,11 @@ def _promise(name: str, room: PromisedRoom) -> dict[str, Any]:
     }
 
 
-def _way(way: Way) -> str:
-    cycle = {60: "hour", 1440: "day"}.get(way.period)
+def _way(forecaster: Forecaster) -> str:
+    cycle = {60: "hour", 1440: "day"}.get(forecaster.period)
     if cycle is None:
         return "the same at all times"
-    return f"by the minute of the {cycle}" if way.most else f"by the time of the {cycle}"
+    return f"by the minute of the {cycle}" if forecaster.most else f"by the time of the {cycle}"
 
 
 def _source(name: str, share: SlackShare, plan: SlackPlan) -> Mapping[str, Any]:

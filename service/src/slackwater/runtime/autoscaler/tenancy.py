@@ -12,8 +12,8 @@ from slackwater.model.resources import NOTHING, Amounts
 from slackwater.snapshot.running_pods import Standing
 
 
-class PodsTenancy:
-    """Implements `decide.slack.ground.Tenancy`. Reads who stands where; remembers nothing."""
+class RunningPodRequests:
+    """Implements `decide.slack.ground.PodRequests`. Reads who stands where; remembers nothing."""
 
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
@@ -24,7 +24,7 @@ class PodsTenancy:
         found: dict[Amounts, None] = {}
         for row in rows:
             for pod, kind in self._standing.on(row):
-                key = (kind, id(pod.ties))
+                key = (kind, id(pod.eviction_facts))
                 if key not in seen:
                     seen.add(key)
                     if comes_again(pod):
@@ -49,5 +49,5 @@ class PodsTenancy:
 
 def comes_again(pod: Pod) -> bool:
     """Is room kept for pods as large as this one?"""
-    owner = pod.ties.owner
-    return not is_daemon(pod) and pod.ties.slack != "0" and not (owner is not None and owner.kind == "StatefulSet")
+    owner = pod.eviction_facts.owner
+    return not is_daemon(pod) and pod.eviction_facts.slack != "0" and not (owner is not None and owner.kind == "StatefulSet")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.holds import Hold
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.controllers.migration.state import Migrating
@@ -44,7 +44,7 @@ class Placing:
 
     def __init__(
         self,
-        books: Books,
+        cluster_state: ClusterState,
         *,
         migrating: Migrating,
         preemptions: Preemptions,
@@ -54,19 +54,19 @@ class Placing:
         seed: int,
     ) -> None:
         """`on_record`: by how much a restart might count more on each row than counts now; None where it would nowhere."""
-        self._ledger = books.ledger
-        self._nodes = books.nodes
-        self._pods = books.pods
-        self._claims = books.claims
-        self._holds = books.holds
-        self._denials = books.denials
-        self._standings = books.standings
-        self._starvation = books.starvation
-        self._refusals = books.refusals
-        self._admitting = books.admitting
-        self._quarantine = books.quarantine
-        self._room = books.room
-        self._tally = books.tally
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._pods = cluster_state.pods
+        self._claims = cluster_state.reservations
+        self._holds = cluster_state.holds
+        self._bind_backoff = cluster_state.bind_backoff
+        self._vertical_pods = cluster_state.vertical_pods
+        self._sample_misses = cluster_state.sample_misses
+        self._unschedulable_pods = cluster_state.unschedulable_pods
+        self._admitting = cluster_state.admitting
+        self._quarantine = cluster_state.quarantine
+        self._room = cluster_state.room
+        self._event_counts = cluster_state.event_counts
         self._migrating = migrating
         self._choices = choices
         self._on_record = on_record
@@ -81,7 +81,7 @@ class Placing:
 
         `rows` are distinct, except that unknown nodes are all `NO_ROW`.
         """
-        self._tally.attempts += 1
+        self._event_counts.attempts += 1
         self._pods.overhear(pod, now)
         self._choices.given_up(pod.uid)
         earlier = self._holds.lift(pod.uid)
@@ -93,12 +93,12 @@ class Placing:
         """As `filter` about this row alone, where that lets the pod pass: one that has no preemption, and no room held for it.
         Where it does not, nothing has changed but what filter changes before it judges."""
         rows: Rows = np.array([row], np.intp)
-        if self._claims.get(pod.uid) is not None or self._migrating.landing_of(pod, now) is not None:
+        if self._claims.get(pod.uid) is not None or self._migrating.target_node_of(pod, now) is not None:
             return False
         if not self.passing(pod, rows, policy, now)[0]:
             return False
-        self._tally.attempts += 1
-        self._tally.verdicts[Reason.OK] += 1
+        self._event_counts.attempts += 1
+        self._event_counts.verdicts[Reason.OK] += 1
         self._pods.overhear(pod, now)
         self._preemptions.came_back(pod.uid)
         self._passed(pod, rows, policy, now)
@@ -112,20 +112,20 @@ class Placing:
 
     def _answered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
         if self._preemptions.gated(pod.uid):
-            self._tally.failures += 1
+            self._event_counts.failures += 1
             return np.full(len(rows), Reason.GATED, np.uint8)
         self._preemptions.came_back(pod.uid)
         with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
             return self._filtered(pod, rows, earlier, policy, now)
 
     def _filtered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
-        codes = self._judge_with_landing(pod, rows, policy, now)
+        codes = self._judge_with_target_node(pod, rows, policy, now)
         feasible = rows[let_pass(codes)]
         if self._has_to_choose(pod, feasible, policy):
             chosen = self._chosen(pod, feasible, earlier, policy)
             feasible = np.array([chosen], np.intp)
             codes[let_pass(codes) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
-        self._tally.verdicts += np.bincount(codes, minlength=len(Reason))
+        self._event_counts.verdicts += np.bincount(codes, minlength=len(Reason))
         if not len(feasible):
             self._preemptions.judged(pod.uid, None)
             gated = self._refused(pod, rows, codes, policy, now)
@@ -136,15 +136,15 @@ class Placing:
 
     def _passed(self, pod: Pod, feasible: Rows, policy: Policy, now: Instant) -> None:
         self._preemptors.forget(pod.uid)
-        self._refusals.forget(pod.uid)
-        self._starvation.passed(pod.uid)
+        self._unschedulable_pods.forget(pod.uid)
+        self._sample_misses.passed(pod.uid)
         if self._claims.get(pod.uid) is None:  # its reservation is there already, otherwise
             self._hold(pod, feasible, policy, now)
 
     def _hold(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
         seconds, counted = policy.hold_seconds, None
         if not policy.binds:
-            claims = pod.kind.particulars is not None and bool(pod.kind.particulars.claims)
+            claims = pod.kind.pod_constraints is not None and bool(pod.kind.pod_constraints.claims)
             seconds = policy.volumes_seconds if claims else policy.in_flight_seconds
             if pod.vertical is not None:
                 self._holds.count_on(Row(int(rows[0])))
@@ -152,9 +152,9 @@ class Placing:
             best = self._best(pod, rows, policy)
             # On any other row kube-scheduler, where it chooses that one, counts the pod itself.
             counted = best if pod.vertical is not None or self._nodes.stricter[best] else None
-        need, until = self._standings.need(pod), Instant(now + seconds)
+        need, until = self._vertical_pods.need(pod), Instant(now + seconds)
         self._holds.put(pod.uid, pod.key, rows, need, until, counted=counted, bind_may_come=not policy.binds)
-        self._tally.holds += 1
+        self._event_counts.holds += 1
 
     def _counts_otherwise(self, pod: Pod, rows: Rows) -> bool:
         """Could kube-scheduler choose a row wrongly, since it counts this pod, or pods there, by less than we do?"""
@@ -192,22 +192,22 @@ class Placing:
 
     def _best(self, pod: Pod, rows: Rows, policy: Policy) -> Row:
         """The row that our score prefers, with what is held counted: of equal ones the first."""
-        columns, need = self._ledger.columns, vertical(self._standings.need(pod))
+        columns, need = self._ledger.columns, vertical(self._vertical_pods.need(pod))
         after = columns.reserved.take(rows, axis=1) + columns.held.take(rows, axis=1) + need
         largest = columns.total.max(axis=1, initial=0)
         scores = fractions_of(after, columns.total.take(rows, axis=1), largest, policy.curve)
         return Row(int(rows[scores.argmax()]))
 
-    def _judge_with_landing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
+    def _judge_with_target_node(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         """A migration's target has its room already: on one node, and only there, as long as that takes it."""
-        move = self._migrating.landing_of(pod, now)
+        move = self._migrating.target_node_of(pod, now)
         if move is None:
             return self._judge(pod, rows, policy, now)
-        landing = self._migrating.lift(move)
+        target_node = self._migrating.lift(move)
         codes = self._judge(pod, rows, policy, now)
-        there = rows == landing
-        if landing is not None and self._may_land(pod, landing):
-            codes[~there] = Reason.LANDING_ELSEWHERE  # full ones too: nobody need be preempted for it
+        there = rows == target_node
+        if target_node is not None and self._may_land(pod, target_node):
+            codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # full ones too: nobody need be preempted for it
         if not let_pass(codes[there]).any():
             self._migrating.lower(move)
         return codes
@@ -230,7 +230,7 @@ class Placing:
         if not policy.binds:
             self._leave_to_records(pod, rows, codes, wanting=asked)
             self._leave_to_coming(pod, rows, codes)
-        denied = self._denials.nodes_denied if asked else self._denials.still_denied
+        denied = self._bind_backoff.nodes_denied if asked else self._bind_backoff.still_denied
         for name in denied(pod.uid, now):
             codes[(rows == self._nodes.row_of[name]) & let_pass(codes)] = Reason.BIND_DENIED
         if len(self._quarantine):
@@ -277,7 +277,7 @@ class Placing:
         reason, only_on = self._itself(pod, policy, now)
         return Seen(
             reason=reason,
-            denied=frozenset(node for of, node, _, _ in self._denials.left(now) if of == uid),
+            denied=frozenset(node for of, node, _, _ in self._bind_backoff.left(now) if of == uid),
             quarantined=frozenset(name for name, _ in self._quarantine.items()),
             waits_for=self._preemptions.waits_for(uid),
             only_on=only_on,
@@ -288,11 +288,11 @@ class Placing:
         if self._preemptions.gated(pod.uid):
             return Reason.GATED, None
         about_pod = self.about_the_pod(pod, policy)
-        claim, move = self._claims.get(pod.uid), self._migrating.landing_of(pod, now)
+        claim, move = self._claims.get(pod.uid), self._migrating.target_node_of(pod, now)
         if about_pod is Reason.OK and claim is not None:
             return Reason.POD_BOUND_ELSEWHERE, claim.node
-        if about_pod is Reason.OK and move is not None and move.landing is not None:
-            return Reason.LANDING_ELSEWHERE, move.landing
+        if about_pod is Reason.OK and move is not None and move.target_node is not None:
+            return Reason.TARGET_NODE_ELSEWHERE, move.target_node
         return about_pod, None
 
     def about_the_pod(self, pod: Pod, policy: Policy) -> Reason:
@@ -310,19 +310,19 @@ class Placing:
 
     def _refused(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> bool:
         """Remembers it, and what may be done about it: True where a preemption began."""
-        self._tally.failures += 1
-        self._refusals.note(pod, held=bool((codes == Reason.HELD_FOR_OTHERS).any()), now=now)
+        self._event_counts.failures += 1
+        self._unschedulable_pods.note(pod, held=bool((codes == Reason.HELD_FOR_OTHERS).any()), now=now)
         if self.about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
             return False
         if len(self.fitting_elsewhere(pod, rows, now)):
-            self._tally.sample_starvations += 1
-            self._starvation.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
+            self._event_counts.sample_misses += 1
+            self._sample_misses.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
             return False
         if self._only_promised(pod, rows[codes == Reason.HELD_FOR_OTHERS]):
             return False  # it is woken when the promise ends, or tries again when the other pod is bound: nobody need die
         begun = self._preemptors.consider(pod, rows, codes, policy.preemption, now)
         if begun:  # its gate wakes it, not any room
-            self._refusals.forget(pod.uid)
+            self._unschedulable_pods.forget(pod.uid)
         return begun
 
     def refused_everywhere(self, pod: Pod, policy: Policy, now: Instant) -> tuple[Rows, Codes] | None:
@@ -344,7 +344,7 @@ class Placing:
         fitting: Rows = others[let_pass(judge_ledger(pod.need, self._ledger.columns, others))]
         if len(fitting):
             fitting = fitting[self._admitting.of(pod.kind)[fitting]]
-        denied = [self._nodes.row_of[name] for name in self._denials.nodes_denied(pod.uid, now)]
+        denied = [self._nodes.row_of[name] for name in self._bind_backoff.nodes_denied(pod.uid, now)]
         return fitting[~np.isin(fitting, denied)] if denied else fitting
 
     def prioritize(self, pod: Pod, rows: Rows, policy: Policy) -> Int64:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import vertical
 from slackwater.model.effects import Effect
@@ -30,11 +30,11 @@ _MOST_KEPT: Final = 256
 class MissedRoom:
     """See the module."""
 
-    def __init__(self, books: Books, placing: Placing) -> None:
-        self._ledger = books.ledger
-        self._nodes = books.nodes
-        self._admitting = books.admitting
-        self._refusals = books.refusals
+    def __init__(self, cluster_state: ClusterState, placing: Placing) -> None:
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._admitting = cluster_state.admitting
+        self._unschedulable_pods = cluster_state.unschedulable_pods
         self._placing = placing
         #: Pods that were woken and may be on their way back, by what they ask for; and until when each is counted.
         self._awaited: Counter[Amounts] = Counter()
@@ -50,9 +50,9 @@ class MissedRoom:
         while self._awaited_until and self._awaited_until[0][0] <= now:
             self._awaited -= Counter((self._awaited_until.popleft()[1],))
         effects: list[Effect] = []
-        for pod in self._refusals.overdue(now):
+        for pod in self._unschedulable_pods.overdue(now):
             if self._awaited[pod.need] < self._room_for(pod, policy, now):
-                effects += self._refusals.wake_overdue(pod.uid)
+                effects += self._unschedulable_pods.wake_overdue(pod.uid)
                 self._awaited[pod.need] += 1
                 self._awaited_until.append((Instant(now + _AWAITED_SECONDS), pod.need))
         return effects

@@ -15,16 +15,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.potential_victims import Occupants
+from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.preemption.victims import Sacrifice
+from slackwater.controllers.preemption.victims import Candidate
 from slackwater.model.effects import Effect, OpenGate
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import NO_PARTICULARS
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.runtime.flows.filter import Placing
 from slackwater_protocol.names import GATE
 
@@ -40,15 +40,21 @@ class _Waiting:
     judged: bool = False
 
 
-class Gatekeeper:
+class SchedulingGates:
     """By pod UID, those whose only gate is ours."""
 
     def __init__(
-        self, books: Books, *, placing: Placing, occupants: Occupants, preemptors: Preemptors, preemptions: Preemptions
+        self,
+        cluster_state: ClusterState,
+        *,
+        placing: Placing,
+        potential_victims: PotentialVictims,
+        preemptors: Preemptors,
+        preemptions: Preemptions,
     ) -> None:
-        self._pods = books.pods
+        self._pods = cluster_state.pods
         self._placing = placing
-        self._occupants = occupants
+        self._potential_victims = potential_victims
         self._preemptors = preemptors
         self._preemptions = preemptions
         self._waiting: dict[PodUid, _Waiting] = {}
@@ -93,17 +99,17 @@ class Gatekeeper:
         if refused is None:
             return False
 
-        def helps(sacrifice: Sacrifice) -> bool:
-            gone = [one.uid for one in (*sacrifice.victims, *sacrifice.awaited)]
-            return self._occupants.room_in_tree(pod, sacrifice.node, gone)
+        def helps(candidate: Candidate) -> bool:
+            gone = [one.uid for one in (*candidate.victims, *candidate.awaited)]
+            return self._potential_victims.room_in_tree(pod, candidate.node, gone)
 
         return self._preemptors.consider(pod, *refused, policy.preemption, now, helps=helps)
 
     def _is_plain(self, pod: Pod) -> bool:
         """Do we and kube-scheduler judge it by the same few things?"""
-        asked = pod.kind.particulars or NO_PARTICULARS
+        asked = pod.kind.pod_constraints or NO_POD_CONSTRAINTS
         preferences = replace(
-            NO_PARTICULARS,
+            NO_POD_CONSTRAINTS,
             scored=asked.scored,
             scored_before=asked.scored_before,
             image_volumes=asked.image_volumes,

@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Queue
 from typing import BinaryIO, Final
 
-from slackwater.runtime.planner.pipes import read_parcel, write_parcel
+from slackwater.runtime.planner.pipes import read_frame, write_frame
 from slackwater.runtime.planner.session import Session
 
 #: Parcels that have been read and not been looked at; then the service waits.
@@ -39,14 +39,14 @@ def main() -> None:
     threading.Thread(target=_read, args=(sys.stdin.buffer, arrivals), name="reader", daemon=True).start()
     session = Session()
     while True:
-        for parcel in session.take(arrivals.get()):
-            write_parcel(answers, parcel)
+        for frame in session.take(arrivals.get()):
+            write_frame(answers, frame)
         answers.flush()
 
 
 def _read(questions: BinaryIO, arrivals: "Queue[bytes]") -> None:
-    while (parcel := read_parcel(questions)) is not None:
-        arrivals.put(parcel)
+    while (frame := read_frame(questions)) is not None:
+        arrivals.put(frame)
     # Not `sys.exit`: the plan that is being made is nobody's any more.
     os._exit(0)
 

@@ -1,7 +1,7 @@
 """Values as bytes, a bounded piece at a time: for the pipes between the service and its planning process.
 
-    for parcel in encoder.parcels(value): ...      # each step is about a millisecond of work, however large the value
-    arrived = decoder.take(parcel)                 # None until the whole value is there
+    for frame in encoder.frames(value): ...      # each step is about a millisecond of work, however large the value
+    arrived = decoder.take(frame)                 # None until the whole value is there
 
 The bytes are pickles. Long collections within values of the `spine` types are sent ahead in pieces. Kinds and ties, which
 many pods share, are told once and are numbers from then on, until nobody has them any more. A pod that the other side gave
@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from weakref import ref
 
 from slackwater.model.equivalence import Kind, KindInterner
-from slackwater.model.eviction_facts import Ties
+from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import PodKey, PodUid
 from slackwater.model.objects import Labels, Pod
 from slackwater.model.shared import Shared
@@ -48,11 +48,11 @@ class Encoder:
         self._spine = spine
         self._shared = _Numbers()
         self._reducers = _Reducers()
-        self._reducers[Kind] = self._reducers[Ties] = self._shared.reduced
+        self._reducers[Kind] = self._reducers[EvictionFacts] = self._shared.reduced
         self._reducers[Later] = lambda later: (Later, (later.number, later.shape))
         self._reducers[Pod] = partial(_reduced_pod, theirs)
 
-    def parcels(self, value: object) -> Iterator[bytes]:
+    def frames(self, value: object) -> Iterator[bytes]:
         """The value, piece by piece; they have to arrive in this order."""
         whole = yield from self._apart(value, count())
         yield self._pickled(None, whole)
@@ -85,9 +85,9 @@ class Encoder:
     def _ahead(self, entries: Iterator[Any], shape: _Shape, number: int) -> Generator[bytes, None, "Later"]:
         size = _LONG
         while some := list(islice(entries, size)):
-            parcel = self._pickled(number, some)
-            yield parcel
-            size = max(1, min(4 * size, len(some) * _AIM // len(parcel)))
+            frame = self._pickled(number, some)
+            yield frame
+            size = max(1, min(4 * size, len(some) * _AIM // len(frame)))
         return Later(number, shape)
 
     def _pickled(self, number: int | None, content: object) -> bytes:
@@ -113,14 +113,14 @@ class Decoder:
             New.__name__: self._new,
             Known.__name__: self._known.__getitem__,
             Later.__name__: self._later,
-            Told.__name__: self._told,
+            KnownObjects.__name__: self._told,
         }
         if pod_of is not None:
             self._words[Yours.__name__] = pod_of
 
-    def take(self, parcel: bytes) -> Arrived | None:
+    def take(self, frame: bytes) -> Arrived | None:
         """The value whose last piece this is."""
-        number, content, forgotten = _Reader(parcel, self._words).load()
+        number, content, forgotten = _Reader(frame, self._words).load()
         for gone in forgotten:
             del self._known[gone]
         if number is None:
@@ -154,8 +154,8 @@ class Decoder:
 class _Reader(pickle.Unpickler):
     """Puts the decoder's own words in place of those of this module."""
 
-    def __init__(self, parcel: bytes, words: dict[str, Callable[..., Any]]) -> None:
-        super().__init__(BytesIO(parcel))
+    def __init__(self, frame: bytes, words: dict[str, Callable[..., Any]]) -> None:
+        super().__init__(BytesIO(frame))
         self._words = words
 
     def find_class(self, module: str, name: str) -> Any:
@@ -189,7 +189,7 @@ class Known:
     """A shared value that was told before: its number."""
 
 
-class Told:
+class KnownObjects:
     """A pod: the values of its fields."""
 
 
@@ -228,7 +228,7 @@ _put_labels, _put_created, _put_node = (getattr(Pod, name).__set__ for name in (
 
 
 def _reduced_pod(theirs: Callable[[Pod], bool], pod: Pod) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    return (Yours, (pod.uid,)) if theirs(pod) else (Told, _read_pod(pod))
+    return (Yours, (pod.uid,)) if theirs(pod) else (KnownObjects, _read_pod(pod))
 
 
 class _Numbers:

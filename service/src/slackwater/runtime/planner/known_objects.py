@@ -1,6 +1,6 @@
 """What the planning process has been told of the cluster: enough to tell another one, and to know pods by their uids.
 
-It holds the very objects that the world holds, in dictionaries of its own. Deliberately absent: how they get there.
+It holds the very objects that the state machine holds, in dictionaries of its own. Deliberately absent: how they get there.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from slackwater.runtime.autoscaler.clocks import Watch
 _SLICE: Final = 2_000
 
 
-class Told:
+class KnownObjects:
     """See the module."""
 
     def __init__(self) -> None:
-        #: Those that changed last come last, as in the mirror.
+        #: Those that changed last come last, as in the replica.
         self.pods: dict[PodUid, Pod] = {}
         self._nodes: dict[NodeName, Node] = {}
         self._budgets: tuple[DisruptionBudget, ...] | None = None

@@ -25,10 +25,10 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from slackwater.model.ids import Instant
 from slackwater.runtime.autoscaler.clocks import Watch
-from slackwater.runtime.autoscaler.planning import Inquiry, PlannerSight, Plans
-from slackwater.runtime.autoscaler.scaledown_planning import ShrinkPlan
+from slackwater.runtime.autoscaler.planning import Inquiry, PlannerObservation, Plans
+from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
 from slackwater.runtime.planner.frames import Decoder, Encoder
-from slackwater.runtime.planner.known_objects import Told
+from slackwater.runtime.planner.known_objects import KnownObjects
 from slackwater.runtime.planner.pipes import HEAD, framed
 from slackwater.runtime.planner.session import SPINE, Ask, AskShrink, Failed
 
@@ -70,9 +70,9 @@ class _Life:
         assert self.process.stdout is not None
         self.answers = BufferedByteReceiveStream(self.process.stdout)
 
-    async def say(self, parcel: bytes) -> None:
+    async def say(self, frame: bytes) -> None:
         assert self.process.stdin is not None
-        await self.process.stdin.send(framed(parcel))
+        await self.process.stdin.send(framed(frame))
 
     async def hear(self) -> bytes:
         (length,) = HEAD.unpack(await self.answers.receive_exactly(HEAD.size))
@@ -90,7 +90,7 @@ class ProcessPlanning:
         self._clock = clock
         self._timeout = timeout_seconds
         self._command = tuple(command)
-        self._told = Told()
+        self._told = KnownObjects()
         self._life: _Life | None = None
         self._changed = anyio.Event()
         #: The process that planned growth last.
@@ -105,10 +105,10 @@ class ProcessPlanning:
         """Of the process that there is now."""
         return None if self._life is None else self._life.process.pid
 
-    def sight(self) -> PlannerSight:
+    def observation(self) -> PlannerObservation:
         """Its memory is 0 where there is none, or nobody tells."""
         pid = self.pid
-        return PlannerSight(restarts=self._restarts, resident_bytes=0 if pid is None else resident_bytes(pid))
+        return PlannerObservation(restarts=self._restarts, resident_bytes=0 if pid is None else resident_bytes(pid))
 
     # --- the process ------------------------------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class ProcessPlanning:
                 return replace(plans, notes=(*news, *plans.notes))
         raise AssertionError("unreachable")
 
-    async def shrink(self, watch: Watch) -> ShrinkPlan | None:
+    async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
         """None where the process that planned growth has ended: another one does not know what it planned. Raises as `plan`."""
         life = self._planned
         if life is None or life is not self._life:
@@ -180,15 +180,15 @@ class ProcessPlanning:
             plan = await self._asked(life, None, watch)
         except _LOST:
             return None
-        assert plan is None or isinstance(plan, ShrinkPlan), plan
+        assert plan is None or isinstance(plan, ScaleDownProposal), plan
         return plan
 
     def forget(self) -> None:
-        self._told = Told()
+        self._told = KnownObjects()
         if self._life is not None:
             self._life.fed = False
 
-    async def _asked(self, life: _Life, inquiry: Inquiry | None, watch: Watch) -> Plans | ShrinkPlan | None:
+    async def _asked(self, life: _Life, inquiry: Inquiry | None, watch: Watch) -> Plans | ScaleDownProposal | None:
         """Asks for growth, or without an inquiry for removals. Where it is cut off, the process is killed: nobody knows what it
         still does."""
         try:
@@ -209,21 +209,21 @@ class ProcessPlanning:
             inquiry = replace(inquiry, changes=await self._told.everything(inquiry.changes, watch))
         return Ask(inquiry=inquiry, anew=anew)
 
-    async def _answer(self, life: _Life, question: Ask | AskShrink, watch: Watch) -> Plans | ShrinkPlan | Failed | None:
-        parcels = life.encoder.parcels(question)
-        parcel: bytes | None = b""
-        while parcel is not None:
+    async def _answer(self, life: _Life, question: Ask | AskShrink, watch: Watch) -> Plans | ScaleDownProposal | Failed | None:
+        frames = life.encoder.frames(question)
+        frame: bytes | None = b""
+        while frame is not None:
             with watch:
-                parcel = next(parcels, None)
-            if parcel is not None:
-                await life.say(parcel)
+                frame = next(frames, None)
+            if frame is not None:
+                await life.say(frame)
         life.fed = life.fed or isinstance(question, Ask)
         while True:
-            parcel = await life.hear()
+            frame = await life.hear()
             with watch:
-                arrived = life.decoder.take(parcel)
+                arrived = life.decoder.take(frame)
             if arrived is not None:
-                assert arrived.value is None or isinstance(arrived.value, Plans | ShrinkPlan | Failed), arrived
+                assert arrived.value is None or isinstance(arrived.value, Plans | ScaleDownProposal | Failed), arrived
                 return arrived.value
 
 

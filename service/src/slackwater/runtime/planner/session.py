@@ -9,21 +9,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from slackwater.cluster.nodegroups.status import Census
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.controllers.scaleup.outcome import Growth, Unhelpable
+from slackwater.controllers.scaleup.outcome import ScaleUp, Unhelpable
 from slackwater.controllers.slack.state import SlackState
-from slackwater.model.buffers import Askers
+from slackwater.model.buffers import HeadroomRequests
 from slackwater.model.changes import Changes
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.model.storage import Storage
 from slackwater.runtime.autoscaler.headroom import Asking
-from slackwater.runtime.autoscaler.planning import GrowthAnswer, Inquiry, PlanMaker, Plans
-from slackwater.runtime.autoscaler.scaledown_planning import ShrinkInquiry, ShrinkPlan
-from slackwater.runtime.autoscaler.scaleup_planning import GrowthPlanner
+from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, Plans, ScaleUpResult
+from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal
+from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.runtime.planner.frames import Decoder, Encoder
 
@@ -48,11 +48,11 @@ class Failed:
     traceback: str
 
 
-#: Values in which long collections may be; see `parcels`.
+#: Values in which long collections may be; see `frames`.
 SPINE: Final[frozenset[type]] = frozenset(
     {
-        *(Ask, Inquiry, Changes, Storage, Census, NodeGroup, ShrinkInquiry, ScaleDownState, Askers),
-        *(Plans, GrowthAnswer, Growth, ShrinkPlan, ScaleDownPlan, SlackPlan, SlackState, Asking, Unhelpable),
+        *(Ask, Inquiry, Changes, Storage, NodeGroupStatus, NodeGroup, ScaleDownInquiry, ScaleDownState, HeadroomRequests),
+        *(Plans, ScaleUpResult, ScaleUp, ScaleDownProposal, ScaleDownPlan, SlackPlan, SlackState, Asking, Unhelpable),
     }
 )
 
@@ -63,23 +63,23 @@ class Session:
     """One for the life of the process."""
 
     def __init__(self) -> None:
-        self._maker = PlanMaker(GrowthPlanner())
+        self._maker = PlanMaker(ReplicaScaleUpPlanner())
         self._decoder = Decoder()
         self._encoder = Encoder(SPINE, theirs=self._is_theirs)
         #: Tens of thousands of entries that only planning reads: they stay here.
         self._hints: _Hints = {}
 
-    def take(self, parcel: bytes) -> Iterator[bytes]:
+    def take(self, frame: bytes) -> Iterator[bytes]:
         """The answer, where the question is complete; else nothing."""
-        arrived = self._decoder.take(parcel)
+        arrived = self._decoder.take(frame)
         if arrived is None:
             return iter(())
         assert isinstance(arrived.value, Ask | AskShrink), arrived
-        return self._encoder.parcels(self._answer(arrived.value))
+        return self._encoder.frames(self._answer(arrived.value))
 
-    def _answer(self, ask: Ask | AskShrink) -> Plans | ShrinkPlan | Failed | None:
+    def _answer(self, ask: Ask | AskShrink) -> Plans | ScaleDownProposal | Failed | None:
         try:
-            return self._plans(ask) if isinstance(ask, Ask) else self._shrink()
+            return self._plans(ask) if isinstance(ask, Ask) else self._scale_down()
         except Exception:  # whatever went wrong: the service has to know, and to ask again
             return Failed(traceback.format_exc())
 
@@ -88,32 +88,32 @@ class Session:
             self._maker.forget()
         plans = self._maker.make(_with_hints(ask.inquiry, self._hints), lambda: False)
         if ask.anew:
-            # The mirror is there to stay: the garbage collector need not look through it again and again.
+            # The replica is there to stay: the garbage collector need not look through it again and again.
             gc.collect()
             gc.freeze()
         return plans
 
-    def _shrink(self) -> ShrinkPlan | None:
-        shrink = self._maker.shrink(lambda: False)
-        if shrink is None:
+    def _scale_down(self) -> ScaleDownProposal | None:
+        scale_down = self._maker.scale_down(lambda: False)
+        if scale_down is None:
             return None
-        plan = shrink.plan
+        plan = scale_down.plan
         self._hints = plan.state.pod_destination_hints
-        return replace(shrink, plan=replace(plan, kept=(), state=replace(plan.state, pod_destination_hints={})))
+        return replace(scale_down, plan=replace(plan, kept=(), state=replace(plan.state, pod_destination_hints={})))
 
     def _is_theirs(self, pod: Pod) -> bool:
-        return self._maker.mirror.find(pod.uid) is pod
+        return self._maker.replica.find(pod.uid) is pod
 
 
 def _with_hints(inquiry: Inquiry, hints: _Hints) -> Inquiry:
     """Of nodes that the state still knows as candidates, or as leaving."""
-    shrink = inquiry.shrink
-    if shrink is None:
+    scale_down = inquiry.scale_down
+    if scale_down is None:
         return inquiry
-    state = shrink.state
+    state = scale_down.state
     known = {
         name: found
         for name, found in hints.items()
         if name in state.candidate_set or name in state.unreached or name in state.deleted_set
     }
-    return replace(inquiry, shrink=replace(shrink, state=replace(state, pod_destination_hints=known)))
+    return replace(inquiry, scale_down=replace(scale_down, state=replace(state, pod_destination_hints=known)))

@@ -1,4 +1,4 @@
-"""One call of the world as bytes: what was called, when, with what, and what it answered. MessagePack, exact.
+"""One call of the state machine as bytes: what was called, when, with what, and what it answered. MessagePack, exact.
 
 A frame is `[what, now, given, answer]`; the first of a record is `[START, 0, Start, null]`. Nothing in it is code: events and
 values are read back by their own types, from closed lists.
@@ -18,7 +18,7 @@ from slackwater.model.events import Event
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAsk
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 FORMAT: Final = "slackwater.dev/record/v2"
 START: Final = "start"
@@ -27,7 +27,7 @@ END: Final = "end"
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """How the world began."""
+    """How the state machine began."""
 
     format: str
     version: str
@@ -139,7 +139,7 @@ class Begun(msgspec.Struct, array_like=True, frozen=True):
 
 class Cancelled(msgspec.Struct, array_like=True, frozen=True):
     node: NodeName
-    hindrance: Hindrance
+    unremovable_reason: UnremovableReason
     detail: str
 
 

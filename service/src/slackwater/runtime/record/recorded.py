@@ -1,4 +1,4 @@
-"""A world that tells every call of it, with its answer. Otherwise it is the world.
+"""A state machine that tells every call of it, with its answer. Otherwise it is the state machine.
 
 What is told is everything that may change it, and every question whose answer decides something. Reads are not told.
 """
@@ -6,7 +6,7 @@ What is told is everything that may change it, and every question whose answer d
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slackwater import __version__
-from slackwater.cluster.cluster_state import Books
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.permits.state import Decided
 from slackwater.controllers.placement.binding import BindAnswer
@@ -15,7 +15,7 @@ from slackwater.controllers.preemption.extender_candidates import Kept
 from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder, RemoveNode
 from slackwater.controllers.scaledown.drains.drains import CancelAnswer, Drains
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
-from slackwater.controllers.scaledown.drains.node_view import Sites
+from slackwater.controllers.scaledown.drains.node_view import NodeViews
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import Effect
@@ -23,10 +23,10 @@ from slackwater.model.events import Event
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.runtime.flows.drains import Removals
 from slackwater.runtime.record.calls import FORMAT, START, Start, frame, named, raised, rows_to_bytes
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 #: Takes one frame; it may be called hundreds of times a second, and must not wait.
 Tell = Callable[[bytes], None]
@@ -34,7 +34,7 @@ Tell = Callable[[bytes], None]
 ANSWER_SECONDS = 300.0
 
 
-class RecordedWorld(World):
+class RecordedStateMachine(StateMachine):
     """See the module."""
 
     def __init__(self, policy: Policy, *, seed: int = 0, tell: Tell) -> None:
@@ -44,7 +44,9 @@ class RecordedWorld(World):
         #: The number of each decision that may still be answered, the oldest first, and when it was made.
         self._decided: dict[int, tuple[int, Decided, Instant]] = {}
         tell(frame(START, 0.0, Start(format=FORMAT, version=__version__, seed=seed, policy=policy), None))
-        super().__init__(policy, seed=seed, make_removals=lambda books, moves: RecordedRemovals(books, moves, tell=tell))
+        super().__init__(
+            policy, seed=seed, make_removals=lambda cluster_state, moves: RecordedRemovals(cluster_state, moves, tell=tell)
+        )
 
     def apply(self, event: Event, now: Instant) -> list[Effect]:
         try:
@@ -113,8 +115,8 @@ class RecordedWorld(World):
 class RecordedRemovals(Removals):
     """Removals that tell what the autoscaler does with them."""
 
-    def __init__(self, books: Books, migrating: Migrating, *, tell: Tell) -> None:
-        super().__init__(books, migrating, make_drains=lambda sites: RecordedDrains(sites, tell=tell))
+    def __init__(self, cluster_state: ClusterState, migrating: Migrating, *, tell: Tell) -> None:
+        super().__init__(cluster_state, migrating, make_drains=lambda node_views: RecordedDrains(node_views, tell=tell))
         self._tell = tell
 
     def adopt(self, rules: DrainPolicy, limits: DrainLimits) -> None:
@@ -123,10 +125,10 @@ class RecordedRemovals(Removals):
 
 
 class RecordedDrains(Drains):
-    """Drains that tell what is begun, cancelled and taken of them; their events are the world's."""
+    """Drains that tell what is begun, cancelled and taken of them; their events are the state machine's."""
 
-    def __init__(self, sites: Sites, *, tell: Tell) -> None:
-        super().__init__(sites)
+    def __init__(self, node_views: NodeViews, *, tell: Tell) -> None:
+        super().__init__(node_views)
         self._tell = tell
 
     def begin(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
@@ -140,9 +142,11 @@ class RecordedDrains(Drains):
         super().resume(listed, now, unix_now)
         self._tell(frame("resume_drains", now, (listed, unix_now), None))
 
-    def cancel(self, node: NodeName, hindrance: Hindrance, detail: str, now: Instant) -> tuple[CancelAnswer, list[Effect]]:
-        answer, effects = super().cancel(node, hindrance, detail, now)
-        self._tell(frame("cancel_drain", now, (node, hindrance, detail), [answer, named(effects)]))
+    def cancel(
+        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
+    ) -> tuple[CancelAnswer, list[Effect]]:
+        answer, effects = super().cancel(node, unremovable_reason, detail, now)
+        self._tell(frame("cancel_drain", now, (node, unremovable_reason, detail), [answer, named(effects)]))
         return answer, effects
 
     def take_removals(self) -> list[RemoveNode]:

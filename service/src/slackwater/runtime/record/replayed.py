@@ -1,4 +1,4 @@
-"""A world that is told everything once more: does it answer the same, bit for bit?
+"""A state machine that is told everything once more: does it answer the same, bit for bit?
 
     replay = Replay(frames)
     for difference in replay.differences(): ...
@@ -41,7 +41,7 @@ from slackwater.runtime.record.calls import (
     rows_of_bytes,
 )
 from slackwater.runtime.record.recorded import ANSWER_SECONDS
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 
 
 class BadRecord(Exception):
@@ -94,23 +94,23 @@ class Replay:
         self._source = iter(frames)
         self._rows: Rows = np.zeros(0, np.intp)
         self._decided: dict[int, tuple[Instant, Decided]] = {}
-        self._world = World(Policy())
+        self._state_machine = StateMachine(Policy())
         self._do: dict[str, Callable[[Any, Instant], object]] = {
             "filter": self._filter,
-            "choose": lambda given, now: self._world.choose(given.pod, given.row, now),
-            "prioritize": lambda given, _: self._world.prioritize(given.pod, self._rows_of(given.rows)),
-            "bind": lambda given, now: self._world.bind(given.uid, given.key, given.node, now),
-            "preempt": lambda given, now: self._world.preempt(given.pod, given.proposed, now),
+            "choose": lambda given, now: self._state_machine.choose(given.pod, given.row, now),
+            "prioritize": lambda given, _: self._state_machine.prioritize(given.pod, self._rows_of(given.rows)),
+            "bind": lambda given, now: self._state_machine.bind(given.uid, given.key, given.node, now),
+            "preempt": lambda given, now: self._state_machine.preempt(given.pod, given.proposed, now),
             "ask_permit": self._ask,
-            "permit_answer": lambda number, _: named(self._world.permit_answer(self._decided[number][1])),
-            "begin_drains": lambda given, now: named(self._world.removals.drains.begin(given.orders, now)),
-            "resume_drains": lambda given, now: self._world.removals.drains.resume(given.orders, now, given.unix_now),
+            "permit_answer": lambda number, _: named(self._state_machine.permit_answer(self._decided[number][1])),
+            "begin_drains": lambda given, now: named(self._state_machine.removals.drains.begin(given.orders, now)),
+            "resume_drains": lambda given, now: self._state_machine.removals.drains.resume(given.orders, now, given.unix_now),
             "cancel_drain": self._cancel,
-            "adopt_policy": lambda policy, _: self._world.adopt_policy(policy),
-            "adopt_drains": lambda given, _: self._world.removals.adopt(given.rules, given.limits),
-            "take_removals": lambda _, __: self._world.removals.drains.take_removals(),
-            "take_evicted": lambda _, __: self._world.removals.drains.take_evicted(),
-            "take_ended": lambda _, __: self._world.removals.drains.take_ended(),
+            "adopt_policy": lambda policy, _: self._state_machine.adopt_policy(policy),
+            "adopt_drains": lambda given, _: self._state_machine.removals.adopt(given.rules, given.limits),
+            "take_removals": lambda _, __: self._state_machine.removals.drains.take_removals(),
+            "take_evicted": lambda _, __: self._state_machine.removals.drains.take_evicted(),
+            "take_ended": lambda _, __: self._state_machine.removals.drains.take_ended(),
         }
 
     def differences(self) -> Iterator[Difference]:
@@ -126,7 +126,7 @@ class Replay:
                 answer = self._answer(found)
             except (msgspec.MsgspecError, KeyError, ValueError, TypeError, RecursionError) as error:
                 raise BadRecord(f"frame {self.frames}: {type(error).__name__}: {error}") from error
-            self._world.ceilings.settled.clear()  # as whoever waits for them does
+            self._state_machine.permit_limits.settled.clear()  # as whoever waits for them does
             self.decisions += found.what not in _NO_DECISIONS and (found.what != "apply" or bytes(found.answer) != _NOTHING)
             if answer != bytes(found.answer):
                 yield Difference(
@@ -149,7 +149,7 @@ class Replay:
             raise BadRecord(f"frame 0: {error}") from error
         if start.format != FORMAT:
             raise BadRecord(f"frame 0: got format {start.format!r:.60}, want {FORMAT}")
-        self._world = World(start.policy, seed=start.seed)
+        self._state_machine = StateMachine(start.policy, seed=start.seed)
 
     def _answer(self, found: Frame) -> bytes:
         now = Instant(found.now)
@@ -159,12 +159,12 @@ class Replay:
 
     def _applied(self, event: Event, now: Instant) -> bytes:
         try:
-            return encoded(named(self._world.apply(event, now)))
+            return encoded(named(self._state_machine.apply(event, now)))
         except Exception as error:  # as the service goes on after it
             return encoded(raised(error))
 
     def _filter(self, given: Filtered, now: Instant) -> object:
-        return self._world.filter(given.pod, self._rows_of(given.rows), now)
+        return self._state_machine.filter(given.pod, self._rows_of(given.rows), now)
 
     def _rows_of(self, told: bytes | None) -> Rows:
         if told is not None:
@@ -172,7 +172,7 @@ class Replay:
         return self._rows
 
     def _ask(self, given: Asked, now: Instant) -> object:
-        decided = self._world.ask_permit(given.ask, given.caller, now)
+        decided = self._state_machine.ask_permit(given.ask, given.caller, now)
         if isinstance(decided, Decided):
             self._decided[given.number] = (now, decided)
             while (first := next(iter(self._decided)), self._decided[first][0])[1] < now - ANSWER_SECONDS:
@@ -180,5 +180,5 @@ class Replay:
         return named(decided)
 
     def _cancel(self, given: Cancelled, now: Instant) -> object:
-        answer, effects = self._world.removals.drains.cancel(given.node, given.hindrance, given.detail, now)
+        answer, effects = self._state_machine.removals.drains.cancel(given.node, given.unremovable_reason, given.detail, now)
         return [answer, named(effects)]

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from slackwater.sandbox.embedded.faults import Json
-from slackwater.sandbox.embedded.observations import PodSight
+from slackwater.sandbox.embedded.observations import PodObservation
 
 #: Carries a verb's body to the extender; its status and body. Raises `NoWord` where none came.
 Ask = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
@@ -41,7 +41,7 @@ class Extending:
         self.calls: dict[str, int] = {}
         self.errors: dict[str, int] = {}
 
-    async def filter(self, pod: PodSight, nodes: Sequence[str]) -> Filtered:
+    async def filter(self, pod: PodObservation, nodes: Sequence[str]) -> Filtered:
         """Raises `ExtenderError`."""
         answer = await self._call("filter", self._placing(pod, nodes))
         if answer.get("Error"):
@@ -53,7 +53,7 @@ class Extending:
         failed = {name: why for name, why in (answer.get("FailedNodes") or {}).items() if name not in hopeless}
         return Filtered(passed, frozenset(failed), {**failed, **hopeless})
 
-    async def prioritize(self, pod: PodSight, nodes: Sequence[str]) -> dict[str, int]:
+    async def prioritize(self, pod: PodObservation, nodes: Sequence[str]) -> dict[str, int]:
         """Errors are dropped, as kube-scheduler drops them."""
         try:
             answer = await self._call("prioritize", self._placing(pod, nodes))
@@ -63,14 +63,14 @@ class Extending:
             {found["Host"]: found["Score"] for found in answer if isinstance(found, dict)} if isinstance(answer, list) else {}
         )
 
-    async def bind(self, pod: PodSight, node: str) -> None:
+    async def bind(self, pod: PodObservation, node: str) -> None:
         """Raises `ExtenderError`."""
         args = {"PodName": pod.key[1], "PodNamespace": pod.key[0], "PodUID": pod.uid, "Node": node}
         answer = await self._call("bind", msgspec.json.encode(args))
         if answer.get("Error"):
             raise ExtenderError(f"bind: {answer['Error']}")
 
-    async def preempt(self, pod: PodSight, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    async def preempt(self, pod: PodObservation, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """Victims by node, by UID. Raises `ExtenderError`."""
         proposed = {node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0} for node, uids in victims.items()}
         args = {"Pod": msgspec.Raw(pod.raw), "NodeNameToVictims": None, "NodeNameToMetaVictims": proposed}
@@ -78,7 +78,7 @@ class Extending:
         kept = answer.get("NodeNameToMetaVictims") or {}
         return {node: [found["UID"] for found in (meta or {}).get("Pods") or ()] for node, meta in kept.items()}
 
-    def _placing(self, pod: PodSight, nodes: Sequence[str]) -> bytes:
+    def _placing(self, pod: PodObservation, nodes: Sequence[str]) -> bytes:
         return msgspec.json.encode({"Pod": msgspec.Raw(pod.raw), "Nodes": None, "NodeNames": list(nodes)})
 
     async def _call(self, verb: str, body: bytes) -> Any:

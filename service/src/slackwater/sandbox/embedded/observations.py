@@ -17,7 +17,7 @@ _KUBELETS_PODS: Final = 110
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodSight:
+class PodObservation:
     """A pod. `cpu` in millicores, `memory` in bytes: what it requests."""
 
     key: Key
@@ -34,7 +34,7 @@ class PodSight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSight:
+class NodeObservation:
     """A node, and what of it may be given away."""
 
     name: str
@@ -46,11 +46,11 @@ class NodeSight:
     pods: int
 
 
-def pod_sight(stored: Stored) -> PodSight:
+def pod_observation(stored: Stored) -> PodObservation:
     body = stored.body
     meta, spec, status = body["metadata"], body["spec"], body["status"]
     cpu, memory = _requests(spec, status)
-    return PodSight(
+    return PodObservation(
         key=(meta["namespace"], meta["name"]),
         uid=meta["uid"],
         raw=stored.raw,
@@ -70,10 +70,10 @@ def counts(pod: Stored) -> bool:
     return pod.body["status"].get("phase") not in {"Succeeded", "Failed"}
 
 
-def node_sight(stored: Stored) -> NodeSight:
+def node_observation(stored: Stored) -> NodeObservation:
     meta, spec, status = stored.body["metadata"], stored.body["spec"], stored.body["status"]
     amounts = status.get("allocatable") or status.get("capacity") or {}
-    return NodeSight(
+    return NodeObservation(
         name=meta["name"],
         labels=meta.get("labels") or {},
         taints=tuple(spec.get("taints") or ()),
@@ -98,7 +98,7 @@ def _amounts(requests: Mapping[str, object]) -> tuple[int, int]:
     return milli_cpu(str(requests.get("cpu", "0"))), byte_count(str(requests.get("memory", "0")))
 
 
-def allows(pod: PodSight, node: NodeSight) -> bool:
+def allows(pod: PodObservation, node: NodeObservation) -> bool:
     """Whether the node takes the pod whatever runs there: preempting others would change nothing where it does not."""
     tolerations = pod.spec.get("tolerations") or ()
     if node.unschedulable and not _tolerates(tolerations, "node.kubernetes.io/unschedulable", "", "NoSchedule"):
@@ -120,7 +120,7 @@ def _tolerates(tolerations: Iterable[Json], key: str, value: str, effect: str) -
     )
 
 
-def has_room(pod: PodSight, node: NodeSight, there: Iterable[PodSight]) -> bool:
+def has_room(pod: PodObservation, node: NodeObservation, there: Iterable[PodObservation]) -> bool:
     """Whether it fits beside those."""
     found = list(there)
     return (
@@ -131,7 +131,7 @@ def has_room(pod: PodSight, node: NodeSight, there: Iterable[PodSight]) -> bool:
     )
 
 
-def _repels(pod: PodSight, other: PodSight) -> bool:
+def _repels(pod: PodObservation, other: PodObservation) -> bool:
     """Required anti-affinity of the one against the other on the same node; every topology is taken for the host."""
     affinity = ((pod.spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"

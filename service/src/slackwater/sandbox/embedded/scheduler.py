@@ -18,7 +18,14 @@ from anyio.abc import TaskGroup
 from slackwater.sandbox.embedded.agenda import Agenda
 from slackwater.sandbox.embedded.extending import Ask, ExtenderError, Extending
 from slackwater.sandbox.embedded.kinds import NODES, PODS, ResourceKind
-from slackwater.sandbox.embedded.observations import NodeSight, PodSight, allows, has_room, node_sight, pod_sight
+from slackwater.sandbox.embedded.observations import (
+    NodeObservation,
+    PodObservation,
+    allows,
+    has_room,
+    node_observation,
+    pod_observation,
+)
 from slackwater.sandbox.embedded.patches import MERGE, STRATEGIC
 from slackwater.sandbox.embedded.queue import SchedulingQueue
 from slackwater.sandbox.embedded.server import ApiServer
@@ -52,10 +59,10 @@ class Scheduler:
         self._name = name
         self._lag = lag
         self._told_until = 0.0
-        self._pods: dict[Key, PodSight] = {}
-        self._nodes: dict[str, NodeSight] = {}
-        self._on: dict[str, dict[str, PodSight]] = {}  # by node, by UID
-        self._assumed: dict[str, PodSight] = {}
+        self._pods: dict[Key, PodObservation] = {}
+        self._nodes: dict[str, NodeObservation] = {}
+        self._on: dict[str, dict[str, PodObservation]] = {}  # by node, by UID
+        self._assumed: dict[str, PodObservation] = {}
         self._nominated: dict[str, str] = {}  # by UID
         self._next_start = 0
         self._queue = SchedulingQueue(agenda, self._priority_of)
@@ -94,13 +101,13 @@ class Scheduler:
             if change.type == "DELETED":
                 self._nodes.pop(name, None)
             else:
-                self._nodes[name] = node_sight(change.now)
+                self._nodes[name] = node_observation(change.now)
             self._queue.move_all()
             return
         before = self._pods.pop(change.key, None)
         if before is not None and before.node:
             self._on.get(before.node, {}).pop(before.uid, None)
-        pod = pod_sight(change.now)
+        pod = pod_observation(change.now)
         ended = change.now.body["status"].get("phase") in {"Succeeded", "Failed"}
         if change.type != "DELETED":
             self._pods[change.key] = pod
@@ -108,7 +115,7 @@ class Scheduler:
                 self._on.setdefault(pod.node, {})[pod.uid] = pod
         self._requeue(change, before, pod)
 
-    def _requeue(self, change: Change, before: PodSight | None, pod: PodSight) -> None:
+    def _requeue(self, change: Change, before: PodObservation | None, pod: PodObservation) -> None:
         gone = change.type == "DELETED"
         if pod.node or gone or not pod.alive:
             self._assumed.pop(pod.uid, None)
@@ -122,7 +129,7 @@ class Scheduler:
         if self._waits(pod) and (before is None or before.uid != pod.uid or _touched(change)):
             self._queue.add(change.key)
 
-    def _waits(self, pod: PodSight) -> bool:
+    def _waits(self, pod: PodObservation) -> bool:
         ours = pod.spec.get("schedulerName") == self._name
         return ours and pod.alive and not pod.node and not pod.spec.get("schedulingGates") and pod.uid not in self._assumed
 
@@ -144,7 +151,7 @@ class Scheduler:
                 except ExtenderError as error:
                     self._unschedulable(pod, "SchedulerError", str(error), nominated=None)
 
-    async def _cycle(self, pod: PodSight) -> None:
+    async def _cycle(self, pod: PodObservation) -> None:
         nominated = self._nominated.get(pod.uid) or pod.nominated
         passed: list[str] = []
         resolvable: frozenset[str] = frozenset()
@@ -164,7 +171,7 @@ class Scheduler:
             node = max(passed, key=lambda name: (scores.get(name, 0) * 10 + self._rng.randrange(100), name))
         self._bind(pod, node)
 
-    def _sample(self, pod: PodSight) -> tuple[list[str], frozenset[str]]:
+    def _sample(self, pod: PodObservation) -> tuple[list[str], frozenset[str]]:
         """Nodes that its own rules let pass, up to the size of its sample; and those where only room is missing."""
         names = sorted(self._nodes)
         share = max(50 - len(names) // 125, 5)
@@ -181,10 +188,10 @@ class Scheduler:
                 break
         return found, frozenset(full)
 
-    def _fits(self, pod: PodSight, node: NodeSight) -> bool:
+    def _fits(self, pod: PodObservation, node: NodeObservation) -> bool:
         return allows(pod, node) and has_room(pod, node, self._there(node.name, pod))
 
-    def _there(self, node: str, besides: PodSight) -> list[PodSight]:
+    def _there(self, node: str, besides: PodObservation) -> list[PodObservation]:
         """Who counts on a node: bound and assumed pods, and nominated ones that are no less important."""
         bound = self._on.get(node, {})
         assumed = [p for uid, p in self._assumed.items() if p.node == node and uid not in bound]
@@ -197,13 +204,13 @@ class Scheduler:
 
     # --- bind -------------------------------------------------------------------------------------------------------------
 
-    def _bind(self, pod: PodSight, node: str) -> None:
+    def _bind(self, pod: PodObservation, node: str) -> None:
         assert self._group is not None
         self._assumed[pod.uid] = _on_node(pod, node)
         self._agenda.after(_ASSUMED_SECONDS, lambda: self._forget(pod))
         self._group.start_soon(self._binding, pod, node)
 
-    async def _binding(self, pod: PodSight, node: str) -> None:
+    async def _binding(self, pod: PodObservation, node: str) -> None:
         try:
             await self.extender.bind(pod, node)
         except ExtenderError as error:
@@ -213,12 +220,12 @@ class Scheduler:
                 self._unschedulable(known, "SchedulerError", str(error), nominated=None)
             self._queue.move_all()
 
-    def _forget(self, pod: PodSight) -> None:
+    def _forget(self, pod: PodObservation) -> None:
         self._assumed.pop(pod.uid, None)
 
     # --- none is left -----------------------------------------------------------------------------------------------------
 
-    async def _preempt(self, pod: PodSight, resolvable: Iterable[str]) -> None:
+    async def _preempt(self, pod: PodObservation, resolvable: Iterable[str]) -> None:
         proposed: dict[str, list[str]] = {}
         if pod.spec.get("preemptionPolicy") != "Never" and not self._victims_leave(pod):
             for name in sorted(resolvable):
@@ -239,12 +246,12 @@ class Scheduler:
         self._nominated[pod.uid] = node
         self._unschedulable(pod, "Unschedulable", "preempted victims are leaving", nominated=node)
 
-    def _victims_leave(self, pod: PodSight) -> bool:
+    def _victims_leave(self, pod: PodObservation) -> bool:
         """While victims of an earlier attempt are on their way out, no more are chosen."""
         node = self._nominated.get(pod.uid, "")
         return any(not p.alive and p.priority < pod.priority for p in self._on.get(node, {}).values())
 
-    def _victims(self, pod: PodSight, name: str) -> list[PodSight]:
+    def _victims(self, pod: PodObservation, name: str) -> list[PodObservation]:
         """The fewest, least important pods without which it fits; empty where that is of no use."""
         node = self._nodes.get(name)
         if node is None or not allows(pod, node):
@@ -253,7 +260,7 @@ class Scheduler:
         staying = [p for p in there if p.priority >= pod.priority or not p.node or p.uid in self._assumed]
         if not has_room(pod, node, staying):
             return []
-        victims: list[PodSight] = []
+        victims: list[PodObservation] = []
         for candidate in sorted((p for p in there if p not in staying), key=lambda p: (-p.priority, p.uid)):
             if has_room(pod, node, [*staying, candidate]):
                 staying.append(candidate)
@@ -261,14 +268,14 @@ class Scheduler:
                 victims.append(candidate)
         return victims
 
-    def _delete(self, victim: PodSight, preemptor: PodSight) -> None:
+    def _delete(self, victim: PodObservation, preemptor: PodObservation) -> None:
         path = f"/api/v1/namespaces/{victim.key[0]}/pods/{victim.key[1]}"
         message = f"{self._name}: preempting to accommodate a higher priority pod {preemptor.uid}"
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": message}
         self._send("PATCH", f"{path}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
         self._send("DELETE", path, {"preconditions": {"uid": victim.uid}})
 
-    def _unschedulable(self, pod: PodSight, reason: str, message: str, *, nominated: str | None) -> None:
+    def _unschedulable(self, pod: PodObservation, reason: str, message: str, *, nominated: str | None) -> None:
         """The pod's condition says so. `nominated`: written too; empty clears, None leaves it."""
         self._queue.failed(pod.key)
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
@@ -285,7 +292,7 @@ class Scheduler:
         self._api.request(method, path, body=msgspec.json.encode(body), content_type=content_type)
 
 
-def _on_node(pod: PodSight, node: str) -> PodSight:
+def _on_node(pod: PodObservation, node: str) -> PodObservation:
     return replace(pod, node=node)
 
 

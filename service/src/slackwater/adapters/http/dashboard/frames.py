@@ -22,9 +22,9 @@ from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
 from slackwater.runtime import dashboard_view
-from slackwater.runtime.dashboard_nodes import LINES, NodeBoard, changed, take_nodes
-from slackwater.runtime.decision_log import Timeline
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.dashboard_nodes import LINES, DashboardNodes, changed, take_nodes
+from slackwater.runtime.decision_log import DecisionLog
+from slackwater.runtime.state_machine import StateMachine
 
 #: Seconds between two frames.
 PERIOD_SECONDS: Final = 1.0
@@ -50,29 +50,29 @@ class Frame:
 class _Last:
     """What the last frame told."""
 
-    nodes: NodeBoard | None = None
+    nodes: DashboardNodes | None = None
     sections: dict[str, bytes] = field(default_factory=dict)
     at: Instant = Instant(float("-inf"))
     seq: int = 0
 
 
 class Frames:
-    """See the module. `about` gives the short sections that the world does not know, as JSON values: the service's own state,
-    and the last loop of the autoscaler."""
+    """See the module. `about` gives the short sections that the state machine does not know, as JSON values: the service's own
+    state, and the last loop of the autoscaler."""
 
     def __init__(
         self,
-        world: World,
+        state_machine: StateMachine,
         *,
         about: Callable[[], dict[str, Any]],
         clock: Callable[[], Instant],
-        timeline: Timeline,
+        decision_log: DecisionLog,
         period_seconds: float = PERIOD_SECONDS,
     ) -> None:
-        self._world = world
+        self._state_machine = state_machine
         self._about = about
         self._clock = clock
-        self._timeline = timeline
+        self._decision_log = decision_log
         self._period = period_seconds
         self._last = _Last()
         self._kept: deque[Frame] = deque(maxlen=_KEPT)
@@ -93,8 +93,8 @@ class Frames:
             return [(self._last.seq, "board", self._everything())]
 
     async def _make(self) -> None:
-        world, last = self._world, self._last
-        nodes = take_nodes(world, last.nodes)
+        state_machine, last = self._state_machine, self._last
+        nodes = take_nodes(state_machine, last.nodes)
         await anyio.lowlevel.checkpoint()
         told = await self._sections()
         rows = None if last.nodes is None else changed(last.nodes, nodes)
@@ -107,17 +107,17 @@ class Frames:
     async def _sections(self) -> dict[str, bytes]:
         """Each section as JSON."""
         waiting = await self._waiting()
-        told = dashboard_view.sections(self._world, self._clock())
+        told = dashboard_view.sections(self._state_machine, self._clock())
         told |= {"pending": dashboard_view.pending(waiting), **self._about()}
         await anyio.lowlevel.checkpoint()
         told["timeline"] = {
-            "total": self._timeline.number,
-            "entries": self._timeline.newest(MOST_DECISIONS),
+            "total": self._decision_log.number,
+            "entries": self._decision_log.newest(MOST_DECISIONS),
         }
         return {name: _encode(section) for name, section in told.items()}
 
     async def _waiting(self) -> list[Pod]:
-        every = list(self._world.pods)
+        every = list(self._state_machine.pods)
         found: list[Pod] = []
         for start in range(0, len(every), _SLICE):
             found += filter(dashboard_view.waits, every[start : start + _SLICE])
@@ -133,7 +133,7 @@ class Frames:
         return self._whole[1]
 
 
-def _all_nodes(nodes: NodeBoard) -> dict[str, Any]:
+def _all_nodes(nodes: DashboardNodes) -> dict[str, Any]:
     return {
         "lines": LINES,
         "names": nodes.names,
@@ -143,6 +143,6 @@ def _all_nodes(nodes: NodeBoard) -> dict[str, Any]:
     }
 
 
-def _changed_nodes(nodes: NodeBoard, rows: Rows) -> dict[str, Any]:
+def _changed_nodes(nodes: DashboardNodes, rows: Rows) -> dict[str, Any]:
     numbers: Sequence[Sequence[int]] = np.ascontiguousarray(nodes.numbers[:, rows]).tolist()
     return {"rows": rows.tolist(), "numbers": numbers}

@@ -14,14 +14,14 @@ from typing import Final, Literal
 
 from slackwater.controllers.scaledown.drains.leaving import LeavingPods, Problem
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
-from slackwater.controllers.scaledown.drains.node_view import Site
+from slackwater.controllers.scaledown.drains.node_view import NodeView
 from slackwater.fit.disruptions import Disruptions
 from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import DrainEvent, EvictionEnded, NodeMarked, NodeRemoved, NodeUnmarked
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Taint
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 Phase = Literal["marking", "marked", "evicting", "delaying", "removing", "leaving", "unmarking", "ended"]
@@ -52,7 +52,7 @@ class DrainEnd:
 
     order: DrainOrder
     outcome: Literal["removed", "gone", "rolled-back"]
-    hindrance: Hindrance | None
+    unremovable_reason: UnremovableReason | None
     detail: str
     seconds: float
     evicted: int
@@ -75,7 +75,7 @@ class Drain:
         self.order = order
         self.phase: Phase = "marking"
         self.marked_at: Instant | None = None
-        self.hindrance: Hindrance | None = None
+        self.unremovable_reason: UnremovableReason | None = None
         self.detail = ""
         self.end: DrainEnd | None = None
         #: The provider is to be asked, once somebody takes this.
@@ -108,11 +108,11 @@ class Drain:
     def revocable(self) -> bool:
         return self.phase in _REVOCABLE
 
-    def give_up(self, hindrance: Hindrance, detail: str, now: Instant) -> list[Effect]:
+    def give_up(self, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> list[Effect]:
         """Rolls back: the taint goes, and the node is as before. Nothing where it is too late."""
         if self.phase in {"unmarking", "ended"}:
             return []
-        self.hindrance, self.detail, self.removal = hindrance, detail, None
+        self.unremovable_reason, self.detail, self.removal = unremovable_reason, detail, None
         self._enter("unmarking", now)
         return self._unmark()
 
@@ -122,7 +122,7 @@ class Drain:
         match event:
             case NodeMarked() if self.phase == "marking":
                 if not event.done:
-                    return self.give_up(Hindrance.TAINT_FAILED, event.detail, now)
+                    return self.give_up(UnremovableReason.TAINT_FAILED, event.detail, now)
                 self.marked_at = now
                 self._enter("marked", now)
             case NodeUnmarked() if self.phase == "unmarking":
@@ -144,70 +144,76 @@ class Drain:
         if event.outcome == "deleted":
             self._enter("leaving", now)
         elif event.outcome == "failed" or self._attempts >= _MOST_ATTEMPTS:
-            return self.give_up(Hindrance.DELETION_FAILED, event.detail, now)
+            return self.give_up(UnremovableReason.DELETION_FAILED, event.detail, now)
         else:
             self._ask_provider(now)
         return []
 
     # --- time -------------------------------------------------------------------------------------------------------------
 
-    def step(self, site: Site, disruptions: Disruptions, now: Instant, *, batch_marked_at: Instant | None) -> list[Effect]:
+    def step(
+        self, node_view: NodeView, disruptions: Disruptions, now: Instant, *, batch_marked_at: Instant | None
+    ) -> list[Effect]:
         """What is to be done now; not asked once it has ended. `batch_marked_at`: since when all of the batch are tainted, None
         while some are not."""
-        if site.node is None or site.node.uid != self.order.uid:
+        if node_view.node is None or node_view.node.uid != self.order.uid:
             self._finish("removed" if self.phase in {"removing", "leaving"} else "gone", now)
             return []
         if self.revocable and now - self.began >= self._limits.deadline_seconds:
-            return self.give_up(Hindrance.DRAIN_TIMEOUT, f"not done {now - self.began:.0f} s after it began", now)
-        return self._go_on(site, disruptions, now, batch_marked_at)
+            return self.give_up(UnremovableReason.DRAIN_TIMEOUT, f"not done {now - self.began:.0f} s after it began", now)
+        return self._go_on(node_view, disruptions, now, batch_marked_at)
 
-    def _go_on(self, site: Site, disruptions: Disruptions, now: Instant, batch_marked_at: Instant | None) -> list[Effect]:
+    def _go_on(
+        self, node_view: NodeView, disruptions: Disruptions, now: Instant, batch_marked_at: Instant | None
+    ) -> list[Effect]:
         waited = now - self._since
         match self.phase:
             case "marked" if batch_marked_at is not None and now - batch_marked_at >= self._limits.settle_seconds:
-                return self._look(site, disruptions, now)
+                return self._look(node_view, disruptions, now)
             case "evicting" | "delaying":
-                return self._look(site, disruptions, now)
+                return self._look(node_view, disruptions, now)
             case "leaving" if waited >= self._limits.removal_seconds:
-                return self.give_up(Hindrance.DELETION_FAILED, "the node is still there", now)
+                return self.give_up(UnremovableReason.DELETION_FAILED, "the node is still there", now)
             case "unmarking" if waited >= self._limits.retry_seconds:
                 self._since = now
                 return self._unmark()
             case _:
                 return []
 
-    def _look(self, site: Site, disruptions: Disruptions, now: Instant) -> list[Effect]:
+    def _look(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> list[Effect]:
         """Looks at the node as it is now, each time anew: what was planned may have changed."""
-        problem = self._not_as_planned(site) or self.pods.never_leaves(site, disruptions)
+        problem = self._not_as_planned(node_view) or self.pods.never_leaves(node_view, disruptions)
         if problem is not None:
             return self.give_up(*problem, now)
-        if not site.empty:
+        if not node_view.empty:
             if self.phase != "evicting":
                 self._enter("evicting", now)
-            effects, problem = self.pods.step(site, disruptions, now)
+            effects, problem = self.pods.step(node_view, disruptions, now)
             return effects if problem is None else [*effects, *self.give_up(*problem, now)]
-        effects = self._daemons(site)
-        assert site.node is not None
+        effects = self._daemons(node_view)
+        assert node_view.node is not None
         if self.phase != "delaying":
             self._enter("delaying", now)
-        if not site.node.deletion_delayed or now - self._since >= self._limits.delay_seconds:
+        if not node_view.node.deletion_delayed or now - self._since >= self._limits.delay_seconds:
             self._ask_provider(now)
         return effects
 
-    def _not_as_planned(self, site: Site) -> Problem | None:
-        if site.blocked is not None:
-            pod, hindrance = site.blocked
-            return hindrance, str(pod.key)
-        if self.order.empty and not site.empty:
-            return Hindrance.NO_LONGER_EMPTY, ", ".join(str(pod.key) for pod in (*site.movers, *site.awaited)[:3])
+    def _not_as_planned(self, node_view: NodeView) -> Problem | None:
+        if node_view.blocked is not None:
+            pod, unremovable_reason = node_view.blocked
+            return unremovable_reason, str(pod.key)
+        if self.order.empty and not node_view.empty:
+            return UnremovableReason.NO_LONGER_EMPTY, ", ".join(
+                str(pod.key) for pod in (*node_view.movers, *node_view.awaited)[:3]
+            )
         return None
 
-    def _daemons(self, site: Site) -> list[Effect]:
+    def _daemons(self, node_view: NodeView) -> list[Effect]:
         """Asked to leave once, before the node goes; nobody waits for them."""
         if self._asked_daemons or self.order.empty or not self._limits.evict_daemons:
             return []
         self._asked_daemons = True
-        return [Evict(uid=pod.uid, key=pod.key, node=self.order.node) for pod in site.daemons if not pod.deleting]
+        return [Evict(uid=pod.uid, key=pod.key, node=self.order.node) for pod in node_view.daemons if not pod.deleting]
 
     def _ask_provider(self, now: Instant) -> None:
         self._attempts += 1
@@ -225,7 +231,7 @@ class Drain:
         self.end = DrainEnd(
             order=self.order,
             outcome=outcome,
-            hindrance=self.hindrance,
+            unremovable_reason=self.unremovable_reason,
             detail=self.detail,
             seconds=now - self.began,
             evicted=self.n_evicted,

@@ -1,7 +1,8 @@
 """All removals that have begun: batches, limits on what goes on at the same time, cancelling, and what became of each.
 
-The world hands it the ends of its calls (`apply`) and time (`step`); the autoscaler begins removals and takes what they lead
-to: machines for the provider to delete, evicted pods to remember, and how each ended. A failed taint gives up its whole batch.
+The state machine hands it the ends of its calls (`apply`) and time (`step`); the autoscaler begins removals and takes what they
+lead to: machines for the provider to delete, evicted pods to remember, and how each ended. A failed taint gives up its whole
+batch.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,12 +10,12 @@ from typing import Final, Literal
 
 from slackwater.controllers.scaledown.drains.drain import Drain, DrainEnd, DrainOrder, RemoveNode
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
-from slackwater.controllers.scaledown.drains.node_view import Sites
+from slackwater.controllers.scaledown.drains.node_view import NodeViews
 from slackwater.model.effects import Effect
 from slackwater.model.events import DrainEvent
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 #: Between two looks at a node that nothing is heard of.
@@ -27,9 +28,9 @@ CancelAnswer = Literal["cancelled", "too-late", "none"]
 class Drains:
     """See the module."""
 
-    def __init__(self, sites: Sites, limits: DrainLimits | None = None) -> None:
+    def __init__(self, node_views: NodeViews, limits: DrainLimits | None = None) -> None:
         self.limits = limits or DrainLimits()
-        self._sites = sites
+        self._node_views = node_views
         self._drains: dict[NodeName, Drain] = {}
         self._batch_of: dict[NodeName, int] = {}
         self._batches = 0
@@ -57,18 +58,20 @@ class Drains:
                 self._add(order, Instant(now - max(unix_now - order.stamp, 0.0))).resume(now)
 
     def _add(self, order: DrainOrder, began: Instant) -> Drain:
-        drain = self._drains[order.node] = Drain(order, self.limits, self._sites.migrate, began)
+        drain = self._drains[order.node] = Drain(order, self.limits, self._node_views.migrate, began)
         self._batch_of[order.node] = self._batches
         return drain
 
-    def cancel(self, node: NodeName, hindrance: Hindrance, detail: str, now: Instant) -> tuple[CancelAnswer, list[Effect]]:
+    def cancel(
+        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
+    ) -> tuple[CancelAnswer, list[Effect]]:
         """A person asks, or the room is needed again."""
         drain = self._drains.get(node)
         if drain is None or drain.phase in {"unmarking", "ended"}:
             return "none", []
         if not drain.revocable:
             return "too-late", []
-        return "cancelled", self._give_up(drain, hindrance, detail, now)
+        return "cancelled", self._give_up(drain, unremovable_reason, detail, now)
 
     # --- what they lead to ------------------------------------------------------------------------------------------------
 
@@ -125,15 +128,15 @@ class Drains:
         if not self._drains or (self._next_step is not None and now < self._next_step):
             return []
         self._next_step = Instant(now + _STEP_SECONDS)
-        disruptions = self._sites.disruptions()
+        disruptions = self._node_views.disruptions()
         marked = {batch: self._marked_at(batch) for batch in set(self._batch_of.values())}
         effects: list[Effect] = []
         for node, drain in list(self._drains.items()):
             before = drain.phase
-            site = self._sites.site(node, drain.unix(now))
-            effects += drain.step(site, disruptions, now, batch_marked_at=marked[self._batch_of[node]])
+            node_view = self._node_views.node_view(node, drain.unix(now))
+            effects += drain.step(node_view, disruptions, now, batch_marked_at=marked[self._batch_of[node]])
             if drain.phase == "unmarking" and before != "unmarking":
-                self._sites.stay(drain.pods.leavers)
+                self._node_views.stay(drain.pods.leavers)
         self._collect(now)
         return effects
 
@@ -151,12 +154,14 @@ class Drains:
         effects: list[Effect] = []
         for drain in others:
             if drain.phase in {"marking", "marked"}:
-                effects += self._give_up(drain, Hindrance.TAINT_FAILED, f"with {failed.order.node}: {failed.detail}", now)
+                effects += self._give_up(
+                    drain, UnremovableReason.TAINT_FAILED, f"with {failed.order.node}: {failed.detail}", now
+                )
         return effects
 
-    def _give_up(self, drain: Drain, hindrance: Hindrance, detail: str, now: Instant) -> list[Effect]:
-        self._sites.stay(drain.pods.leavers)
-        return drain.give_up(hindrance, detail, now)
+    def _give_up(self, drain: Drain, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> list[Effect]:
+        self._node_views.stay(drain.pods.leavers)
+        return drain.give_up(unremovable_reason, detail, now)
 
     def _collect(self, now: Instant) -> None:
         for node, drain in list(self._drains.items()):

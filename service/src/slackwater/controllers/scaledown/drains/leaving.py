@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
-from slackwater.controllers.scaledown.drains.node_view import Site
+from slackwater.controllers.scaledown.drains.node_view import NodeView
 from slackwater.fit.disruptions import Disruptions
 from slackwater.model.effects import Effect, Evict
 from slackwater.model.events import EvictionEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import Hindrance
+from slackwater.model.unremovable_reasons import UnremovableReason
 
 #: asked: the call is under way. taken: the API server has it; the pod is ending. waiting: to be asked again.
 _Step = Literal["asked", "taken", "waiting", "refused", "migrating"]
 #: Between two questions about one pod, however often its budget changes.
 _SHORTEST_PAUSE_SECONDS = 1.0
 
-Problem = tuple[Hindrance, str]
+Problem = tuple[UnremovableReason, str]
 
 
 @dataclass(slots=True)
@@ -52,17 +52,17 @@ class LeavingPods:
     #: Pods whose eviction was taken, for whoever remembers them.
     evicted: list[Pod] = field(default_factory=list)
 
-    def step(self, site: Site, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
-        there = {pod.uid: pod for pod in site.movers}
+    def step(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
+        there = {pod.uid: pod for pod in node_view.movers}
         for uid in [uid for uid in self.leavers if uid not in there]:
             del self.leavers[uid]
-        waiting = [*site.movers, *site.awaited]
+        waiting = [*node_view.movers, *node_view.awaited]
         if not waiting:
             return [], None
         group = min(self.limits.group_of(pod.priority) for pod in waiting)
         began = self.begun.setdefault(group, now)
         effects: list[Effect] = []
-        for pod in site.movers:
+        for pod in node_view.movers:
             if self.limits.group_of(pod.priority) == group:
                 effect, problem = self._step(pod, disruptions, now)
                 if problem is not None:
@@ -70,12 +70,12 @@ class LeavingPods:
                 effects += effect
         return effects, self._overdue(waiting, group, began, now) if not effects else None
 
-    def never_leaves(self, site: Site, disruptions: Disruptions) -> Problem | None:
+    def never_leaves(self, node_view: NodeView, disruptions: Disruptions) -> Problem | None:
         """A pod that no eviction will ever take away: known before the first pod is evicted. By force it would go."""
         if self.limits.force:
             return None
-        stuck = next((pod for pod in site.movers if not self._migrates(pod) and disruptions.never_evicted(pod)), None)
-        return None if stuck is None else (Hindrance.MULTIPLE_PDBS, str(stuck.key))
+        stuck = next((pod for pod in node_view.movers if not self._migrates(pod) and disruptions.never_evicted(pod)), None)
+        return None if stuck is None else (UnremovableReason.MULTIPLE_PDBS, str(stuck.key))
 
     def _migrates(self, pod: Pod) -> bool:
         return self.limits.migrate and pod.vertical is not None and pod.vertical.migratable
@@ -116,8 +116,10 @@ class LeavingPods:
         if self.limits.force and not leaver.forced:
             leaver.forced, leaver.first_at = True, now
             return [self._ask(leaver, now)], None
-        hindrance = Hindrance.EVICTION_REFUSED if leaver.step == "refused" else Hindrance.EVICTION_TIMEOUT
-        return [], (hindrance, f"{leaver.pod.key}: {leaver.detail}")
+        unremovable_reason = (
+            UnremovableReason.EVICTION_REFUSED if leaver.step == "refused" else UnremovableReason.EVICTION_TIMEOUT
+        )
+        return [], (unremovable_reason, f"{leaver.pod.key}: {leaver.detail}")
 
     def _overdue(self, waiting: list[Pod], group: int, began: Instant, now: Instant) -> Problem | None:
         seconds = self.limits.groups[group].seconds + self.limits.headroom_seconds
@@ -125,7 +127,7 @@ class LeavingPods:
         if now - began < seconds + self.limits.eviction_seconds * self._blocked(late):
             return None
         named = ", ".join(str(pod.key) for pod in late[:3])
-        return Hindrance.DRAIN_TIMEOUT, f"{named} still there {now - began:.0f} s after the group began"
+        return UnremovableReason.DRAIN_TIMEOUT, f"{named} still there {now - began:.0f} s after the group began"
 
     def _blocked(self, pods: list[Pod]) -> bool:
         """Is some eviction still being asked? Its own time is bounded, and only then its pod's time to end begins."""

@@ -20,13 +20,13 @@ class MigrationsView {
         { title: "Machine", width: "22%", text: (move) => `${move.namespace}/${move.machine}` },
         { title: "Phase", width: "8rem", text: (move) => (move.landed ? `${move.phase}, landed` : move.phase) },
         { title: "From", text: (move) => move.source ?? "unknown" },
-        { title: "To", text: (move) => move.landing ?? "not chosen" },
+        { title: "To", text: (move) => move.targetNode ?? "not chosen" },
         { title: "CPU", class: "number", width: "5rem", text: (move) => cpu(move.cpu) },
         { title: "Memory", class: "number", width: "7rem", text: (move) => memory(move.memory) },
       ],
       link: (move) => (move.pod ? ["migrations", move.pod] : null),
       key: podName,
-      words: (move) => `${move.namespace}/${move.machine} ${move.source} ${move.landing} ${move.phase}`,
+      words: (move) => `${move.namespace}/${move.machine} ${move.source} ${move.targetNode} ${move.phase}`,
     });
     this.queue = new SectionTable({
       section: "migrationQueue",

@@ -1,4 +1,5 @@
-"""A world of two nodes, and its clock: for scenarios of single pods. The world's laws are looked at after each step."""
+"""A state machine of two nodes, and its clock: for scenarios of single pods. The state machine's laws are looked at after each
+step."""
 
 import numpy as np
 
@@ -8,17 +9,17 @@ from slackwater.model.events import Event, NodeSeen, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node
 
 N, M = NodeName("n"), NodeName("m")
 
 
-class SmallWorld:
+class SmallStateMachine:
     """Two nodes of 4 CPUs and 16 GiB."""
 
     def __init__(self, policy: Policy) -> None:
-        self.world = World(policy)
+        self.state_machine = StateMachine(policy)
         self.now = Instant(1000.0)
         self.effects: list[Effect] = []
         for name in (N, M):
@@ -26,9 +27,9 @@ class SmallWorld:
         self.apply(Synced())
 
     def apply(self, event: Event) -> list[Effect]:
-        effects = self.world.apply(event, self.now)
+        effects = self.state_machine.apply(event, self.now)
         self.effects += effects
-        assert violations(self.world) == []
+        assert violations(self.state_machine) == []
         return effects
 
     def comes(self, pod: Pod) -> Pod:
@@ -37,9 +38,9 @@ class SmallWorld:
 
     def ask(self, pod: Pod, *nodes: NodeName) -> list[int]:
         """What filter answers: a code for each node, 0 where it fits."""
-        rows = np.array([self.world.nodes.row_of[node] for node in nodes], np.intp)
-        codes: list[int] = self.world.filter(pod, rows, self.now).tolist()
-        assert violations(self.world) == []
+        rows = np.array([self.state_machine.nodes.row_of[node] for node in nodes], np.intp)
+        codes: list[int] = self.state_machine.filter(pod, rows, self.now).tolist()
+        assert violations(self.state_machine) == []
         return codes
 
     def after(self, seconds: float) -> list[Effect]:
@@ -47,4 +48,4 @@ class SmallWorld:
         return self.apply(Ticked())
 
     def held(self, node: NodeName = N) -> int:
-        return int(self.world.ledger.columns.held[0, self.world.nodes.row_of[node]])
+        return int(self.state_machine.ledger.columns.held[0, self.state_machine.nodes.row_of[node]])

@@ -13,7 +13,7 @@ from slackwater.model.placeholders import a_placeholder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mirrored:
+class PodHeadroom:
     """`count` placeholders like a pod of `kind` with these labels. `source` says for whom; one may ask for several kinds."""
 
     source: str
@@ -24,13 +24,13 @@ class Mirrored:
 
 def like(kind: Kind) -> Kind:
     """The kind of a placeholder that is like a pod of this kind."""
-    asks = kind.particulars
+    asks = kind.pod_constraints
     if asks is None:
         return kind
     own = replace(asks, claims=(), disks=(), inline_disks=(), resource_claims=(), node_name=None)
-    return replace(kind, particulars=own)
+    return replace(kind, pod_constraints=own)
 
 
-def specimens(mirrored: Iterable[Mirrored]) -> list[Pod]:
+def specimens(pod_headroom: Iterable[PodHeadroom]) -> list[Pod]:
     """A placeholder like each: what a picture has to know before any is planned for."""
-    return [a_placeholder(0, like(each.kind), each.labels) for each in mirrored]
+    return [a_placeholder(0, like(each.kind), each.labels) for each in pod_headroom]

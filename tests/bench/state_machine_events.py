@@ -1,4 +1,5 @@
-"""What the world costs by itself, in this process: an event, a filter, a whole placement; beside each the same on dicts.
+"""What the state machine costs by itself, in this process: an event, a filter, a whole placement; beside each the same on
+dicts.
 
 The dict reference does the least that could be called the same: the pod under its UID and its requests added to its node;
 for filter, one comparison for each resource and node. No server, no JSON.
@@ -19,7 +20,7 @@ from slackwater.model.events import BindEnded, NodeSeen, PodGone, PodSeen, Synce
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.runtime.state_machine import World
+from slackwater.runtime.state_machine import StateMachine
 from tests.bench.options import BenchFailed, Options, Tell
 from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
 from tests.support.builders import a_node, a_pod
@@ -40,18 +41,18 @@ _Times = dict[str, float]
 
 
 async def measure(options: Options, tell: Tell) -> Report:
-    """Rounds alternate between the world and the dicts."""
+    """Rounds alternate between the state machine and the dicts."""
     nodes = options.nodes or 5000
     pods = options.pods or (5000 if options.quick else 50_000)
     rounds = options.rounds or (3 if options.quick else 7)
-    world, plain = await anyio.to_thread.run_sync(_measure, nodes, pods, rounds)
+    state_machine, plain = await anyio.to_thread.run_sync(_measure, nodes, pods, rounds)
     tell(f"{NAME}: {rounds} rounds done")
     return Report(
         bench=NAME,
         quick=options.quick,
         parameters={"nodes": nodes, "pods": pods, "rounds": rounds},
-        measurements=(*_measurements("World", world), *_measurements("dicts", plain)),
-        ratios=tuple(_ratios(world, plain)),
+        measurements=(*_measurements("StateMachine", state_machine), *_measurements("dicts", plain)),
+        ratios=tuple(_ratios(state_machine, plain)),
         notes=(
             f"A placement is filter over {_SAMPLE} rows, prioritize, bind, the end of the bind, and the pod seen bound.",
             "Below 1 the world is faster than the dicts.",
@@ -65,15 +66,15 @@ def _measurements(subject: str, rounds: list[_Times]) -> Iterator[Measurement]:
         yield Measurement(subject=subject, quantity=quantity, unit="µs", samples=samples)
 
 
-def _ratios(world: list[_Times], plain: list[_Times]) -> Iterator[Ratio]:
+def _ratios(state_machine: list[_Times], plain: list[_Times]) -> Iterator[Ratio]:
     for quantity in plain[0]:
         bounds = _FILTER if quantity.startswith("filter") else _EVENTS
-        above, below = ([times[quantity] for times in rounds] for rounds in (world, plain))
+        above, below = ([times[quantity] for times in rounds] for rounds in (state_machine, plain))
         yield ratio_of(f"{quantity}: World / dicts", above, below, bounds=bounds)
 
 
 def _measure(nodes: int, pods: int, rounds: int) -> tuple[list[_Times], list[_Times]]:
-    world: list[_Times] = []
+    state_machine: list[_Times] = []
     plain: list[_Times] = []
     for _ in range(rounds):
         pending = [a_pod(f"p{n}") for n in range(pods)]
@@ -81,10 +82,10 @@ def _measure(nodes: int, pods: int, rounds: int) -> tuple[list[_Times], list[_Ti
         # As in the service, which freezes what it has listed.
         gc.collect()
         gc.freeze()
-        world.append(_of_world(nodes, pending, bound))
+        state_machine.append(_of_state(nodes, pending, bound))
         plain.append(_of_dicts(nodes, pending, bound))
         gc.unfreeze()
-    return world, plain
+    return state_machine, plain
 
 
 def _each(things: Collection[_T], work: Callable[[_T], object]) -> float:
@@ -95,44 +96,44 @@ def _each(things: Collection[_T], work: Callable[[_T], object]) -> float:
     return (time.perf_counter_ns() - started) / len(things)
 
 
-def _of_world(nodes: int, pending: list[Pod], bound: list[Pod]) -> _Times:
-    world = World(Policy(), seed=1)
-    world.apply(Synced(), _NOW)
+def _of_state(nodes: int, pending: list[Pod], bound: list[Pod]) -> _Times:
+    state_machine = StateMachine(Policy(), seed=1)
+    state_machine.apply(Synced(), _NOW)
     for number in range(nodes):
-        world.apply(NodeSeen(a_node(f"n{number}", cpu="64", memory="256Gi")), _NOW)
+        state_machine.apply(NodeSeen(a_node(f"n{number}", cpu="64", memory="256Gi")), _NOW)
 
     def take(events: Sequence[PodSeen | PodGone]) -> float:
-        return _each(events, lambda event: world.apply(event, _NOW))
+        return _each(events, lambda event: state_machine.apply(event, _NOW))
 
     times = {
         "pod seen pending": take([PodSeen(pod) for pod in pending]),
         "pod seen bound": take([PodSeen(pod) for pod in bound]),
     }
-    rows = world.nodes.rows_of([f"n{number}" for number in range(nodes)])
+    rows = state_machine.nodes.rows_of([f"n{number}" for number in range(nodes)])
     asked = [a_pod("asked")] * _FILTERS
-    times["filter, all nodes"] = _each(asked, lambda pod: world.filter(pod, rows, _NOW))
+    times["filter, all nodes"] = _each(asked, lambda pod: state_machine.filter(pod, rows, _NOW))
     times["pod gone"] = take([PodGone(pod.uid, pod.key) for pod in bound])
     placed = [a_pod(f"placed{number}") for number in range(_PLACEMENTS)]
-    times["placement"] = _each(placed, lambda pod: _place(world, pod, rows[:_SAMPLE]))
-    _check(world, nodes)
+    times["placement"] = _each(placed, lambda pod: _place(state_machine, pod, rows[:_SAMPLE]))
+    _check(state_machine, nodes)
     return times
 
 
-def _place(world: World, pod: Pod, rows: Rows) -> None:
-    world.apply(PodSeen(pod), _NOW)
-    fitting = rows[world.filter(pod, rows, _NOW) == Reason.OK]
-    scores = world.prioritize(pod, fitting)
+def _place(state_machine: StateMachine, pod: Pod, rows: Rows) -> None:
+    state_machine.apply(PodSeen(pod), _NOW)
+    fitting = rows[state_machine.filter(pod, rows, _NOW) == Reason.OK]
+    scores = state_machine.prioritize(pod, fitting)
     node = NodeName(f"n{fitting[scores.argmax()]}")  # rows were given in the order of the names
-    world.bind(pod.uid, pod.key, node, _NOW)
-    world.apply(BindEnded(pod.uid, node, "bound", ""), _NOW)
-    world.apply(PodSeen(replace(pod, node=node, resource_version=pod.resource_version + 1)), _NOW)
+    state_machine.bind(pod.uid, pod.key, node, _NOW)
+    state_machine.apply(BindEnded(pod.uid, node, "bound", ""), _NOW)
+    state_machine.apply(PodSeen(replace(pod, node=node, resource_version=pod.resource_version + 1)), _NOW)
 
 
-def _check(world: World, nodes: int) -> None:
+def _check(state_machine: StateMachine, nodes: int) -> None:
     """Nothing is left of the pods that went, and every placement counts."""
-    reserved = int(world.ledger.columns.reserved[0, :nodes].sum())
-    if (world.tally.confirmed, reserved) != (_PLACEMENTS, 500 * _PLACEMENTS):
-        seen = f"{world.tally.confirmed} placements confirmed, {reserved}m CPU reserved"
+    reserved = int(state_machine.ledger.columns.reserved[0, :nodes].sum())
+    if (state_machine.event_counts.confirmed, reserved) != (_PLACEMENTS, 500 * _PLACEMENTS):
+        seen = f"{state_machine.event_counts.confirmed} placements confirmed, {reserved}m CPU reserved"
         raise BenchFailed(f"{NAME}: {seen}, want {_PLACEMENTS} and {500 * _PLACEMENTS}m")
 
 

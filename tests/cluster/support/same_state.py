@@ -14,7 +14,7 @@ from tests.cluster.support.waiting import eventually
 _LOOK_EVERY_SECONDS: Final = 0.1
 
 
-async def same_picture(service: SlackwaterProcess, ground: Ground, *, within_seconds: float = 5.0) -> dict[str, Any]:
+async def same_state(service: SlackwaterProcess, ground: Ground, *, within_seconds: float = 5.0) -> dict[str, Any]:
     """Waits until the dump agrees with the API on everything; the dump. The API's side must have come to rest.
 
     Reserved of each node is the sum of what its pods ask; the pods that count are those the API shows bound; nothing is
