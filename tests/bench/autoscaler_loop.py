@@ -261,7 +261,7 @@ async def _write_nothing(_record: LoopRecord) -> None:
 
 
 def _change(service: Service, nodes: int, number: int) -> None:
-    """Of 2,000 running pods something is told that matters to no plan."""
+    """Of 2,000 running pods something learns that matters to no plan."""
     state_machine = service.state_machine
     for pod in islice(full(nodes, _EACH, free_cpu=500), number * 2000, (number + 1) * 2000):
         state_machine.apply(PodSeen(replace(pod, resource_version=2 + number)), service.clock())

@@ -10,7 +10,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What DESIGN's table of numbers asks: shown beside the figure, never asserted. One of the two is None."""
+    """The goal of a figure: shown beside the figure, never asserted. One of the two is None."""
 
     at_least: float | None = None
     at_most: float | None = None

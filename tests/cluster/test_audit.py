@@ -1,4 +1,4 @@
-"""The audit against a real API server: a picture that was told of nothing becomes the cluster, and stays left alone then."""
+"""The audit against a real API server: a cluster state that knows nothing becomes the cluster, and then stays as it is."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""Nodes that go, shrink or are cordoned, and pods that end: the picture follows, and room that appears is used."""
+"""Nodes that go, shrink or are cordoned, and pods that end: the cluster state follows, and room that appears is used."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,7 @@
 """The same calls against the sandbox and against the real API server: equal answers, versions and watch events.
 
 What the real one answers is kept in tests/unit/sandbox/answers.json, so that the sandbox is held to it where no real one runs.
-SLACKWATER_TEST_RECORD=1 writes that file anew.
+SLACKWATER_TEST_RECORD=1 writes that file again.
 """
 
 import json

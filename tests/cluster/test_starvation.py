@@ -39,7 +39,7 @@ async def test_a_pod_whose_whole_sample_we_refuse_is_nominated_to_a_node_that_fi
 
     # Last, so that kube-scheduler has them at the end of its list.
     roomy = await ground.make_nodes(ROOMY, tag="roomy", cpu="4")
-    await eventually(n_nodes, lambda n: n == FULL + ROOMY, within_seconds=10, wanted="all nodes in the picture")
+    await eventually(n_nodes, lambda n: n == FULL + ROOMY, within_seconds=10, wanted="all nodes in the cluster state")
 
     # Whatever happens in the cluster makes kube-scheduler try refused pods again, and look at other nodes.
     await eventually(n_running, lambda n: n == FULL, within_seconds=60, wanted="all pods running", every_seconds=0.5)

@@ -1,4 +1,4 @@
-"""Pods are told where to go before kube-scheduler searches: it looks there alone, and finds nothing wrong with the place.
+"""Pods are nominated before kube-scheduler searches: it looks there alone, and finds nothing wrong with the place.
 
 `STEERING_PODS=10000` makes the first test as large as it is meant to be (`make steering`).
 """
@@ -145,7 +145,7 @@ async def test_a_service_killed_while_it_steers_loses_no_pod(stage: Stage, groun
 async def test_where_kube_scheduler_binds_a_service_killed_in_the_middle_loses_no_pod_and_no_room(
     stage: Stage, ground: Ground
 ) -> None:
-    """Half of each node is set aside in our accounting alone. Nobody said that kube-scheduler is told where pods go: it is."""
+    """Half of each node is set aside in our accounting alone. Nobody said that kube-scheduler learns where pods go: it is."""
     await ground.make_nodes(30, cpu="24")
     service = await stage.up_service({"extender": {"bind": False}, "nodes": {"system": {"cpu": "12"}}})
     await ground.make_pods(a_pod(f"p-{number:04}", cpu="250m") for number in range(1600))

@@ -41,7 +41,7 @@ async def test_pods_are_bound_over_https_with_client_certificates_and_strangers_
 
     # With a certificate the same question is heard: the pod of this UID does not exist.
     answer = await service.ask_extender("bind", bind, tls=trusting(ca, client=ca.issue_cert("kube-scheduler")))
-    assert "not in its picture" in answer["Error"]
+    assert "not in its cluster state" in answer["Error"]
 
 
 def settings_with_tls(ca: trustme.CA, folder: Path) -> Json:

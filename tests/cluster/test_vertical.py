@@ -34,7 +34,7 @@ KILLS = int(os.environ.get("SLACKWATER_TEST_KILLS", "3"))
 #: With the time in which the machines start, longer than any period of a load.
 UNDISTURBED_SECONDS = 8.0
 LOOKS = 25
-#: What an agent is told that wants to change a machine whose migration has begun.
+#: What an agent learns that wants to change a machine whose migration has begun.
 TOLD = "already been informed that pod is migrating"
 #: What an agent is told whose own machine was too busy to send the request it had begun.
 TOO_SLOW = "408: body: not complete"
@@ -130,7 +130,7 @@ async def until_crowded(watcher: Watcher) -> None:
 
 
 async def until_at_rest(stage: Stage, ground: Ground, group_registry: NodeGroupRegistry) -> None:
-    """Everybody has given back; then nothing is left of what was, neither in the picture nor at the API server."""
+    """Everybody has given back; then nothing is left of what was, neither in the cluster state nor at the API server."""
 
     async def left() -> list[str]:
         dump = await stage.service.dumpstate()

@@ -40,7 +40,7 @@ class Broken(BaseException):
 
 
 def check_state(state_machine: StateMachine, meddled: Container[str]) -> None:
-    """S2, S4: one life's own books; not of nodes that others have `meddled` with. Quick: it is asked after every step."""
+    """S2, S4: one life's own sums; not of nodes that others have `meddled` with. Quick: it is asked after every step."""
     columns = state_machine.ledger.columns
     over = columns.reserved - columns.buffer > columns.total
     if over.any():
@@ -75,7 +75,7 @@ def check_group(server: ApiServer, settings: Settings) -> None:
 
 
 def check_dump(state_machine: StateMachine, now: Instant) -> None:
-    """S9: what is written of the state is the state. But preemptions begin anew, as after a restart, and
+    """S9: what is written of the state is the state. But preemptions begin again, as after a restart, and
     pods that the watch has not shown are not told (see `state_machine.restore`)."""
     if state_machine.preemptions.items() or any(
         state_machine.pods.get(uid) is None for uid in state_machine.reservations.copy()
@@ -96,11 +96,11 @@ def _differing(one: object, other: object) -> str:
 
 
 def check_healed(state_machine: StateMachine, server: ApiServer) -> None:
-    """L5: after the storm the picture is the cluster."""
+    """L5: after the storm the cluster state is the cluster."""
     nodes = {stored.body["metadata"]["name"] for stored in server.store.each(NODES)}
     if set(state_machine.nodes.row_of) != nodes:
         raise Broken(
-            "L5", f"the picture has nodes {sorted(set(state_machine.nodes.row_of) ^ nodes)} otherwise than the cluster"
+            "L5", f"the cluster state has nodes {sorted(set(state_machine.nodes.row_of) ^ nodes)} otherwise than the cluster"
         )
     want = {}
     for stored in server.store.each(PODS):
@@ -111,7 +111,7 @@ def check_healed(state_machine: StateMachine, server: ApiServer) -> None:
     if have != want:
         differ = sorted({name for uid in have.keys() ^ want.keys() for name, _ in [have.get(uid) or want[uid]]})
         wrong = sorted(want[uid][0] for uid in have.keys() & want.keys() if have[uid] != want[uid])
-        raise Broken("L5", f"the picture has pods {differ} {wrong} otherwise than the cluster")
+        raise Broken("L5", f"the cluster state has pods {differ} {wrong} otherwise than the cluster")
     unsure = [claim.key.name for claim in state_machine.reservations.copy().values() if claim.state != "seen"]
     if unsure:
         raise Broken("L5", f"pods {unsure} are not confirmed")

@@ -40,7 +40,7 @@ class Life:
 
 
 class Lives:
-    """`now` is the one of this moment, None between two. `born` is told of each before it begins."""
+    """`now` is the one of this moment, None between two. `born` learns of each before it begins."""
 
     def __init__(
         self,

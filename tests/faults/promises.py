@@ -1,6 +1,6 @@
 """What the service has promised must not be forgotten: binds that it sent, permits that agents were told, by whichever life.
 
-Judged between the cluster and one life's picture. Deliberately absent: whether it all fits (`truth`).
+Judged between the cluster and one life's cluster state. Deliberately absent: whether it all fits (`truth`).
 """
 
 import msgspec
@@ -15,7 +15,7 @@ _CREATED = 300
 
 
 class SentBinds:
-    """Bindings that one life sent and the API server carried out, until its picture confirms them."""
+    """Bindings that one life sent and the API server carried out, until its cluster state confirms them."""
 
     def __init__(self) -> None:
         self._nodes: dict[PodUid, str] = {}

@@ -23,7 +23,7 @@ _BUDGETS: Final = ({"minAvailable": 0}, {"minAvailable": 1}, {"minAvailable": 2}
 
 
 class Story:
-    """`tell` until cancelled; `begin` before. `foreign` is told of nodes that others than the service have filled or shrunk."""
+    """`tell` until cancelled; `begin` before. `foreign` is given nodes that others than the service have filled or shrunk."""
 
     def __init__(self, server: ApiServer, rng: Random, foreign: Callable[[str], None]) -> None:
         self._server = server

@@ -23,7 +23,7 @@ class Weather:
     agent_silent: float = 0.0  #: of each request: the agent asks nothing for a while
     agent_lies: float = 0.0  #: of each request: it says what is not true as well
     kill: float = 0.0  #: of each second: the service is killed
-    stop: float = 0.0  #: of each second: it is told to stop, and started again
+    stop: float = 0.0  #: of each second: it has to stop, and started again
     outage: float = 0.0  #: of each second: the API server is gone for a while
     disk: float = 0.0  #: of each second: for a while the API server takes seconds for every write
     scheduler_restart: float = 0.0  #: of each second

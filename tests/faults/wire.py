@@ -31,7 +31,7 @@ About = Callable[[str, str, bytes | None], Callable[[int], None]]
 
 
 class Wire:
-    """Implements `edge.kube.client.ApiPort`. `about` is told of each request before the server carries it
+    """Implements `adapters.kube.client.ApiPort`. `about` learns of each request before the server carries it
     out, and of its status after that."""
 
     def __init__(self, server: ApiServer, agenda: Agenda, sky: Sky, rng: Random, *, about: About, binds: SentBinds) -> None:

@@ -1,4 +1,5 @@
-"""Whatever is broken in a picture, and whatever it was never told: after one audit it is the cluster, and its books add up."""
+"""Whatever is broken in a cluster state, and whatever it was never told: after one audit it is the cluster, and its sums add
+up."""
 
 from collections.abc import Callable
 from dataclasses import replace

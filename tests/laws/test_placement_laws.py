@@ -89,7 +89,7 @@ def gib(count: int) -> Bytes:
 
 
 def test_the_worked_scores_of_the_reference() -> None:
-    """reference/neon-scheduler.md section 2.11, HEAD: n1 10 CPU/40 GiB with 3500/12 GiB, n2 20 CPU/80 GiB empty."""
+    """neondatabase/autoscaling, main: n1 10 CPU/40 GiB with 3500/12 GiB, n2 20 CPU/80 GiB empty."""
     ledger = Ledger()
     ledger.open_row(Row(0), Amounts(MilliCpu(10_000), gib(40)), NodePolicy())
     ledger.open_row(Row(1), Amounts(MilliCpu(20_000), gib(80)), NodePolicy())

@@ -1,6 +1,7 @@
 """Whatever the cluster: all candidates can really go together, one after another, and the next loop sees it the same way.
 
-The plan is replayed on pictures that are built anew for each node: no forks, no trials, no memory of what was tried before.
+The plan is replayed on cluster states that are rebuilt for each node: no forks, no trials, no memory of what was tried
+before.
 """
 
 from dataclasses import replace
@@ -19,7 +20,7 @@ from slackwater.fit.feasible import feasible
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import DisruptionBudget, Pod, Taint
 from slackwater.snapshot.running_pods import RunningPods
-from tests.laws.simulate.test_evacuate_laws import a_snapshot, clusters
+from tests.laws.fit.test_evacuate_laws import a_snapshot, clusters
 from tests.support.builders import a_budget
 from tests.support.removing import POOL, a_group, planned
 from tests.support.smallclusters import SmallCluster

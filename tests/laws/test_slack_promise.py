@@ -20,7 +20,7 @@ LEARNT, JUDGED = 6 * DAY, 2 * DAY
 
 
 def lived_through(arrivals: Int64) -> Int64:
-    """The room of each minute, planned anew each hour on all that was seen; a lead ahead, as nodes take that to start."""
+    """The room of each minute, planned again each hour on all that was seen; a lead ahead, as nodes take that to start."""
     room = np.zeros(len(arrivals), np.int64)
     for start in range(LEARNT, len(arrivals), 60):
         ahead = plan_room(arrivals[: start - PROMISE.lead], PROMISE, ahead=60 + PROMISE.lead)

@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order, the picture adds up and our own promises never exceed a node."""
+"""Whatever happens, in whatever order, the cluster state adds up and our own promises never exceed a node."""
 
 from dataclasses import replace
 from typing import Any

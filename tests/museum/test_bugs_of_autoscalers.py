@@ -1,4 +1,4 @@
-"""Bugs of autoscalers: each story is told to the service and to a naive rule, and goes wrong there.
+"""Bugs of autoscalers: each story has to the service and to a naive rule, and goes wrong there.
 
 Sources: k/a#n is https://github.com/kubernetes/autoscaler/issues/n, kp#n https://github.com/kubernetes-sigs/karpenter/issues/n,
 k/k#n https://github.com/kubernetes/kubernetes/issues/n.

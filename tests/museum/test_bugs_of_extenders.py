@@ -1,4 +1,4 @@
-"""Bugs of schedulers' extenders: each story is told to the service and to a naive model, and goes wrong there.
+"""Bugs of schedulers' extenders: each story has to the service and to a naive model, and goes wrong there.
 
 Sources: k/k#n is https://github.com/kubernetes/kubernetes/issues/n, HAMi#n https://github.com/Project-HAMi/HAMi/issues/n,
 neon#n https://github.com/neondatabase/autoscaling/issues/n.

@@ -1,4 +1,4 @@
-"""Bugs of Neon's scheduler and its protocol: each story is told to the service and to a naive model, and goes wrong there.
+"""Bugs of Neon's scheduler and its protocol: each story has to the service and to a naive model, and goes wrong there.
 
 Sources: the number in each story is that of an issue or pull request,
 https://github.com/neondatabase/autoscaling/issues/<number>.

@@ -259,7 +259,7 @@ def test_where_the_best_by_their_requests_is_full_for_us_the_best_of_the_others_
         cluster.bound(cluster.comes(a_pod("there, too", cpu="500m")), "n-2")
         waits = cluster.comes(a_pod("waits", cpu="4"))
         cluster.state_machine.filter(waits, np.array([0], np.intp), cluster.clock())
-        assert cluster.held() == {"n-0": 4000}, "no request of it shows in any picture of nodes yet"
+        assert cluster.held() == {"n-0": 4000}, "no request of it shows in any state of nodes yet"
         assert cluster.ask(cluster.comes(a_pod("p", cpu="1")), "n-0", "n-1", "n-2") == ["n-2"]
 
     played(story)

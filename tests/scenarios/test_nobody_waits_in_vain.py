@@ -67,7 +67,7 @@ def test_no_second_victim_dies_while_our_watch_is_behind_kube_schedulers() -> No
 
 
 def test_no_second_victim_dies_where_our_watch_caught_up_between_filter_and_the_question() -> None:
-    """Filter refused from our older picture; the question that follows is about a picture that nobody has any more."""
+    """Filter refused from an older state; the question that follows is about a state that nobody has any more."""
     first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
     story = Story(a_node("n"), a_node("m"), first, second, pod)
     assert list(story.state_machine.preempt(pod, {NodeName("n"): [first.uid], NodeName("m"): [second.uid]}, story.at)) == [

@@ -20,7 +20,7 @@ from tests.support.small_state_machine import M, N, SmallStateMachine
 
 
 class Cluster(SmallStateMachine):
-    """Pods are told where to go."""
+    """Pods are nominated."""
 
     def __init__(self, **steering: Any) -> None:
         policy = SteeringPolicy(enabled=True, hold_seconds=30.0, pace=PacePolicy(), **steering)
@@ -277,7 +277,7 @@ def test_the_room_of_nominations_does_not_keep_a_more_important_pod_out() -> Non
     assert cluster.ask(important, N) == [Reason.OK]
     assert cluster.held() == 6000, "its own, and what it was let pass over"
     assert cluster.state_machine.bind(important.uid, important.key, N, cluster.now).reason is Reason.OK
-    # Whoever was told to go there is refused, and searches.
+    # Whoever had to go there is refused, and searches.
     assert cluster.ask(told[0], N) == [Reason.NOT_ENOUGH_CPU]
     assert cluster.missed == {Miss.REFUSED: 1}
     assert cluster.held() == 0
@@ -299,7 +299,7 @@ def test_a_more_important_pod_is_told_to_go_where_a_less_important_one_was_told_
 
 
 def a_miss(cluster: Cluster, pod: Pod, why: Miss) -> None:
-    """The pod was told to go to N, and does not go there."""
+    """The pod had to go to N, and does not go there."""
     match why:
         case Miss.ELSEWHERE:
             cluster.comes(bound(pod, M))

@@ -27,7 +27,7 @@ from tests.support.builders import a_budget, a_node, a_pod, amounts
 
 
 class Story:
-    """A state machine and its time; every step checks that the picture adds up."""
+    """A state machine and its time; every step checks that the cluster state adds up."""
 
     def __init__(self, *objects: Node | Pod, policy: Policy | None = None) -> None:
         self.state_machine = StateMachine(policy or Policy())

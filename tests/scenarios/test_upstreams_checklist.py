@@ -1,6 +1,6 @@
-"""The rows of upstream's own tests that say something of a whole service: reference section 5.
+"""The rows of upstream's own tests that say something of a whole service: neondatabase/autoscaling v0.36.1.
 
-Rows of the formula alone are in tests/unit/ledger. What is absent: rows of upstream's inner parts that have no like here
+Rows of the formula alone are in tests/unit/model/ledger. What is absent: rows of upstream's inner parts that have no like here
 (copy-on-write maps, labels kept for metrics, overcommit), and its controller, whose part our test controller plays.
 """
 

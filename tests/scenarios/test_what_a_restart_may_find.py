@@ -41,7 +41,7 @@ def machine(cluster: Growing, name: str, have: Amounts, *, on: str = "n") -> Pod
 
 
 def dies_while_big_grows(cluster: Growing) -> tuple[Pod, Pod, WritePermit]:
-    """`big` was on its way from 2 to 6 when the service died, `small` has 4. Nobody was told of that."""
+    """`big` was on its way from 2 to 6 when the service died, `small` has 4. Nobody learned of that."""
     big, small = machine(cluster, "big", TWO), machine(cluster, "small", FOUR)
     cluster.decide(big, SIX, last=TWO)
     (late,) = cluster.writes()

@@ -16,7 +16,7 @@ def nothing() -> None:
 
 @dataclass
 class Cluster:
-    """Implements `run.ports.Truth`. `after_list` is called once all pods are listed; `down`: nothing is answered."""
+    """Implements `ports.protocols.Truth`. `after_list` is called once all pods are listed; `down`: nothing is answered."""
 
     nodes_now: dict[str, Node] = field(default_factory=dict)
     pods_now: dict[PodKey, Pod] = field(default_factory=dict)

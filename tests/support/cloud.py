@@ -1,4 +1,4 @@
-"""A cloud on virtual time, behind `run.ports.NodeProvider`: what goes wrong in real ones can be asked for.
+"""A cloud on virtual time, behind `ports.protocols.NodeProvider`: what goes wrong in real ones can be asked for.
 
 Time is what `now` says; no call waits. A machine's life is settled when it is asked for: when it runs, when its Node appears,
 when that is ready, whether it comes at all. Tests read the Nodes that are registered with `nodes`, and learn when to look again

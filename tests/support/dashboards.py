@@ -34,14 +34,14 @@ from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.fleets import a_group
 from tests.support.growing import Growing
 
-#: The wall's clock of every cluster here: pictures are the same each time.
+#: The wall's clock of every cluster here: cluster states are the same each time.
 AT = UnixTime(1790000000.0)
-#: The node of the ten whose books are in doubt.
+#: The node of the ten whose sums are in doubt.
 IN_DOUBT = "memory-8"
 _TWO = amounts("2", "4Gi")
 
 
-#: As `run.loops.slack_shares.slack_document` tells it.
+#: As `runtime.autoscaler.slack_report.slack_document` tells it.
 _SLACK: dict[str, Any] = {
     "sources": [
         {

@@ -41,7 +41,7 @@ class FormulaPermitService:
     pods: dict[PodKey, HeldPod] = field(default_factory=dict)
     asked: list[PermitAsk] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
-    #: Keys that are told of their migration in their next answer.
+    #: Keys that learn of their migration in their next answer.
     to_migrate: set[PodKey] = field(default_factory=set)
     pending: bool = False
     _reserved: dict[NodeName, Amounts] = field(default_factory=dict)

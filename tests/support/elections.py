@@ -24,8 +24,8 @@ CONFIG: Final = LeaderElectorConfig(lease_seconds=15, renew_seconds=10.0, retry_
 
 
 class StoppableApi:
-    """Implements `edge.kube.client.ApiPort`. While `stopped` nothing passes; what was about to leave does so afterwards, also
-    when nobody waits for it any more: `late` counts those, by the status they met."""
+    """Implements `adapters.kube.client.ApiPort`. While `stopped` nothing passes; what was about to leave does so afterwards,
+    also when nobody waits for it any more: `late` counts those, by the status they met."""
 
     def __init__(self, server: ApiServer, delay_seconds: float = 0.001) -> None:
         self._api = EmbeddedApi(server)

@@ -1,4 +1,4 @@
-"""Situations as the tests of `explain` say them, and changes made to objects by hand: no forks, pictures built anew."""
+"""Situations as the tests of `explain` say them, and changes made to objects by hand: no forks, cluster states rebuilt."""
 
 import os
 from collections.abc import Iterable

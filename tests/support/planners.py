@@ -13,7 +13,7 @@ from slackwater.runtime.planner.session import SPINE, Ask, AskShrink, Failed, Se
 
 
 class Conversation:
-    """Implements `run.loops.planning.Planning`. `frames` counts those that went either way."""
+    """Implements `runtime.autoscaler.planning.Planning`. `frames` counts those that went either way."""
 
     def __init__(self) -> None:
         self._pods: dict[PodUid, Pod] = {}

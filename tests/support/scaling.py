@@ -157,7 +157,7 @@ class PlanningInput:
         now = {node.name: self.shown(node) for cloud in self.clouds for node in cloud.nodes()}
         for name in self._shown.keys() - now.keys():
             self.state_machine.apply(NodeGone(name), self.time.clock())
-            for pod in [pod for pod in self.pods.values() if pod.node == name]:  # its controller makes it anew
+            for pod in [pod for pod in self.pods.values() if pod.node == name]:  # its controller makes it again
                 self.wants(replace(pod, node=None, resource_version=pod.resource_version + 1))
         for name, node in now.items():
             if self._shown.get(name) != node:

@@ -1,4 +1,4 @@
-"""The autoscaler on virtual time with removals: kubelets that end evicted pods, controllers that make them anew, budgets.
+"""The autoscaler on virtual time with removals: kubelets that end evicted pods, controllers that make them again, budgets.
 
 What must hold at every moment is watched: no budget below its minimum, no more removals under way than allowed, and nobody
 evicted for whom there is no room elsewhere.

@@ -1,3 +1,3 @@
-"""Slackwater: one picture of the cluster, one definition of "fits"."""
+"""Slackwater: one cluster state of the cluster, one definition of "fits"."""
 
 __version__ = "0.1.0"

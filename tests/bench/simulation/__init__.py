@@ -25,7 +25,7 @@ _NOTES: Final = (
     "hostname anti-affinity were stopped after 480 s.",
     "Counts are nodes used (pods of a size), pods that found no place (pending on nodes), or nodes that can go (emptied). The "
     "bench fails where one is worse than Cluster Autoscaler's.",
-    "Pending on nodes: numbering the kinds and placing in a trial, on a picture that is kept up to date.",
+    "Pending on nodes: numbering the kinds and placing in a trial, on a snapshot that is kept up to date.",
     "Plan: a whole planning (docs/scaleup.md); its nodes are compared with Cluster Autoscaler's estimate for one group.",
 )
 

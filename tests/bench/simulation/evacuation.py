@@ -86,7 +86,7 @@ def _together(nodes: int, candidates: range) -> Callable[[], Outcome]:
 
 
 def _planned(nodes: int, *, again: bool) -> Callable[[], Outcome]:
-    """On a picture and with running pods that are kept up to date; `again`: with what the loop before remembered."""
+    """On a snapshot and with running pods that are kept up to date; `again`: with what the loop before remembered."""
     machines, running = [a_node(number) for number in range(nodes)], list(half_used(nodes))
     group = NodeGroup(name=GroupName("a"), provider="bench", min_size=0, max_size=nodes, target=nodes, instances=())
     policy = ScaleDownPolicy()

@@ -107,7 +107,7 @@ def snapshots(nodes: list[Node], running: list[Pod], *, compared: bool) -> Itera
     def first_fit() -> None:
         snapshot.place(kind, int(feasible(snapshot, kind).codes.argmin()))
 
-    yield case("picture from objects", None, 0.9, lambda: ClusterSnapshot.build(nodes, running))
+    yield case("snapshot from objects", None, 0.9, lambda: ClusterSnapshot.build(nodes, running))
     yield case("snapshot", 0.05, 0.9, snapshot.copy)
     yield case("trial", None, 0.67e-6, tried(lambda: None), 1000)
     yield case("trial with a node more", None, 0.28e-3, tried(lambda: snapshot.add_copies(nodes[0], new)), 100)

@@ -1,4 +1,4 @@
-"""A control plane for each test, with the real controllers: Deployments make their pods anew, budgets are counted."""
+"""A control plane for each test, with the real controllers: Deployments make their pods again, budgets are counted."""
 
 from collections.abc import AsyncIterator
 

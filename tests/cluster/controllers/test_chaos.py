@@ -187,7 +187,7 @@ async def test_whatever_dies_or_hangs_afterwards_all_laws_hold_and_every_pod_run
     await until_calm(ground, service)
     doubled = [name for name, n in Counter(bound(stage)).items() if n > 1]
     assert doubled == [], "no pod is bound twice"
-    assert "the picture differed" not in service.log, "no audit found a difference"
+    assert "the cluster state differed" not in service.log, "no audit found a difference"
     assert {name for name, _ in strikes.done} <= {*COMPONENTS, SERVICE}
 
 
@@ -215,7 +215,7 @@ def bound(stage: Stage) -> list[str]:
 
 
 async def until_calm(ground: Ground, service: SlackwaterProcess) -> None:
-    """Every pod runs, no gate is shut, no room is held, no node is being removed, and the picture is the cluster."""
+    """Every pod runs, no gate is shut, no room is held, no node is being removed, and the cluster state is the cluster."""
 
     async def unrest() -> list[str]:
         pods, nodes = await ground.pods(), await ground.nodes()

@@ -1,4 +1,4 @@
-"""Sixty nodes whose load falls to 30 %: drained side by side, with the real controllers making every pod anew elsewhere.
+"""Sixty nodes whose load falls to 30 %: drained side by side, with the real controllers making every pod again elsewhere.
 
 In the middle a budget holds one node up, and 200 new pods need the room of nodes that are being drained. Then the same once
 more undisturbed, one drain at a time. `make scale-down NODES=300 PODS=6000` runs both at full size.

@@ -1,4 +1,4 @@
-"""A controller of virtual machines that behaves as NeonVM's does, towards a scheduler (reference section 3.5).
+"""A controller of virtual machines that behaves as NeonVM's does, towards a scheduler (neondatabase/autoscaling v0.36.1).
 
 It looks at everything again and again and does the next step of what it finds. Each machine has a runner Pod, which bears the
 machine's labels and annotations and no others; a migration makes a second one, and ends with the first one's deletion.

@@ -76,7 +76,7 @@ class NodeGroupRegistry:
     wishes: list[Wish] = field(default_factory=list)  #: all requests, also those that nobody answered
     calm: bool = False  #: everybody wants the least
     started_at: float = 0.0
-    denied: Callable[[Running], Awaitable[None]] | None = None  #: is told of each agent that was denied something
+    denied: Callable[[Running], Awaitable[None]] | None = None  #: learns of each agent that was denied something
     _phases: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
     async def make(self, names: list[str], *, movable: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The service's picture beside the API server's: /dumpstate against what the pods themselves say."""
+"""The service's cluster state beside the API server's: /dumpstate against what the pods themselves say."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -36,7 +36,7 @@ async def same_state(service: SlackwaterProcess, ground: Ground, *, within_secon
     async def look() -> list[str]:
         return differences(await service.dumpstate())[:10]
 
-    await eventually(look, lambda found: not found, within_seconds=within_seconds, wanted="the API's picture")
+    await eventually(look, lambda found: not found, within_seconds=within_seconds, wanted="the API's state")
     return await service.dumpstate()
 
 

@@ -122,7 +122,7 @@ class SlackwaterProcess:
     # Its configuration
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
-        """Writes the whole file anew: `settings` beside its own addresses."""
+        """Writes the whole file again: `settings` beside its own addresses."""
         listeners = {name: {"address": address} for name, address in self._addresses.items()}
         for name, more in settings.get("listeners", {}).items():
             listeners[name] = {**listeners[name], **more}

@@ -1,6 +1,6 @@
 """Whatever the cluster: a suggested change helps, and of a minimal set nothing may be left out.
 
-Changes are made here to the objects themselves; what follows is asked of pictures and plans that never saw a trial.
+Changes are made here to the objects themselves; what follows is asked of snapshots and plans that never saw a trial.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from slackwater.explain.pods import explain_pod
 from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from tests.laws.simulate.test_evacuate_laws import OWNED, clusters
+from tests.laws.fit.test_evacuate_laws import OWNED, clusters
 from tests.support.builders import a_budget
 from tests.support.explaining import CASES, Told
 from tests.support.scalingup import a_group, a_template

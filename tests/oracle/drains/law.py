@@ -1,7 +1,7 @@
 """One cluster: our plan is carried out in its order, and the real plug-ins say whether each pod fits where it is to go.
 
 Budgets are counted beside it, the strict way: pods of the nodes before are all down at the same time, and none that is made
-anew is ready yet. Then the next node may still give up one pod of each of its budgets; the rest of its pods wait for the API.
+again is ready yet. Then the next node may still give up one pod of each of its budgets; the rest of its pods wait for the API.
 """
 
 from collections import Counter
@@ -104,7 +104,7 @@ def _overspent(cluster: Obj, answer: Obj) -> Iterator[str]:
 
 
 def _left_behind(cluster: Obj, answer: Obj) -> Iterator[str]:
-    """Healthy pods of a removable node that a controller would make anew, and that the plan says nothing of."""
+    """Healthy pods of a removable node that a controller would make again, and that the plan says nothing of."""
     moved = {pod for found in answer["removable"] for pod in found["destinations"]}
     gone = {found["node"] for found in answer["removable"]}
     for pod in pods_of(cluster):

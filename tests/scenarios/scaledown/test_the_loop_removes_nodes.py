@@ -189,7 +189,7 @@ async def test_after_a_start_nothing_is_forgotten_while_the_provider_does_not_an
 
 
 async def test_an_evicted_pod_of_a_kind_that_is_nowhere_any_more_can_still_be_planned_for() -> None:
-    """The picture knows only labels that somebody reads; the pod's own rule reads one that nobody else does."""
+    """The cluster state knows only labels that somebody reads; the pod's own rule reads one that nobody else does."""
     planning_input = ShrinkScene()
     pool(planning_input, 2)
     await planning_input.pass_time(10)

@@ -1,4 +1,4 @@
-"""`slackwater simulate scale-up`: the JSON that DESIGN promises, groups from files, exit codes."""
+"""`slackwater simulate scale-up`: the JSON that docs/simulate.md describes, groups from files, exit codes."""
 
 import io
 import json

@@ -170,7 +170,7 @@ def test_the_pages_name_modules_that_exist() -> None:
 
 def test_every_trap_is_listed_once_and_has_its_test() -> None:
     listed = re.findall(r"^\| T(\d+) \|", Path("docs/extender.md").read_text(), re.MULTILINE)
-    tested = set(re.findall(r"def test_t(\d+)_", Path("tests/unit/web/test_extender_traps.py").read_text()))
+    tested = set(re.findall(r"def test_t(\d+)_", Path("tests/unit/adapters/http/test_extender_traps.py").read_text()))
     assert listed == [str(number) for number in range(1, 18)]
     assert tested == set(listed)
 

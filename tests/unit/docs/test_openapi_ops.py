@@ -91,7 +91,7 @@ def an_ops_app(state_machine: StateMachine, *, unlisted: list[str]) -> FastAPI:
         registry=CollectorRegistry(),
         settings=settings,
         clock=lambda: Instant(4.0),
-        listeners=Listeners(most=0),  # a stream would not end here: tests/unit/web/test_dashboard.py
+        listeners=Listeners(most=0),  # a stream would not end here: tests/unit/adapters/http/test_dashboard.py
     )
 
 

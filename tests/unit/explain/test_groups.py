@@ -1,4 +1,4 @@
-"""What a person is told of a group that has not grown."""
+"""What a person learns of a group that has not grown."""
 
 from dataclasses import replace
 

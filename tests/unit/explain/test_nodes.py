@@ -1,4 +1,4 @@
-"""What a person is told of a node that is still there."""
+"""What a person learns of a node that is still there."""
 
 from dataclasses import replace
 

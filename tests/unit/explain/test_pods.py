@@ -1,4 +1,4 @@
-"""What a person is told of a pod that waits."""
+"""What a person learns of a pod that waits."""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
 """Providers of node groups from the settings: who creates and deletes nodes, and what has to run beside them.
 
-Flows through: the `autoscaler` section -> objects that implement `run.ports.NodeProvider`. The only place where they meet the
-client of the API server. Deliberately absent: when they are asked for anything.
+Flows through: the `autoscaler` section -> objects that implement `ports.protocols.NodeProvider`. The only place where they meet
+the client of the API server. Deliberately absent: when they are asked for anything.
 """
 
 import importlib.util
@@ -52,7 +52,7 @@ class Clouds:
 
 
 class KubeApi:
-    """`edge.cloud.apiserver.ApiServer` by a client of `edge.kube`."""
+    """`adapters.cloud.apiserver.ApiServer` by a client of `adapters.kube`."""
 
     def __init__(self, client: ApiPort) -> None:
         self._client = client

@@ -101,7 +101,7 @@ def _labels(family: Metric) -> list[str]:
 
 
 def reasons(_text: str = "") -> str:
-    """Every verdict, and where kube-scheduler is told of it."""
+    """Every verdict, and where kube-scheduler learns of it."""
     rows = [
         (str(int(reason)), f"`{meaning.label}`", meaning.plugin, meaning.text, "yes" if meaning.resolvable else "no")
         for reason, meaning in ((reason, MEANINGS[reason]) for reason in Reason)

@@ -78,7 +78,7 @@ def policy_of(settings: Settings) -> Policy:
 
 
 def steering_policy_of(settings: Settings) -> SteeringPolicy:
-    """Whether and how pods are told where to go."""
+    """Whether and how pods are nominated."""
     steering = settings.steering
     return SteeringPolicy(
         enabled=settings.steers,
@@ -231,5 +231,5 @@ def backpressure_seconds_of(settings: Settings) -> float:
 
 
 def audit_config_of(settings: Settings) -> AuditConfig:
-    """How often the picture is held against the cluster."""
+    """How often the cluster state is held against the cluster."""
     return AuditConfig(interval_seconds=seconds(settings.audit.interval))

@@ -24,7 +24,7 @@ _PATIENCE_SECONDS: Final = 15.0
 
 
 class Promises:
-    """See the module."""
+    """Connects start-time promises with what observes arrivals and what keeps them over restarts."""
 
     def __init__(self, promising: Promising, group_registry: NodeGroupRegistry, store: ArrivalsStore) -> None:
         self.promising = promising

@@ -18,7 +18,7 @@ from slackwater.app.settings import Settings
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, SCHEDULER_NAMESPACE
 
 _RULES: Final[tuple[dict[str, Any], ...]] = (
-    # The picture.
+    # The cluster state.
     {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
     # bind.
@@ -44,7 +44,7 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
-#: The autoscaler's picture: what placing pods reads beside nodes and pods, and what new nodes have from the start.
+#: The autoscaler's cluster state: what placing pods reads beside nodes and pods, and what new nodes have from the start.
 _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["namespaces", "persistentvolumeclaims", "persistentvolumes"], "verbs": ["list", "watch"]},
     {

@@ -167,7 +167,7 @@ STATE: Final = _told(
         ),
         holds=_HOLDS,
         quarantine=_list(
-            "Nodes whose books are in doubt: nothing new is put there.",
+            "Nodes whose sums are in doubt: nothing new is put there.",
             _object(node=_TEXT, why=_TEXT, sinceSeconds=_SECONDS),
         ),
         nominations=_list("Nominations under way.", _object(**_POD, node=_TEXT, tried=_list("Nodes tried so far.", _TEXT))),

@@ -16,7 +16,7 @@ from slackwater.cli.commands.failure import BAD_INPUT, INTERRUPTED, CommandFaile
 
 _HELP: Final = """\
 Slackwater is a companion of kube-scheduler: it places, grows, migrates, preempts and drains the workloads of a cluster
-from one picture and one definition of "fits". kube-scheduler asks it as an extender, autoscaler agents ask it for permits,
+from one cluster state and one definition of "fits". kube-scheduler asks it as an extender, agents ask it for permits,
 and it adds and removes nodes itself where it is told to.
 
 run:

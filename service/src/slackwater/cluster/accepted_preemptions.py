@@ -1,8 +1,8 @@
 """Preemptions that the preempt verb agreed to: the room of victims who left may reach kube-scheduler before it reaches us.
 
-kube-scheduler then asks again from its newer picture; filter refuses from our older one, and the preempt verb would agree to
-a second set of victims elsewhere, who die for nothing. Such a question is answered "no victims": the pod is woken when our own
-watch shows the room, at the latest when the lag that is allowed for is over. So it is where the watch showed the room after
+kube-scheduler then asks again from its newer cluster state; filter refuses from our older one, and the preempt verb would agree
+to a second set of victims elsewhere, who die for nothing. Such a question is answered "no victims": the pod is woken when our
+own watch shows the room, at the latest when the lag that is allowed for is over. So it is where the watch showed the room after
 filter was asked: the question is older than what we know.
 """
 
@@ -48,9 +48,9 @@ class AcceptedPreemptions:
         fits: Callable[[NodeName], bool],
         now: Instant,
     ) -> bool:
-        """Was kube-scheduler's picture ahead of ours when filter was asked? It asks for victims again, and no longer on a node
-        that was agreed to: where we still count some of them, either on their way out or agreed to just now, or where they are
-        gone and the pod fits."""
+        """Was kube-scheduler's cluster state ahead of ours when filter was asked? It asks for victims again, and no longer on a
+        node that was agreed to: where we still count some of them, either on their way out or agreed to just now, or where they
+        are gone and the pod fits."""
         agreed = self._agreed.get(preemptor)
         if agreed is None or agreed.ends_at <= now:
             return False
@@ -83,7 +83,7 @@ class AcceptedPreemptions:
         self._agreed.pop(preemptor, None)
 
     def expire(self, now: Instant) -> list[PodUid]:
-        """Forgets what is over; answers the preemptors who were told that there are no victims and have waited long enough."""
+        """Forgets what is over; answers the preemptors who learned that there are no victims and have waited long enough."""
         over = {
             uid: agreed
             for uid, agreed in self._agreed.items()

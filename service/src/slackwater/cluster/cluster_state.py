@@ -1,7 +1,8 @@
-"""The tables of the state machine's picture, opened together and lent to those who answer questions and follow what happens.
+"""The tables of the state machine's cluster state, opened together and lent to those who answer questions and follow what
+happens.
 
-Each of those takes from the books what it reads or writes; who decides something is no part of them. All of them change in
-place, and nothing outside `world` may change them.
+Each of those takes from the tables what it reads or writes; who decides something is no part of them. All of them change in
+place, and nothing outside the state machine may change them.
 """
 
 from collections.abc import Callable
@@ -49,7 +50,7 @@ class ClusterState:
 
 
 def opened(nodes: NodePolicy, reservation_ended: Callable[[PodUid, Reservation], None]) -> ClusterState:
-    """Empty books. `reservation_ended` is told of each claim that ends."""
+    """An empty cluster state. `reservation_ended` is called with each reservation that ends."""
     ledger = Ledger()
     table = NodeTable(ledger, nodes)
     annotations, quarantine = PermitAnnotations(), Quarantine(table)

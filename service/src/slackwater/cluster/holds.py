@@ -129,7 +129,7 @@ class Holds:
         return hold
 
     def _taken(self, uid: PodUid) -> Hold | None:
-        """As `drop`; nobody is told that room appeared."""
+        """As `drop`; nobody learns that room appeared."""
         hold = self._holds.pop(uid, None)
         if hold is None:
             return None
@@ -209,7 +209,7 @@ class Holds:
         return [hold for name in [*self._former.get(uid, ()), uid] if (hold := self._taken(name)) is not None]
 
     def lay_down(self, uid: PodUid, lifted: Sequence[Hold], until: Instant) -> None:
-        """The pod was judged anew. A bind that one of the lifted holds let pass may still come, where we do not bind: that one
+        """The pod was judged again. A bind that one of the lifted holds let pass may still come, where we do not bind: that one
         counts on until its own end, which for the latest of them is `until` at most. The others have ended."""
         now = self._holds.get(uid)
         for hold in lifted:

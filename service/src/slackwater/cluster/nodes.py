@@ -92,7 +92,7 @@ class NodeTable:
         return grown
 
     def open_again(self, name: NodeName) -> None:
-        """Its Total and Watermark are worked out anew from what it reports; for audits alone."""
+        """Its Total and Watermark are worked out again from what it reports; for audits alone."""
         row = self.row_of[name]
         node = self.by_row[row]
         if node is not None:

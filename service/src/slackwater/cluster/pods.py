@@ -40,7 +40,7 @@ class PodTable:
         """Takes the pod as the newest known; False where it is older than that, or known to be gone.
 
         A read may have been answered before a deletion that the watch has told, and the watch may be behind a read that found
-        nothing: neither brings a pod back. The watch itself may: after a restore of etcd it tells pods anew.
+        nothing: neither brings a pod back. The watch itself may: after a restore of etcd it tells pods again.
         """
         known = self._pods.get(pod.uid)
         gone = self._gone.get(pod.uid)

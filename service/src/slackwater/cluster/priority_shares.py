@@ -1,9 +1,9 @@
 """What pods of each priority have on each node, all nodes at once.
 
 One table is of what is Reserved: where would who have to leave? Another is of what is held for nominees: how much of it does
-a more important pod not count? Both are kept as claims and holds come and go, so that a question costs some numpy operations
-for each priority, however many pods there are. A preemptor's answer is a bound, not a choice: which of the pods may be taken is
-looked at where it matters.
+a more important pod not count? Both are kept as reservations and holds come and go, so that a question costs some numpy
+operations for each priority, however many pods there are. A preemptor's answer is a bound, not a choice: which of the pods may
+be taken is looked at where it matters.
 """
 
 from collections.abc import Iterable, Mapping
@@ -54,7 +54,7 @@ class PriorityShares:
         return {priority: amounts_of(column[:, row].tolist()) for priority, column in known if column[:, row].any()}
 
     def restate(self, row: Row, by_priority: Mapping[int, Amounts]) -> None:
-        """What is Reserved on the row, worked out anew."""
+        """What is Reserved on the row, worked out again."""
         for priority in {*self._reserved, *by_priority}:
             column = self._reserved.get(priority)
             if column is None or row >= column.shape[1]:

@@ -13,7 +13,7 @@ from slackwater.model.resources import Amounts
 
 #: binding: the API call is on its way. repeated: so it is, and an earlier one had no answer: that one may have happened.
 #: bound: the API server has said yes, the watch not yet. unsure: no answer came.
-#: doubted: a deadline passed, and the pod is being read; shown unbound now, the claim is given up.
+#: doubted: a deadline passed, and the pod is being read; shown unbound now, the reservation is given up.
 #: seen: the watch shows the pod there. Only `seen` has no deadline.
 ReservationState = Literal["binding", "repeated", "bound", "unsure", "doubted", "seen"]
 
@@ -43,7 +43,7 @@ class Reservations:
     """All places, admitted to the ledger exactly as long as their node has a row."""
 
     def __init__(self, ledger: Ledger, nodes: NodeTable, dropped: Callable[[PodUid, Reservation], None]) -> None:
-        """`dropped` is told of each claim that ends."""
+        """`dropped` is called with each reservation that ends."""
         #: The same promises by priority.
         self.priority_shares = PriorityShares()
         self._ledger = ledger
@@ -53,7 +53,7 @@ class Reservations:
         self._by_node: dict[NodeName, dict[PodUid, None]] = {}
         #: Claims that wait for something; few, unlike those that the watch shows.
         self._waiting: dict[PodUid, None] = {}
-        #: The claims whose node has a row.
+        #: The reservations whose node has a row.
         self.placed: dict[PodUid, PlacedPod] = {}
         #: UIDs of pods whose place or account changed, one set for each who watches.
         self.changed: tuple[set[PodUid], ...] = ()
@@ -124,7 +124,7 @@ class Reservations:
             self._admit(uid, self._reservations[uid], row)
 
     def node_closing(self, name: NodeName) -> None:
-        """The node goes, and its row with it; the pods on it stay claims until they are seen to go."""
+        """The node goes, and its row with it; the pods on it stay reservations until they are seen to go."""
         for uid in self._by_node.get(name, ()):
             row, reservation = self.placed.pop(uid).row, self._reservations[uid]
             self._ledger.release(row, reservation.pod_resources)
@@ -132,7 +132,7 @@ class Reservations:
             self._nodes.count_vertical(row, -reservation.vertical)
 
     def place_again(self, name: NodeName, row: Row) -> None:
-        """Where the claims of a node count is worked out anew, without counting them; for audits alone."""
+        """Where the reservations of a node count is worked out again, without counting them; for audits alone."""
         for uid in self._by_node.get(name, ()):
             self.placed[uid] = PlacedPod(row=row, reserved=self._reservations[uid].pod_resources.reserved)
 

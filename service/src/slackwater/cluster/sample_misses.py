@@ -1,4 +1,5 @@
-"""Pods whose whole sample was rejected although another node would do (facts, call 1), and the nominations that answer it.
+"""Pods whose whole sample was rejected although another node would do (seen with kube-scheduler 1.36), and the nominations that
+answer it.
 
 kube-scheduler stops looking after a share of the nodes and asks the extender about those alone. When our accounting rejects all
 of them, the pod is unschedulable although it would fit elsewhere. We nominate a node that fits: the next cycle tries that one

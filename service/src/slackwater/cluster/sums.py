@@ -1,4 +1,4 @@
-"""What a node's numbers should be: worked out anew from its pods, from the holds, and from what it reports."""
+"""What a node's numbers should be: worked out again from its pods, from the holds, and from what it reports."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 
 class ClusterSnapshot(Protocol):
-    """What is looked at; the state machine has it, and so have its books."""
+    """What is looked at; the state machine has it, and so have its sums."""
 
     @property
     def ledger(self) -> Ledger: ...
@@ -65,7 +65,7 @@ def sums_on(snapshot: ClusterSnapshot, name: NodeName) -> Sums:
 
 
 def orphans_on(snapshot: ClusterSnapshot, name: NodeName) -> list[PodUid]:
-    """Pods that count on the node as the watch showed them, and are in the picture no more."""
+    """Pods that count on the node as the watch showed them, and are in the cluster state no more."""
     uids = snapshot.reservations.on_node(name)
     reservations = ((uid, snapshot.reservations.get(uid)) for uid in uids)
     return [
@@ -101,7 +101,7 @@ def wrong_held(snapshot: ClusterSnapshot) -> list[Found]:
 
 
 def wrong_on(snapshot: ClusterSnapshot, name: NodeName) -> list[Found]:
-    """What is wrong with a node's own books, whatever the API server says. About 3 µs for each of its pods."""
+    """What is wrong with a node's own sums, whatever the API server says. About 3 µs for each of its pods."""
     row = snapshot.nodes.row_of[name]
     return [*_places(snapshot, name, row), *_sums(snapshot, name, row), *_totals(snapshot, name, row)]
 
@@ -113,7 +113,7 @@ def _places(snapshot: ClusterSnapshot, name: NodeName, row: Row) -> Iterator[Fou
         if reservation is None or placed is None or placed.row != row or placed.reserved != reservation.pod_resources.reserved:
             yield Found(Drift.WRONG_PLACE, f"node {name}", f"pod {uid}: placed {placed}, want row {row}, claimed {reservation}")
         elif uid in orphans:
-            yield Found(Drift.UNKNOWN_POD, f"pod {reservation.key}", f"counts on node {name}, and is not in the picture")
+            yield Found(Drift.UNKNOWN_POD, f"pod {reservation.key}", f"counts on node {name}, and is not in the cluster state")
 
 
 def _sums(snapshot: ClusterSnapshot, name: NodeName, row: Row) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""Annotations that cannot be read: what people are told of them, once for each text.
+"""Annotations that cannot be read: what people learn of them, once for each text.
 
 Such an annotation counts as if it were missing: sizes leave the pod to its requests, a permit leaves it to its Max.
 """

@@ -1,8 +1,9 @@
 """Pods that filter refused, and what wakes them: kube-scheduler retries on the events that it sees, not on ours.
 
 Three things free room without any event that kube-scheduler acts on: a hold that ends unused; a change of configuration; and
-room whose watch event reached kube-scheduler before it reached us, so that it asked again, was refused from the older picture,
-and has spent the event. Each refusal is woken once at most; the touch leads to a new filter call, which may refuse again.
+room whose watch event reached kube-scheduler before it reached us, so that it asked again, was refused from the older cluster
+state, and has spent the event. Each refusal is woken once at most; the touch leads to a new filter call, which may refuse
+again.
 
 Room that appears within seconds of a refusal wakes the pod at once. How far our watch is behind nobody can tell, so every other
 refusal is looked at again and again (`missed_room`).

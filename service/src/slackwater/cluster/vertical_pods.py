@@ -1,6 +1,7 @@
 """What is known of each counted pod that grows in place, beyond its account; and how its account begins and changes.
 
-A standing lives as long as its pod's claim. The formulas are the ledger's; here is which of them applies when.
+A vertical pod's state lives as long as its pod's reservation. The formulas are the ledger's; here is which of them applies
+when.
 """
 
 from dataclasses import dataclass, replace
@@ -269,7 +270,7 @@ def _resized(before: Vertical, vertical_pod: VerticalPodState, pod_resources: Po
 
 
 def _followed(before: Vertical, after: Vertical, pod_resources: PodResources) -> PodResources:
-    """A machine's annotations and labels changed (reference section 2.5)."""
+    """A machine's annotations and labels changed (neondatabase/autoscaling v0.36.1)."""
     if before.scaling and not after.scaling:
         pod_resources = scaling_disabled(pod_resources)
     if (before.min, before.max) != (after.min, after.max):

@@ -1,4 +1,4 @@
-"""What the state machine is told to do, as one value; the configuration file fills it, and may replace it while running."""
+"""What the state machine has to do, as one value; the configuration file fills it, and may replace it while running."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -38,7 +38,7 @@ class PreemptionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteeringPolicy:
-    """Whether and how pods are told where to go before kube-scheduler searches.
+    """Whether and how pods are nominated before kube-scheduler searches.
 
     `min_nodes`: in a smaller cluster nobody is. `max_ahead`: nominations that kube-scheduler has not come to yet.
     `hold_seconds`: how long the room of one is kept until kube-scheduler comes to it. `gated`: pods behind our own gate are

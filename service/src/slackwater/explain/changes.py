@@ -48,7 +48,7 @@ class PodEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodLeaves:
-    """A pod leaves its row, and is not made anew."""
+    """A pod leaves its row, and is not made again."""
 
     words: str
     pod: Pod

@@ -25,7 +25,7 @@ _MOST_TRIED: Final = 32
 def places(
     explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts
 ) -> tuple[list[NodeName], list[Finding]]:
-    """Nodes that would take the pod with so much, and why the others would not. The picture is as before afterwards."""
+    """Nodes that would take the pod with so much, and why the others would not. The snapshot is as before afterwards."""
     snapshot = explain_input.snapshot
     with snapshot.fork():
         asked = _lifted(explain_input, running_pod, row, wanted)

@@ -95,7 +95,7 @@ def of_wait_reason(wait_reason: WaitReason, **more: Any) -> Finding:
 
 
 def document(explanation: Explanation) -> dict[str, Any]:
-    """The answer of `/explain/...` as JSON values (DESIGN section 3)."""
+    """The answer of `/explain/...` as JSON values."""
     answer: dict[str, Any] = {
         "object": explanation.object,
         "state": explanation.state,

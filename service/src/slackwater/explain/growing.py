@@ -1,6 +1,6 @@
 """Why does a workload that grows in place not have more, why does it not migrate, and what does a gate wait for?
 
-What the single writer knows comes in as values; where a remedy is offered the picture was asked.
+What the single writer knows comes in as values; where a remedy is offered the snapshot was asked.
 """
 
 from collections.abc import Mapping

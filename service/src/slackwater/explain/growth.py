@@ -1,6 +1,6 @@
 """What node groups have to do with pending pods: why none of them grows, and what would let one.
 
-Whether a change helps is asked of the plan itself (`decide.scaleup`), for the pods in question alone.
+Whether a change helps is asked of the plan itself (`controllers.scaleup`), for the pods in question alone.
 """
 
 from collections import Counter

@@ -38,7 +38,7 @@ _MOST_REMEDIES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeWord:
-    """What is known of a node beside the picture. `begun`: how far its removal has come, where that has begun.
+    """What is known of a node beside the snapshot. `begun`: how far its removal has come, where that has begun.
 
     `unneeded_seconds`: for how long it has been a candidate; None: it is none. `waits`: what holds a candidate back now.
     """
@@ -53,7 +53,7 @@ NO_WORD: Final = NodeWord()
 
 
 def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeWord = NO_WORD) -> Explanation:
-    """See the module. Raises KeyError for a node that is not there."""
+    """Says why a node is still here, and which changes would let it go. Raises KeyError for a node that is not there."""
     row = explain_input.row_of(name)
     if row is None:
         raise KeyError(name)
@@ -189,7 +189,7 @@ def _drain_facts(explain_input: ExplainInput) -> Facts:
 def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) -> Evacuated | Kept | None:
     """Places are looked for in the order of the plan that may remove this node alone: which pod finds one depends on it.
 
-    The picture is as before afterwards. `begun`: rules are not asked.
+    The snapshot is as before afterwards. `begun`: rules are not asked.
     """
     snapshot = explain_input.snapshot
     rows = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])[::-1]

@@ -32,9 +32,9 @@ _MOST_REMEDIES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodWord:
-    """What is known of a pod beside the picture: the single writer's word. `reason` is OK where it has none against it.
+    """What is known of a pod beside the snapshot: the single writer's word. `reason` is OK where it has none against it.
 
-    `denied` are nodes where a bind of it was refused a moment ago, `quarantined` those whose books are in doubt. `waits_for`
+    `denied` are nodes where a bind of it was refused a moment ago, `quarantined` those whose sums are in doubt. `waits_for`
     are the victims of its preemption.
     """
 
@@ -55,7 +55,7 @@ NO_WORD: Final = PodWord()
 
 
 def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodWord = NO_WORD) -> Explanation:
-    """See the module. A pod with a node is only told to have one."""
+    """Says why a pod is pending, and which changes would help. A pod with a node is only told to have one."""
     name = f"pod {pod.key}"
     facts = _facts(pod)
     if pod.ended or word.reason is Reason.POD_FINISHED:

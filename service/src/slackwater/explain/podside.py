@@ -20,7 +20,7 @@ from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
 from slackwater.snapshot.running_pods import RunningPod
 
-#: Rows of one topology value that are looked through for the pods in the way, and pods that are told to leave at most.
+#: Rows of one topology value that are looked through for the pods in the way, and pods that have to leave at most.
 _MOST_ROWS: Final = 256
 _MOST_LEAVING: Final = 8
 #: By how much maxSkew is raised at most.

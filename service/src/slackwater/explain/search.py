@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 def reached_by(explain_input: ExplainInput, changes: Iterable[Change], goal: Goal) -> bool:
-    """Is it so after the changes? The picture is as before afterwards."""
+    """Is it so after the changes? The snapshot is as before afterwards."""
     with after(explain_input, changes) as then:
         return goal.reached(then)
 

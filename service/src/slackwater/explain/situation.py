@@ -1,9 +1,9 @@
 """What is explained: the cluster as plans see it, and the rules in force. And how it would be after changes.
 
     with after(situation, changes) as then:
-        ...                            # then.picture is the same picture, in a trial that ends here
+        ...                            # then.snapshot is the same snapshot, in a trial that ends here
 
-One thread owns the picture. Deliberately absent: how it is filled (`simulate.replica`, or a file).
+One thread owns the snapshot. Deliberately absent: how it is filled (`snapshot.replica`, or a file).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -76,7 +76,7 @@ class Applied(Protocol):
 
 @contextmanager
 def after(explain_input: ExplainInput, changes: Iterable[Applied]) -> Iterator[ExplainInput]:
-    """The explained cluster as it would be; the picture is in a trial that is dropped at the end."""
+    """The explained cluster as it would be; the snapshot is in a trial that is dropped at the end."""
     with explain_input.snapshot.fork():
         for change in changes:
             explain_input = change.applied(explain_input)

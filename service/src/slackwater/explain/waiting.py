@@ -1,4 +1,4 @@
-"""Taints that say how a node is for a while, and labels that say what it is: nobody is told to take them off, or put them on.
+"""Taints that say how a node is for a while, and labels that say what it is: nobody has to take them off, or put them on.
 
 A node that is not ready does not become so by losing its taint, and a pod that tolerates it would not run there. What helps is
 that the state ends; that is what is told, and tried.

@@ -47,7 +47,7 @@ class Counted:
 
 
 def counted(budgets: Sequence[DisruptionBudget], pods: Iterable[Pod], scales: Scales) -> Counted:
-    """See the module."""
+    """How many disruptions a budget without a status allows."""
     if all(budget.uncounted is None for budget in budgets):
         return Counted(tuple(budgets), ())
     counting = _Counting(pods, scales)

@@ -2,7 +2,7 @@
 
 Anti-affinity that a kind has against itself lets one copy to each value. A hard topology spread lets a copy where the
 number at the value exceeds the smallest by at most the skew; the smallest may rise, and open what was closed. Nothing
-here changes the picture.
+here changes the snapshot.
 
 "Candidates" are rows that take a copy as far as everything else goes, in the order in which they are tried.
 """

@@ -1,7 +1,7 @@
 """Can all pods of a node live elsewhere, where, and in what order? Asked of several nodes, one after another.
 
-    with picture.fork() as trial:
-        evacuations = Evacuations(picture, Tenants(picture, pods), facts=Facts(now=now, disruptions=Disruptions(budgets)))
+    with snapshot.fork() as trial:
+        evacuations = Evacuations(snapshot, Tenants(snapshot, pods), facts=Facts(now=now, disruptions=Disruptions(budgets)))
         for row in candidates:
             found = evacuations.evacuate(row, rows=order)       # Evacuated, Kept, or None: cut off
         evacuations.destinations                                # where each moved pod is in the end
@@ -12,8 +12,8 @@ where the last pod of its kind went, or at the first row in the order given. If 
 goes there any more. A pod that came from a node before goes on with the others; it costs its budgets nothing again.
 
 Meanwhile the tainted node still counts as a value of topology spread, as it does while a real node is drained. Of all this
-the picture keeps only evacuations that succeeded, and of these nothing once the trial around them is dropped.
-Deliberately absent: which nodes, in what order, and when (`decide`), and everything that waits.
+the snapshot keeps only evacuations that succeeded, and of these nothing once the trial around them is dropped.
+Deliberately absent: which nodes, in what order, and when (`controllers`), and everything that waits.
 """
 
 from collections import Counter
@@ -81,7 +81,7 @@ class Kept:
 
 
 class Evacuations:
-    """See the module. `facts.disruptions` is spent by evacuations that succeed."""
+    """Finds other nodes for the pods of one node after another. `facts.disruptions` is spent by evacuations that succeed."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Evacuations:
         hints: Mapping[PodUid, NodeName] | None = None,
         leaving: Iterable[Row] = (),
     ) -> None:
-        """Every pod that stands in the picture must be among the running pods. `hints` say where pods went in an earlier plan.
+        """Every pod that stands in the snapshot must be among the running pods. `hints` say where pods went in an earlier plan.
         No pod goes to rows that are `leaving`."""
         #: Where each moved pod is in the end.
         self.destinations: dict[PodUid, Row] = {}
@@ -156,7 +156,7 @@ class Evacuations:
         return bool(self._rescheduled_pods.get(row))
 
     def _renewed(self, running_pod: RunningPod) -> RunningPod:
-        """The pod as its controller makes it anew: not one that is being deleted, nor one whose node refuses it something."""
+        """The pod as its controller makes it again: not one that is being deleted, nor one whose node refuses it something."""
         pod = running_pod.pod
         if not pod.deleting and pod.successor is None:
             return running_pod

@@ -1,19 +1,19 @@
 """Where may a pod of a kind go? Every predicate over all rows, in the order of kube-scheduler's default profile.
 
-    verdicts = feasible(picture, kind)        # kind: a KindId of the picture
+    verdicts = feasible(snapshot, kind)        # kind: a KindId of the snapshot
     verdicts.codes                            # a model.reasons.Reason for each row, shape (n_rows,), uint8
     verdicts.rows                             # the rows that are OK
-    reasons(picture, kind, row)               # kube-scheduler's words for one row
+    reasons(snapshot, kind, row)               # kube-scheduler's words for one row
 
 The first predicate that rejects a row gives its code. Before any row is looked at, the pod itself may be refused for all
 of them (kube-scheduler's PreFilter); then the refusal's code stands on every row.
 
 Answers are kept for each predicate and what it reads of a kind, so that kinds that differ elsewhere share them. How they
 are renewed depends on what a predicate reads: rows of which nothing changed keep their code (resources, ports, volume
-limits, what nodes say); rules about other pods are judged anew only when a pod that they count moved. After one pod moved
+limits, what nodes say); rules about other pods are judged again only when a pod that they count moved. After one pod moved
 a kind is renewed at the cost of one row and of the rules that count that pod, whatever the number of nodes and kinds.
 
-Deliberately absent: choosing among the rows (`scores`), changing the picture (`ClusterSnapshot.place`).
+Deliberately absent: choosing among the rows (`scores`), changing the snapshot (`ClusterSnapshot.place`).
 """
 
 from collections.abc import Callable, Collection, Hashable
@@ -59,7 +59,7 @@ SPREAD: Final = "PodTopologySpread"
 AFFINITY: Final = "InterPodAffinity"
 RESOURCES: Final = "NodeResourcesFit"
 LEDGER: Final = "Ledger"
-#: Answers kept in one picture: 5 kB each at 5,000 nodes.
+#: Answers kept in one snapshot: 5 kB each at 5,000 nodes.
 _MOST_KEPT: Final = 4_096
 
 
@@ -99,7 +99,7 @@ class _Predicate:
 
 
 class _Kept:
-    """The codes of one predicate for one part, over the capacity of the picture, and what they were true of."""
+    """The codes of one predicate for one part, over the capacity of the snapshot, and what they were true of."""
 
     __slots__ = ("codes", "facts", "n_rows", "pods", "stamp")
 
@@ -198,7 +198,7 @@ def _renew_all(snapshot: ClusterSnapshot, kind: Numbered, predicate: _Predicate,
     stamp = (snapshot.n_rows, snapshot.facts.journal.position, *predicate.stamp(snapshot, kind))
     if kept.stamp != stamp:
         _judge(snapshot, kind, predicate, kept, slice(0, snapshot.n_rows))
-        # The judge may have made counters, so the stamp is taken anew.
+        # The judge may have made counters, so the stamp is taken again.
         kept.stamp = (snapshot.n_rows, snapshot.facts.journal.position, *predicate.stamp(snapshot, kind))
 
 
@@ -216,7 +216,7 @@ def _renew_rows(snapshot: ClusterSnapshot, kind: Numbered, predicate: _Predicate
 
 
 def _changed_rows(snapshot: ClusterSnapshot, predicate: _Predicate, kept: _Kept) -> Rows | None:
-    """Rows to be judged anew; None for all."""
+    """Rows to be judged again; None for all."""
     if kept.facts < 0:
         return None
     most = max(8, snapshot.n_rows // 4)

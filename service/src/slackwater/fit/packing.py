@@ -1,8 +1,8 @@
 """First-fit packing: each pod goes to the first row, in the order given, that is feasible for it when its turn comes.
 
-    with picture.fork() as trial:
-        placements = place_pods(picture, kinds, rows=order, hints=hints, stop=stop)
-        trial.commit()                     # or drop it: the picture is as before
+    with snapshot.fork() as trial:
+        placements = place_pods(snapshot, kinds, rows=order, hints=hints, stop=stop)
+        trial.commit()                     # or drop it: the snapshot is as before
     placements.rows                        # for each pod its row, NOWHERE where it has none
 
 The answer is exactly that of placing pod by pod, but a run of pods of one kind costs a few operations on whole columns:
@@ -92,7 +92,7 @@ def place_pods(
     stop: Callable[[], bool] = lambda: False,
     reasons: bool = True,
 ) -> Placements:
-    """Places pods, given by their kinds in order, on the picture. `rows` are distinct; see the module.
+    """Places pods, given by their kinds in order, on the snapshot. `rows` are distinct; see the module.
 
     Why pods are left costs as much as placing them: without `reasons` nothing is said of it.
     """

@@ -1,4 +1,5 @@
-"""The score curve of Neon's scheduler plugin, with the new pod counted (reference/neon-scheduler.md section 2.11, HEAD)."""
+"""The score curve of Neon's scheduler plugin, with the new pod counted (neondatabase/autoscaling, main,
+pkg/plugin/framework_methods.go)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from slackwater.model.columns import Int64, NodeColumns, Rows, vertical
 from slackwater.model.resources import Amounts
 
-#: kube-scheduler takes 0..10 from an extender and multiplies by weight x 10, without clamping (facts, call 8).
+#: kube-scheduler takes 0..10 from an extender and multiplies by weight x 10, without clamping (seen with kube-scheduler 1.36).
 MAX_EXTENDER_SCORE: Final = 10
 
 
@@ -73,5 +74,5 @@ def tenths(score: npt.NDArray[np.float64]) -> Int64:
 
 
 def randomized(scores: Int64, rng: np.random.Generator) -> Int64:
-    """Each score s > 0 replaced by a uniform integer of 1..s; 0 stays 0 (reference/neon-scheduler.md section 2.11)."""
+    """Each score s > 0 replaced by a uniform integer of 1..s; 0 stays 0 (as Neon's plugin does)."""
     return np.where(scores > 0, rng.integers(1, np.maximum(scores, 1), endpoint=True), 0)

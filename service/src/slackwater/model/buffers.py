@@ -1,6 +1,6 @@
 """What asks for placeholders like pods: marked workloads, and CapacityBuffer objects (autoscaling.x-k8s.io/v1beta1).
 
-Objects as the API server has them, as far as slack reads them. Deliberately absent: what they come to (`decide.slack`).
+Objects as the API server has them, as far as slack reads them. Deliberately absent: what they come to (`controllers.slack`).
 """
 
 from collections.abc import Mapping

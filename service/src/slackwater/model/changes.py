@@ -1,9 +1,9 @@
-"""What changed in the picture of the cluster since it was last collected: the serving side gives it, planners take it.
+"""What changed in the cluster state of the cluster since it was last collected: the serving side gives it, planners take it.
 
 Frozen values, so that they may be handed to another thread. A pod is given *as it counts*: `node` is where it takes room,
 also where its bind is still on its way, and its kind's requests are what is Reserved for it where that is more. A node's
 allocatable is what may be promised on it. Deliberately absent: how it is noticed (`state_machine.changes`), and what is made of
-it (`simulate.replica`).
+it (`snapshot.replica`).
 """
 
 from collections.abc import Mapping, Sequence

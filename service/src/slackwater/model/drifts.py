@@ -1,4 +1,5 @@
-"""The closed list of how the picture can differ from the cluster, or from itself: what an audit finds, and by whose fault."""
+"""The closed list of how the cluster state can differ from the cluster, or from itself: what an audit finds, and by whose
+fault."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,11 +22,11 @@ class Drift(StrEnum):
 
 
 TEXTS: Final[dict[Drift, str]] = {
-    Drift.MISSED_EVENT: "the API server has a newer version of the object than the picture, which did not follow in time",
-    Drift.STALE_OBJECT: "the picture has an object that the API server has no more",
-    Drift.UNKNOWN_NODE: "the API server has a node that the picture has not",
-    Drift.UNKNOWN_POD: "the API server has a pod that the picture has not, or a pod counts that nobody knows",
-    Drift.ALTERED_OBJECT: "the picture has the object in the same version, and something else in it",
+    Drift.MISSED_EVENT: "the API server has a newer version of the object than the cluster state, which did not follow in time",
+    Drift.STALE_OBJECT: "the cluster state has an object that the API server has no more",
+    Drift.UNKNOWN_NODE: "the API server has a node that the cluster state has not",
+    Drift.UNKNOWN_POD: "the API server has a pod that the cluster state has not, or a pod counts that nobody knows",
+    Drift.ALTERED_OBJECT: "the cluster state has the object in the same version, and something else in it",
     Drift.WRONG_PLACE: "the pod counts on another node than the one it is on, or on none, or though it has ended",
     Drift.WRONG_ACCOUNT: "the pod counts for other amounts than its requests",
     Drift.WRONG_SUM: "the node's numbers are not the sum of what its pods count for",

@@ -127,14 +127,14 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class TakenOver:
-    """Another replica led until now, and this one watched: `Synced` follows. Whatever it took for its own is found anew."""
+    """Another replica led until now, and this one watched: `Synced` follows. Whatever it took for its own is found again."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodAudited:
-    """A pod as a GET of the audit found it, after the picture was found to differ: it is taken as it is here.
+    """A pod as a GET of the audit found it, after the cluster state was found to differ: it is taken as it is here.
 
-    Ignored where the picture has a newer version, or knows that the pod is gone.
+    Ignored where the cluster state has a newer version, or knows that the pod is gone.
     """
 
     pod: Pod
@@ -142,7 +142,7 @@ class PodAudited:
 
 @dataclass(frozen=True, slots=True)
 class NodeDoubted:
-    """Something is wrong with the books of the node: nothing new is placed there until it has been audited."""
+    """Something is wrong with the sums of the node: nothing new is placed there until it has been audited."""
 
     name: NodeName
     why: str
@@ -150,7 +150,7 @@ class NodeDoubted:
 
 @dataclass(frozen=True, slots=True)
 class NodeAudited:
-    """The pods of the node are those that the API server has: its sums are worked out anew, and it is doubted no more."""
+    """The pods of the node are those that the API server has: its sums are worked out again, and it is doubted no more."""
 
     name: NodeName
 

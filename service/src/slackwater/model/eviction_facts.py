@@ -1,7 +1,7 @@
 """What ties a pod to its node, or lets it go: who made it, and what its annotations and volumes say of leaving.
 
 Replicas of one workload have the same ties, so the edge gives equal ones the same instance. What the ties mean for
-removing a node is judged in `simulate.drainability`.
+removing a node is judged in `fit.drainability`.
 """
 
 from dataclasses import dataclass

@@ -78,7 +78,7 @@ class Pod:
     `ready` is false where condition Ready is there and not True. `starting` is true in phase Pending, with or without a node.
     `overdue_at` is when a pod that is being deleted should have ended: its deletion timestamp plus its time to end; None for
     every other pod. `ties` are its controller and the like.
-    `successor` is the kind of a pod that is made anew for this one, where that may ask more: the node refuses a resize.
+    `successor` is the kind of a pod that is made again for this one, where that may ask more: the node refuses a resize.
     """
 
     uid: PodUid
@@ -114,7 +114,7 @@ class Pod:
 
     @property
     def renewed_kind(self) -> Kind:
-        """Of a pod that is made anew for this one."""
+        """Of a pod that is made again for this one."""
         return self.successor or self.kind
 
     def on(self, node: NodeName) -> "Pod":

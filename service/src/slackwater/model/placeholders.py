@@ -2,7 +2,7 @@
 
 A placeholder is a `Pod` like any other, so that every planner judges it by the rules that judge pods. What tells it apart is
 its UID, which no API server gives. It has the lowest priority there is, and may leave any node. Deliberately absent: how
-many there are, and where they stand (`decide.slack`).
+many there are, and where they stand (`controllers.slack`).
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ NAMESPACE: Final = "slack"
 #: Of an int32, the least: nobody ever makes way for a placeholder.
 LOWEST_PRIORITY: Final = -(2**31)
 _UID_PREFIX: Final = "placeholder:"
-#: One replica set looks as if it made them all, so that they count as pods that something makes anew elsewhere.
+#: One replica set looks as if it made them all, so that they count as pods that something makes again elsewhere.
 _EVICTION_FACTS: Final = EvictionFacts(owner=Owner("apps", "ReplicaSet", NAMESPACE), safe_to_evict="true")
 
 

@@ -1,7 +1,7 @@
 """What only some pods ask of a node: everything beyond CPU, memory, node selectors and tolerations.
 
 Most pods ask nothing of this, so a `Kind` carries one value or None, and decoding such a pod costs one comparison. All of
-it is already defaulted: namespaces of terms are filled in, `matchLabelKeys` is merged into selectors (see `edge.kube`).
+it is already defaulted: namespaces of terms are filled in, `matchLabelKeys` is merged into selectors (see `adapters.kube`).
 """
 
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ class InlineDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodConstraints:
-    """See the module. Empty fields ask nothing.
+    """What a pod asks of a node beyond CPU, memory, node selectors and tolerations. Empty fields ask nothing.
 
     `scalars` are requests beyond CPU and memory, sorted by name: ephemeral-storage, huge pages, extended resources.
     `scored` is the request that scores assume where containers state none (kube-scheduler's non-zero request); None: the

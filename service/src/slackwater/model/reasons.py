@@ -73,7 +73,7 @@ class Meaning(NamedTuple):
 
 MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.OK: Meaning("ok", "fits", True),
-    Reason.NODE_UNKNOWN: Meaning("node_unknown", "Slackwater: the node is not in its picture yet", True),
+    Reason.NODE_UNKNOWN: Meaning("node_unknown", "Slackwater: the node is not in its cluster state yet", True),
     Reason.NOT_ENOUGH_CPU: Meaning("not_enough_cpu", "Slackwater: not enough CPU", True),
     Reason.NOT_ENOUGH_MEMORY: Meaning("not_enough_memory", "Slackwater: not enough memory", True),
     Reason.CPU_ABOVE_TOTAL: Meaning("cpu_above_total", "Slackwater: the pod asks more CPU than the node has", False),
@@ -83,7 +83,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.NODE_UNSCHEDULABLE: Meaning("node_unschedulable", "node(s) were unschedulable", False, "NodeUnschedulable"),
     Reason.TAINT_NOT_TOLERATED: Meaning("taint_not_tolerated", "node(s) had untolerated taint(s)", False, "TaintToleration"),
     Reason.NODE_AFFINITY: Meaning("node_affinity", "node(s) didn't match Pod's node affinity/selector", False, "NodeAffinity"),
-    Reason.POD_UNKNOWN: Meaning("pod_unknown", "Slackwater: the pod is not in its picture", False),
+    Reason.POD_UNKNOWN: Meaning("pod_unknown", "Slackwater: the pod is not in its cluster state", False),
     Reason.POD_BOUND_ELSEWHERE: Meaning("pod_bound_elsewhere", "Slackwater: the pod is bound to another node", False),
     Reason.POD_FINISHED: Meaning("pod_finished", "Slackwater: the pod has ended or is being deleted", False),
     Reason.API_REFUSED: Meaning("api_refused", "Slackwater: the API server refused the binding", True),
@@ -149,7 +149,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         "room_not_on_record", "Slackwater: room that others gave back is not on record as free yet", True
     ),
     Reason.NODE_QUARANTINED: Meaning(
-        "node_quarantined", "Slackwater: the node's books do not add up, so nothing new is placed there until they do", False
+        "node_quarantined", "Slackwater: the node's sums do not add up, so nothing new is placed there until they do", False
     ),
     Reason.NODE_NOT_CHOSEN: Meaning("node_not_chosen", "Slackwater: another node was chosen for the pod", True),
 }

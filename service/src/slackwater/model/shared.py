@@ -9,7 +9,7 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(slots=True)
 class Shared(Generic[T]):
-    """Answers an equal value with the first instance of it. Bounded: past `most` it starts anew, which costs memory only.
+    """Answers an equal value with the first instance of it. Bounded: past `most` it starts again, which costs memory only.
 
     `sys.intern` will not do for texts: from Python 3.12 on what it interned may stay until the process ends.
     """

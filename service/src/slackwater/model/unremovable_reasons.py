@@ -2,8 +2,8 @@
 now.
 
 The words are those of Cluster Autoscaler where it has one, since people and dashboards know them. An unremovable reason of a
-pod comes from a rule of `simulate.drainability`; `NO_PLACE` from the search for another place, whose verdicts are in
-`model.reasons`; those of the node from the plan and its batch (`decide.scaledown`); those of a removal under way from
+pod comes from a rule of `fit.drainability`; `NO_PLACE` from the search for another place, whose verdicts are in
+`model.reasons`; those of the node from the plan and its batch (`controllers.scaledown`); those of a removal under way from
 `state_machine.drains`.
 """
 

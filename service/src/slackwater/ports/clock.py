@@ -1,4 +1,4 @@
-"""The one place of `run` that reads time. Tests and the simulation hand in other functions."""
+"""The one place that reads time. Tests and the simulation hand in other functions."""
 
 import time
 from collections.abc import Callable

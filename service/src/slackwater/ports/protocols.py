@@ -1,4 +1,4 @@
-"""The outside world as the loops need it. The consumer owns the Protocol; `edge` implements it (kube, sandbox)."""
+"""The outside world as the loops need it. The consumer owns the Protocol; `adapters` and the sandbox implement it."""
 
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,8 +110,8 @@ class ProviderError(Exception):
 class NodeProvider(Protocol):
     """Creates and deletes the nodes of its groups. Every call ends within `timeout_seconds`, and raises `ProviderError` only.
 
-    Sizes are absolute, and say what was seen before: a call that is repeated, or that comes from a picture that is no longer
-    true, never makes a group grow twice; it is a conflict, also where the target is `to` already.
+    Sizes are absolute, and say what was seen before: a call that is repeated, or that comes from a cluster state that is no
+    longer true, never makes a group grow twice; it is a conflict, also where the target is `to` already.
     """
 
     @property
@@ -168,7 +168,7 @@ class WhatIfRefused(Exception):
 
 
 class WhatIf(Protocol):
-    """Answers what-if on the present picture: JSON, for placement one line for each pod. It changes nothing. Raises
+    """Answers what-if on the present cluster state: JSON, for placement one line for each pod. It changes nothing. Raises
     `WhatIfRefused` only."""
 
     async def __call__(self, question: Question, supposed: Supposed, /) -> bytes: ...
@@ -183,7 +183,7 @@ class NothingThere(Exception):
 
 
 class Explain(Protocol):
-    """Explains an object of the present picture, as JSON. It changes nothing. `namespace` is empty for what has none.
+    """Explains an object of the present cluster state, as JSON. It changes nothing. `namespace` is empty for what has none.
 
     Raises `NothingThere`, or `WhatIfRefused` where too many ask.
     """

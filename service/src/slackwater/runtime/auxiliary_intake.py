@@ -101,7 +101,7 @@ class AuxiliaryIntake:
             self._replicas[controller] = event.value.replicas if isinstance(event.value, Wanted | Workload) else 0
 
     def begin_again(self) -> None:
-        """Everything is told once more."""
+        """Everything gets it once more."""
         self._changed.update(self._event_sources)
 
     def changes(self) -> AuxiliaryObjects:

@@ -44,7 +44,7 @@ class ChangeCollector:
         state_machine.nodes.changed = tuple(noted for noted in state_machine.nodes.changed if noted is not nodes)
 
     def begin_again(self) -> None:
-        """Everything is told once more: what was told last may not have been understood."""
+        """Everything gets it once more: what was told last may not have been understood."""
         self._pods.update(pod.uid for pod in self._state_machine.pods)
         self._nodes.update(self._state_machine.nodes.row_of)
         self._budgets_version = -1
@@ -108,7 +108,7 @@ class ChangeCollector:
 
 
 class NominatedToo(ChangeCollector):
-    """A collector for whom a pod stands already where it was told to go, by whomever: its room is not to be given away."""
+    """A collector for whom a pod stands already where it had to go, by whomever: its room is not to be given away."""
 
     def __init__(self, state_machine: StateMachine) -> None:
         super().__init__(state_machine)

@@ -1,8 +1,8 @@
-"""An object as the API server lists it against the same object in the picture: what differs, and why.
+"""An object as the API server lists it against the same object in the cluster state: what differs, and why.
 
-A list takes a while, and the picture goes on meanwhile: objects are judged by their versions. What the picture has in a newer
-version has changed since, and is in order. What it has in an older one may be on its way: whoever asks looks again later.
-Pure, one object at a time; nothing is changed here.
+A list takes a while, and the cluster state goes on meanwhile: objects are judged by their versions. What the cluster state has
+in a newer version has changed since, and is in order. What it has in an older one may be on its way: whoever asks looks again
+later. Pure, one object at a time; nothing is changed here.
 """
 
 from slackwater.model.drifts import Drift, Found
@@ -13,7 +13,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 def compare_node(state_machine: StateMachine, fresh: Node) -> Found | None:
-    """What is wrong with the node in the picture, given that the API server lists it as `fresh`."""
+    """What is wrong with the node in the cluster state, given that the API server lists it as `fresh`."""
     name = f"node {fresh.name}"
     row = state_machine.nodes.row_of.get(fresh.name)
     known = None if row is None else state_machine.nodes.by_row[row]
@@ -27,7 +27,7 @@ def compare_node(state_machine: StateMachine, fresh: Node) -> Found | None:
 
 
 def compare_pod(state_machine: StateMachine, fresh: Pod) -> Found | None:
-    """What is wrong with the pod in the picture, given that the API server lists it as `fresh`."""
+    """What is wrong with the pod in the cluster state, given that the API server lists it as `fresh`."""
     name = f"pod {fresh.key}"
     known = state_machine.pods.get(fresh.uid)
     if known is None:
@@ -64,7 +64,7 @@ def _compare_reservation(state_machine: StateMachine, fresh: Pod, name: str) -> 
 
 
 def compare_absent_pod(state_machine: StateMachine, uid: PodUid, version: int) -> Found | None:
-    """What is wrong with the pod in the picture, given that a list of this version lacks it."""
+    """What is wrong with the pod in the cluster state, given that a list of this version lacks it."""
     known = state_machine.pods.get(uid)
     if known is None or known.resource_version > version:
         return None

@@ -19,7 +19,7 @@ from slackwater.model.resources import RESOURCES
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
 
-#: The columns that are told of each resource, in the names of `/dumpstate`.
+#: The columns of each resource, in the names of `/dumpstate`.
 _COLUMNS: Final = (
     ("total", "total"),
     ("watermark", "watermark"),

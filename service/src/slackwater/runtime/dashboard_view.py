@@ -18,7 +18,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 #: Entries of one section that are told.
 MOST: Final = 2000
-#: Names that are told of one entry: victims, and pods on their way.
+#: Names that learn of one entry: victims, and pods on their way.
 MOST_NAMES: Final = 200
 
 Json = dict[str, Any]

@@ -20,7 +20,7 @@ def violations(state_machine: StateMachine) -> list[str]:
 
 
 def _reservations(state_machine: StateMachine) -> list[str]:
-    """Every claim is of the node that it names, and those of nodes that are not there count nowhere."""
+    """Every reservation is of the node that it names, and those of nodes that are not there count nowhere."""
     want = NodeColumns(state_machine.ledger.columns.n_rows)
     found = []
     for uid, reservation in state_machine.reservations.copy().items():
@@ -31,9 +31,11 @@ def _reservations(state_machine: StateMachine) -> list[str]:
             for column, amounts in zip(SUMMED, _parts(reservation.pod_resources), strict=True):
                 getattr(want, column)[:, row] += amounts
     columns = state_machine.ledger.columns
-    sums = [f"{name}: not the sum over the claims" for name in SUMMED if _differ(getattr(columns, name), getattr(want, name))]
+    sums = [
+        f"{name}: not the sum over the reservations" for name in SUMMED if _differ(getattr(columns, name), getattr(want, name))
+    ]
     shared = _differ(state_machine.reservations.priority_shares.total(want.n_rows), want.reserved)
-    return [*found, *sums, *(["reserved by priority: not the sum over the claims"] if shared else [])]
+    return [*found, *sums, *(["reserved by priority: not the sum over the reservations"] if shared else [])]
 
 
 def _nominees(state_machine: StateMachine) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a pod's binding, and its end, mean to all books: it counts on a node, and waits for nothing any more; or neither.
+"""What a pod's binding, and its end, mean to all tables: it counts on a node, and waits for nothing any more; or neither.
 
 Deliberately absent: pods that wait for a place, and what a bind of ours does before the watch shows it (`binding`).
 """
@@ -23,7 +23,7 @@ from slackwater.runtime.flows.scheduling_gates import SchedulingGates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribers:
-    """Whoever keeps something of a pod beside the books."""
+    """Whoever keeps something of a pod beside the tables."""
 
     permit_limits: PermitLimits
     migrating: Migrating
@@ -36,7 +36,7 @@ class Subscribers:
 
 
 class PodLifecycle:
-    """See the module."""
+    """What follows from a pod's binding and from its end, in every table."""
 
     def __init__(self, cluster_state: ClusterState, subscribers: Subscribers) -> None:
         self._cluster_state = cluster_state
@@ -80,7 +80,7 @@ class PodLifecycle:
             self._count_over_total(reservation.node)
 
     def adopt(self, pod: Pod, node: NodeName, policy: Policy) -> None:
-        """Somebody else bound it, or it is counted anew: by what the API tells of it."""
+        """Somebody else bound it, or it is counted again: by what the API tells of it."""
         let_pass = self._let_pass(pod.uid, node)
         if pod.vertical is not None and not policy.binds:
             self._count_beside(node)
@@ -103,7 +103,7 @@ class PodLifecycle:
         self._count_over_total(node)
 
     def adopt_growing(self, policy: Policy, now: Instant) -> None:
-        """Counts every workload that grows in place anew, as a process that begins would find it."""
+        """Counts every workload that grows in place again, as a process that begins would find it."""
         cluster_state, migrating = self._cluster_state, self._subscribers.migrating
         found = [
             (pod, pod.node)

@@ -3,7 +3,7 @@
 Frames are collected on the loop and appended by a worker thread twice a second. The file is a gzip stream of frames, each with
 its length before it; after every append it is flushed, so that what a killed process leaves can be read up to then. A record
 with a hole could not be repeated: where the file reaches its bound, or the thread falls behind, the record ends, and says why.
-Records of earlier starts are kept beside it, `FILE.1` the latest: what a restart makes anew is not lost with what led to it.
+Records of earlier starts are kept beside it, `FILE.1` the latest: what a restart makes again is not lost with what led to it.
 """
 
 import gzip

@@ -1,7 +1,7 @@
 """A dump read back into a state machine: the counterpart of `dump.document`.
 
 Everything that the dump tells is as it was; what the state machine remembers for seconds only (pods that filter calls told of
-before the watch did, deleted pods, refusals to be woken) is not told and begins anew. So do preemptions, from their
+before the watch did, deleted pods, refusals to be woken) is not told and begins again. So do preemptions, from their
 annotations, as after a restart. Rows may be others: nodes come back sorted.
 """
 

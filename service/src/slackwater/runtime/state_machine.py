@@ -1,4 +1,4 @@
-"""The state machine: one picture of the cluster, changed by events and questions, one at a time.
+"""The state machine: one cluster state of the cluster, changed by events and questions, one at a time.
 
 Facts from watches and ends of API calls come in through `apply`, kube-scheduler's questions through `filter`, `prioritize`,
 `bind` and `preempt`. All are synchronous: on one event loop none of them can be interleaved, so nothing here needs a lock.
@@ -129,7 +129,7 @@ class StateMachine:
         self._auditing = Auditing(state, seen=partial(self._pod_seen, read=True), let_go=self._pod_lifecycle.let_go)
 
     def _lend(self, cluster_state: ClusterState) -> None:
-        """What may be read of the picture from outside."""
+        """What may be read of the cluster state from outside."""
         self.event_counts = cluster_state.event_counts
         self.ledger = cluster_state.ledger
         self.nodes = cluster_state.nodes
@@ -277,7 +277,7 @@ class StateMachine:
     def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
         if pod.node is None and self._binding.read_unbound(pod.uid):
-            # The pod itself was told to wait for its own bind, others for its room.
+            # The pod itself had to wait for its own bind, others for its room.
             effects = [Activate(pod.uid, pod.key, "bind-given-up"), *self.unschedulable_pods.activate_recent(now)]
         if pod.node is None and (ended := self.holds.read_unbound(pod.uid)):
             self.event_counts.holds_expired += len(ended)

@@ -102,7 +102,7 @@ Slackwater decides for {len(running.state_machine.nodes)} nodes; a real kube-sch
 What to look at: pods come and go, and the bars with them. The pods "large-..." fit no node that is there: within half a
 minute group "{POOL}" has grown for them (kubectl get events, and ConfigMap slackwater-autoscaler-status in kube-system). The
 pods "huge-..." ask for more than any node could have, and stay pending with the reason. Cordon a node or delete pods with
-kubectl and watch the picture follow. Ctrl-C ends everything.
+kubectl and watch the cluster state follow. Ctrl-C ends everything.
 """, highlight=False, soft_wrap=True)  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""The sandbox in the place of the world outside: as the API server of `edge.kube`, and as the scheduler that asks `edge.web`.
+"""The sandbox in the place of the world outside: as the API server of `adapters.kube`, and as the scheduler that asks
+`adapters.http`.
 
 The only place where they meet. What it does not do to a request, such as losing it, is done by whoever wraps it.
 """
@@ -20,7 +21,7 @@ _EXTENDER: Final = "/scheduler/"
 
 
 class EmbeddedApi:
-    """Implements `edge.kube.client.ApiPort`."""
+    """Implements `adapters.kube.client.ApiPort`."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server

@@ -1,16 +1,16 @@
-"""The picture that every simulation judges: nodes, what pods take of them, and who stands where.
+"""The snapshot that every simulation judges: nodes, what pods take of them, and who stands where.
 
 What flows through: `ClusterSnapshot.build` takes decoded objects once; from then on pods come and go one by one (`place`,
-`remove`), nodes change (`put_node`, `add_nodes`, `add_copies`, `close`), and `simulate.feasible` answers for whole kinds
+`remove`), nodes change (`put_node`, `add_nodes`, `add_copies`, `close`), and `fit.feasible` answers for whole kinds
 over all rows. A pod is known here only by its kind's number (`KindId`, from `kind_id` or `number`) and the row it stands
 on; who it is, its caller knows.
 
-    picture = Picture.build(nodes, running, namespaces={"default": {}})
-    kind = picture.kind_id(pod.kind, pod.labels)
-    verdicts = feasible(picture, kind)                  # a reason for each row
-    with picture.fork() as trial:                       # dropped at the end unless trial.commit() was called
-        picture.place(kind, row, copies=3)
-        picture.add_copies(template, ["new-0", "new-1"])
+    snapshot = ClusterSnapshot.build(nodes, running, namespaces={"default": {}})
+    kind = snapshot.kind_id(pod.kind, pod.labels)
+    verdicts = feasible(snapshot, kind)                  # a reason for each row
+    with snapshot.fork() as trial:                       # dropped at the end unless trial.commit() was called
+        snapshot.place(kind, row, copies=3)
+        snapshot.add_copies(template, ["new-0", "new-1"])
         trial.commit()
 
 Costs: one `place` or `remove` costs a few additions and one for each counter that counts the kind, whatever the number of
@@ -60,7 +60,9 @@ _NODE: Final = attrgetter("node")
 
 
 class ClusterSnapshot:
-    """See the module. `facts` are the nodes, `kinds` the kinds, `counters` who stands where, `attached` ports and volumes.
+    """Nodes, what pods take of them, and how many pods of which equivalence group stand where.
+
+    `facts` are the nodes, `kinds` the kinds, `counters` who stands where, `attached` ports and volumes.
 
     `used` is what pods take, shape (resources, capacity), lines as in `facts.resource`; `scored` what scores assume they
     take of CPU and memory, shape (2, capacity). `ledger` is our own accounting by the same rows, where it is judged.
@@ -82,7 +84,7 @@ class ClusterSnapshot:
         self.journal = RowJournal()
         #: Moves with every change of `attached`, since a claim's users anywhere concern every row.
         self.attached_version = 0
-        #: Answers that are kept; the key says whose. Only `simulate.feasible` and its siblings write here.
+        #: Answers that are kept; the key says whose. Only `fit.feasible` and its siblings write here.
         self.kept: dict[object, object] = {}
         #: How many rows predicates have judged so far: what answers cost.
         self.rows_judged = 0
@@ -101,7 +103,7 @@ class ClusterSnapshot:
         storage: Storage | None = None,
         ledger: NodeColumns | None = None,
     ) -> Self:
-        """A picture of nodes, in this order, and of the pods that stand on them; other pods only tell which labels are read.
+        """A snapshot of nodes, in this order, and of the pods that stand on them; other pods only tell which labels are read.
 
         `also` names kinds that will be asked for: labels that their selectors read must be known from the start. The
         ledger's rows are the nodes' and it already holds what is Reserved for the pods.
@@ -119,7 +121,7 @@ class ClusterSnapshot:
         return self.facts.n_rows
 
     def kind_id(self, kind: Kind, labels: Labels = (), *, deleting: bool = False) -> KindId:
-        """The number of a pod's kind. Raises `UnreadLabel`: then build the picture anew with the kind in `also`."""
+        """The number of a pod's kind. Raises `UnreadLabel`: then build the snapshot again with the kind in `also`."""
         found, new = self.kinds.intern(kind, labels, deleting=deleting)
         if new:
             self._make_room()
@@ -215,7 +217,7 @@ class ClusterSnapshot:
             self._trials[-1].append(LiveSet(row, before))
 
     def judge_by(self, ledger: NodeColumns | None) -> None:
-        """Our own accounting by these columns from now on, whose rows are this picture's; None: it is not judged."""
+        """Our own accounting by these columns from now on, whose rows are this snapshot's; None: it is not judged."""
         if self._trials:
             raise RuntimeError("the ledger is replaced within a trial, want it before or after")
         self.ledger = ledger
@@ -259,7 +261,7 @@ class ClusterSnapshot:
         return Trial(self, len(self._trials))
 
     def copy(self) -> "ClusterSnapshot":
-        """An independent picture of the same, for another thread. 5,000 nodes and 150,000 pods take a few ms."""
+        """An independent snapshot of the same, for another thread. 5,000 nodes and 150,000 pods take a few ms."""
         new = ClusterSnapshot(namespaces=self.namespaces, storage=self.volumes.objects, keys=self.kinds.keys, ledger=None)
         new.volumes = self.volumes.copy()
         new.facts = self.facts.copy()
@@ -346,7 +348,7 @@ class ClusterSnapshot:
 
 
 class Trial:
-    """A trial on a picture. As a context manager it is dropped at the end unless it was committed or dropped before."""
+    """A trial on a snapshot. As a context manager it is dropped at the end unless it was committed or dropped before."""
 
     __slots__ = ("_depth", "_ended", "_snapshot")
 

@@ -240,7 +240,7 @@ class Counters:
             self._merge()
 
     def load(self, kinds: Rows, rows: Rows, counts: Int64) -> None:
-        """Pods on an empty picture, all at once; pairs of kind and row are distinct."""
+        """Pods on an empty snapshot, all at once; pairs of kind and row are distinct."""
         self._base = _Base.of(kinds, rows, counts, len(self._kinds))
 
     def on_row(self, row: int) -> dict[KindId, int]:
@@ -267,7 +267,7 @@ class Counters:
                 counter.column = grown(counter.column, capacity).astype(np.int64, copy=False)
 
     def copy(self) -> "Counters":
-        """The same pods; columns are computed anew when they are read."""
+        """The same pods; columns are computed again when they are read."""
         new = Counters(self._namespaces, self._capacity)
         if self._n_changes:
             self._merge()

@@ -1,12 +1,12 @@
 """Kinds by number, with labels as far as some selector reads them.
 
 Two pods have the same `KindId` where nothing that is judged could tell them apart: their `Kind` is equal, and so are those
-of their labels whose keys occur in a selector of some kind of the picture. Labels that nobody reads (pod-template-hash,
+of their labels whose keys occur in a selector of some kind of the snapshot. Labels that nobody reads (pod-template-hash,
 a StatefulSet's index) split nothing, so pods without controllers share kinds too. A pod that is being deleted is of
 another kind: topology spread does not count it.
 
-A kind that reads a label key which no kind has read before cannot be told apart from what was already numbered. It raises
-`UnreadLabel`, and the owner builds its picture anew: selectors with new keys are rare.
+A kind that reads a label key which no kind has read before cannot be distinguished from what was already numbered. It raises
+`UnreadLabel`, and the owner builds its snapshot again: selectors with new keys are rare.
 """
 
 from collections.abc import Iterable
@@ -23,24 +23,24 @@ from slackwater.model.selectors import Selector
 from slackwater.snapshot.node_facts import CPU, MEMORY, PODS, NodeFacts
 from slackwater.snapshot.value_column import grown
 
-#: A kind's number in one picture (and its copies); means nothing in another.
+#: A kind's number in one snapshot (and its copies); means nothing in another.
 KindId = NewType("KindId", int)
 
 
 class UnreadLabel(Exception):
-    """A kind reads labels that the picture was built without; build it anew with this kind in it."""
+    """A kind reads labels that the snapshot was built without; build it again with this kind in it."""
 
     def __init__(self, keys: frozenset[str]) -> None:
         super().__init__(keys)
         self.keys = keys
 
     def __str__(self) -> str:
-        return f"a selector reads {', '.join(sorted(self.keys))}: the picture was built without these labels"
+        return f"a selector reads {', '.join(sorted(self.keys))}: the snapshot was built without these labels"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
-    """One kind of the picture."""
+    """One kind of the snapshot."""
 
     id: KindId
     kind: Kind

@@ -43,7 +43,7 @@ def selected_rows(facts: NodeFacts, selector: Alternatives, rows: Rows) -> Mask:
 
 
 class LabelIndex:
-    """Selectors are told by their position. One index serves one picture's nodes."""
+    """Selectors are told by their position. One index serves one snapshot's nodes."""
 
     def __init__(self, selectors: Sequence[Alternatives]) -> None:
         self._everywhere: list[int] = []

@@ -19,7 +19,7 @@ from slackwater.snapshot.value_column import ABSENT, Int32, LabelColumn, ValueCo
 __all__ = ["ABSENT", "CPU", "EPHEMERAL_STORAGE", "FIRST_RESOURCES", "HOSTNAME", "MEMORY", "PODS", "NodeFacts"]
 
 HOSTNAME: Final = "kubernetes.io/hostname"
-#: The first resources of every picture, in the order of the first axis of its resource columns.
+#: The first resources of every snapshot, in the order of the first axis of its resource columns.
 FIRST_RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 CPU, MEMORY, PODS, EPHEMERAL_STORAGE = range(4)
 

@@ -1,13 +1,13 @@
-"""A picture that follows the cluster: built once, then changed by what changed. One thread owns it.
+"""A snapshot that follows the cluster: built once, then changed by what changed. One thread owns it.
 
     mirror = Mirror()
     mirror.take(changes)                # model.changes; the first ones hold everything
-    with mirror.picture.fork(): ...     # trials end before the next take
+    with mirror.snapshot.fork(): ...     # trials end before the next take
     mirror.on(row)                      # the pods of a row
     mirror.pending                      # pods without a place
 
-Taking a change costs about 20 µs for each pod; a large part of the cluster at once is built anew instead (0.6 s for 150,000
-pods), and so is a picture whose kinds read other labels than before. Deliberately absent: how changes are noticed.
+Taking a change costs about 20 µs for each pod; a large part of the cluster at once is rebuilt instead (0.6 s for 150,000
+pods), and so is a snapshot whose kinds read other labels than before. Deliberately absent: how changes are noticed.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ from slackwater.snapshot.running_pods import AtLeast, RunningPod, Standing
 _REBUILD_SHARE: Final = 0.25
 #: Fewer changes than this are always followed.
 _FEW: Final = 2_000
-#: Kinds that nobody is of any more stay in a picture; past this factor it is built anew without them.
+#: Kinds that nobody is of any more stay in a snapshot; past this factor it is rebuilt without them.
 _KINDS_GROWTH: Final = 3
 _FEW_KINDS: Final = 10_000
 #: So few changes cost less one by one than as columns.
@@ -40,7 +40,7 @@ _UNNUMBERED: Final = KindId(-1)
 
 
 class SnapshotReplica:
-    """See the module."""
+    """A cluster snapshot that is built once and follows the cluster by its changes."""
 
     def __init__(self) -> None:
         self.generation = Generation(0)
@@ -49,7 +49,7 @@ class SnapshotReplica:
         self.promised: frozenset[PodUid] = frozenset()
         #: Pods without a place, whatever they wait for; those that changed last come last.
         self.pending: dict[PodUid, Pod] = {}
-        #: How often the picture was built anew: what following saves.
+        #: How often the snapshot was rebuilt: what following saves.
         self.builds = 0
         self._namespaces: Mapping[str, Mapping[str, str]] = {}
         self._storage = Storage()
@@ -111,10 +111,10 @@ class SnapshotReplica:
         return self.snapshot.facts.row_of[name]
 
     def learn(self, pods: Sequence[Pod], *, more: bool = False) -> None:
-        """Makes the picture know the kinds of pods that are no part of the cluster, so that a plan may place them; in place of
-        those that it was told of before, or beside them (`more`).
+        """Makes the snapshot know the kinds of pods that are no part of the cluster, so that a plan may place them; in place of
+        those that it learned of before, or beside them (`more`).
 
-        Where they read labels that the picture was built without, it is built anew.
+        Where they read labels that the snapshot was built without, it is rebuilt.
         """
         self._strangers = (*self._strangers, *pods) if more else pods
         try:
@@ -123,7 +123,7 @@ class SnapshotReplica:
             self._build()
 
     def take(self, changes: Changes) -> None:
-        """Brings the picture up to date. Every trial on it must have ended."""
+        """Brings the snapshot up to date. Every trial on it must have ended."""
         self.generation, self.promised = changes.generation, changes.promised
         if changes.budgets is not None:
             self.budgets = changes.budgets
@@ -198,7 +198,7 @@ class SnapshotReplica:
         self._move([(running_pod.kind, row, 1) for running_pod in self._guests.get(name, {}).values()])
 
     def _leave(self, uid: PodUid) -> tuple[KindId, int, int] | None:
-        """The pod is no longer where it was; what that takes off the picture."""
+        """The pod is no longer where it was; what that takes off the snapshot."""
         self.pending.pop(uid, None)
         node = self._place.pop(uid, None)
         if node is None:
@@ -256,7 +256,7 @@ class SnapshotReplica:
     # --- building ---------------------------------------------------------------------------------------------------------
 
     def _note(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
-        """As `_follow`, but for the picture."""
+        """As `_follow`, but for the snapshot."""
         for uid, pod in pods.items():
             self._leave(uid)
             if pod is not None:
@@ -287,7 +287,7 @@ class SnapshotReplica:
 
 
 def everything(nodes: Iterable[Node], pods: Iterable[Pod]) -> Changes:
-    """Changes that hold a whole cluster: for a first picture, and for files."""
+    """Changes that hold a whole cluster: for a first snapshot, and for files."""
     return Changes(
         generation=Generation(0),
         nodes=[NodeChange(node.name, node) for node in nodes],

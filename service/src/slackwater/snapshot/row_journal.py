@@ -1,7 +1,7 @@
 """Which rows changed, in order: lets a cached answer renew those rows alone instead of all.
 
 A reader keeps the position up to which it has read. Old entries are forgotten; a reader that is further behind, or would
-have to renew most rows anyway, is told so and starts anew.
+have to renew most rows anyway, is told so and starts again.
 """
 
 from typing import Final

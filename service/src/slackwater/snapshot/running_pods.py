@@ -1,4 +1,4 @@
-"""Which pods stand on which row: what a picture, which knows pods by their kinds alone, leaves to its caller."""
+"""Which pods stand on which row: what a snapshot, which knows pods by their kinds alone, leaves to its caller."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -12,7 +12,7 @@ from slackwater.snapshot.equivalence_groups import KindId
 
 
 class RunningPod(NamedTuple):
-    """A pod, and the number of the kind by which it stands in the picture."""
+    """A pod, and the number of the kind by which it stands in the snapshot."""
 
     pod: Pod
     kind: KindId
@@ -27,10 +27,10 @@ class Standing(Protocol):
 
 
 class RunningPods:
-    """The pods that a picture was built from, by row. 150,000 of them take about 0.3 s."""
+    """The pods that a snapshot was built from, by row. 150,000 of them take about 0.3 s."""
 
     def __init__(self, snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> None:
-        """Pods without a node, on unknown nodes or that have ended are passed over, as the picture does."""
+        """Pods without a node, on unknown nodes or that have ended are passed over, as the snapshot does."""
         row_of = snapshot.facts.row_of
         found = [(pod, row_of[pod.node]) for pod in pods if pod.node in row_of and not pod.ended]
         rows = np.fromiter((row for _, row in found), np.intp, len(found))

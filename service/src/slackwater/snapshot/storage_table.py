@@ -121,7 +121,7 @@ class StorageTable:
         return before
 
     def copy(self) -> "StorageTable":
-        """The same objects and assumptions, for another picture; indexes are built anew when they are read."""
+        """The same objects and assumptions, for another snapshot; indexes are rebuilt when they are read."""
         new = StorageTable(self.objects)
         new._claims, new._volumes = dict(self._claims), dict(self._volumes)
         new._reserved_now = {key: dict(names) for key, names in self._reserved_now.items()}

@@ -1,7 +1,7 @@
-"""What was done to a picture within a trial, one record for each step, and how that step is undone.
+"""What was done to a snapshot within a trial, one record for each step, and how that step is undone.
 
 `ClusterSnapshot` notes the records while a trial is open and undoes them last first. Deliberately absent: which trial a step
-belongs to, and the trial itself (`picture`).
+belongs to, and the trial itself (`snapshot`).
 """
 
 from typing import TYPE_CHECKING

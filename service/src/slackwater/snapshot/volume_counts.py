@@ -37,7 +37,7 @@ _UNCOUNTED: Final = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vspher
 
 
 class VolumeCounts:
-    """The counts of one picture. The picture tells of every pod that moves; changed nodes are found by their journal."""
+    """The counts of one snapshot. The snapshot tells of every pod that moves; changed nodes are found by their journal."""
 
     def __init__(self, snapshot: "ClusterSnapshot") -> None:
         self._snapshot = snapshot

@@ -1,1 +1,1 @@
-"""Node groups of the outside world behind `run.ports.NodeProvider`: one package for each provider."""
+"""Node groups of the outside world behind `ports.protocols.NodeProvider`: one package for each provider."""

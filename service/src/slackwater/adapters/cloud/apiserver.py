@@ -1,4 +1,5 @@
-"""The API server as the providers that work through it need it: single requests, JSON in and out; `edge.kube` carries them out.
+"""The API server as the providers that work through it need it: single requests, JSON in and out; `adapters.kube` carries them
+out.
 
 Flows through: a request, its answer's status and body, and what a status means for a change of a node group. Deliberately
 absent: connections and credentials (see `app.clouds`), retries.

@@ -23,7 +23,7 @@ class Entry:
 
 
 class ConfiguredProvider:
-    """Implements `run.ports.NodeProvider` over another."""
+    """Implements `ports.protocols.NodeProvider` over another."""
 
     def __init__(self, provider: NodeProvider, entries: Iterable[Entry]) -> None:
         self._provider = provider

@@ -9,7 +9,7 @@ from slackwater.controllers.audit.loop import AuditCounts
 
 def audit_families(counts: AuditCounts, quarantined: int) -> Iterator[Metric]:
     """Read from the counts when they are scraped."""
-    ended = CounterMetricFamily("slackwater_audits", "Audits of the picture, by how they ended.", labels=["result"])
+    ended = CounterMetricFamily("slackwater_audits", "Audits of the cluster state, by how they ended.", labels=["result"])
     ended.add_metric(["done"], counts.audits)
     ended.add_metric(["given_up"], counts.failed)
     yield ended

@@ -1,6 +1,6 @@
 """`GET /explain/...` on the ops listener: why is this so, and what would help?
 
-What flows through: names in a path -> `run.ports.Explain` -> JSON (DESIGN section 3). Deliberately absent: how it is found out.
+What flows through: names in a path -> `ports.protocols.Explain` -> JSON. Deliberately absent: how it is found out.
 """
 
 from collections.abc import Callable
@@ -102,7 +102,7 @@ def add_explain(app: FastAPI, explain: Explain, *, ready: Callable[[], bool]) ->
 
     async def answer(what: Explained, namespace: str, name: str) -> Response:
         if not ready():
-            raise HTTPException(_NOT_NOW, "the picture is not complete yet, see /readyz")
+            raise HTTPException(_NOT_NOW, "the cluster state is not complete yet, see /readyz")
         try:
             return Response(await explain(what, namespace, name), media_type="application/json")
         except NothingThere as missing:

@@ -60,7 +60,7 @@ class Victims(Protocol):
 
 
 class Backpressure(Protocol):
-    """Holds filter's answers back for a moment; see `run.backpressure`."""
+    """Holds filter's answers back for a moment; see `runtime.backpressure`."""
 
     def due(self) -> bool: ...
 
@@ -68,7 +68,7 @@ class Backpressure(Protocol):
 
 
 class Choice(Protocol):
-    """Of the nodes that filter is asked about, the one that kube-scheduler is told; see `run.loops.choosing`."""
+    """Of the nodes that filter is asked about, the one that kube-scheduler is told; see `runtime.autoscaler.choosing`."""
 
     def of(self, pod: Pod, rows: Rows) -> int | None: ...
 
@@ -84,7 +84,7 @@ class Readiness(Protocol):
 
 
 class BindServing(Protocol):
-    """Says when a granted bind may be sent; see `run.permit_service`."""
+    """Says when a granted bind may be sent; see `controllers.permits.service`."""
 
     async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool: ...
 

@@ -3,7 +3,7 @@
 Only the body and two headers of a POST go along. No caller has a say in where they go: the leader answers agents at every path
 alike, so it is always asked at `/`, and the path that an agent wrote is never part of an address.
 The agent's identity stays its own: its bearer token goes along, and the leader judges it. An agent that showed a client
-certificate cannot be spoken for, so it is told to go to the leader itself. Over TLS the leader has to show the very certificate
+certificate cannot be spoken for, so it has to go to the leader itself. Over TLS the leader has to show the very certificate
 that this replica has: replicas share it. A request is forwarded once: whoever gets it, and does not lead, refuses it. Bounded:
 requests under way, and the time of each. Deliberately absent: retries; agents ask again by themselves.
 """

@@ -354,7 +354,7 @@ class DirectProtocol(asyncio.Protocol):
         self._refuse(413, f"body: more than {self._terms.max_body_bytes} bytes")
 
     def _refuse(self, status: int, message: str) -> None:
-        """For what is not read to its end: what comes after it on this connection cannot be told apart."""
+        """For what is not read to its end: what comes after it on this connection cannot be distinguished."""
         if self._done or self._deaf or self._transport.is_closing():
             return
         self._done = True

@@ -1,7 +1,7 @@
 """The names of a question as they stand in its JSON: where each is, and any of them written down again.
 
 Nothing is decoded and no name becomes a Python object: names go into an answer as the bytes that came. That is so where the
-list was written plainly (no white space between its strings, no escape in them), as Go does; any other is written anew first.
+list was written plainly (no white space between its strings, no escape in them), as Go does; any other is written again first.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Each node's six numbers as Prometheus text, from a copy of the columns made when it is asked for.
 
 A cluster of 5,000 nodes has 60,000 of these series. They are written here, a few nodes at a time, since the client library
-would stop every answer for half a second. Names and fields are those of Neon's scheduler plugin (reference section 4.2).
+would stop every answer for half a second. Names and fields are those of Neon's scheduler plugin (neondatabase/autoscaling
+v0.36.1).
 """
 
 from collections.abc import Iterator, Mapping

@@ -27,7 +27,7 @@ _BOUND_THEMSELVES: Final = ("/dashboard/events", "/explain/", "/simulate/", "/dr
 
 
 class OpsThrottle:
-    """See the module."""
+    """Lets one question of the ops listener run at a time."""
 
     def __init__(self, app: ASGIApp, *, clock: Callable[[], float] = anyio.current_time) -> None:
         self._app = app

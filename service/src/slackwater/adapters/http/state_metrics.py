@@ -115,8 +115,8 @@ class StateCollector(Collector):
     def _gauges(self) -> Iterator[Metric]:
         state_machine = self._state_machine
         yield GaugeMetricFamily("slackwater_synced", "1 once everything was listed.", value=int(state_machine.synced))
-        yield GaugeMetricFamily("slackwater_nodes", "Nodes in the picture.", value=len(state_machine.nodes))
-        yield GaugeMetricFamily("slackwater_pods", "Pods in the picture, ended ones included.", value=len(state_machine.pods))
+        yield GaugeMetricFamily("slackwater_nodes", "Nodes in the cluster state.", value=len(state_machine.nodes))
+        yield GaugeMetricFamily("slackwater_pods", "Pods known, ended ones included.", value=len(state_machine.pods))
         yield GaugeMetricFamily("slackwater_claims", "Pods that count on a node.", value=len(state_machine.reservations))
         yield GaugeMetricFamily(
             "slackwater_claims_unconfirmed",

@@ -61,7 +61,7 @@ class Status(BaseModel):
     ready: Annotated[bool, Field(description="Everything was listed once.")]
     waitingFor: Annotated[list[str], Field(description="Resource types not listed yet.")]
     leader: Annotated[LeaderStatus, Field(description="Who decides, where replicas stand beside one another.")]
-    generation: Annotated[int, Field(description="Counts the changes of the picture.")]
+    generation: Annotated[int, Field(description="Counts the changes of the cluster state.")]
     nodes: int
     pods: int
     claims: Annotated[int, Field(description="Pods that count on a node.")]

@@ -1,6 +1,6 @@
-"""`POST /simulate/...` on the ops listener: what would happen on the present picture, with some changes to it.
+"""`POST /simulate/...` on the ops listener: what would happen on the present cluster state, with some changes to it.
 
-What flows through: a JSON body -> `run.ports.Supposed` -> the JSON that `slackwater simulate` would print. Who may:
+What flows through: a JSON body -> `ports.protocols.Supposed` -> the JSON that `slackwater simulate` would print. Who may:
 see `callers`. Deliberately absent: what is asked about, and how it is found out.
 """
 
@@ -79,7 +79,7 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
     async def answer(question: Question, request: Request) -> Response:
         check_caller(request)
         if not ready():
-            raise HTTPException(_NOT_NOW, "the picture is not complete yet, see /readyz")
+            raise HTTPException(_NOT_NOW, "the cluster state is not complete yet, see /readyz")
         if not reading.value:
             raise HTTPException(_NOT_NOW, f"{_MOST_BODIES} bodies are being read already")
         async with reading:

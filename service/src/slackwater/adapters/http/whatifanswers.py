@@ -1,4 +1,4 @@
-"""What `POST /simulate/...` answers, for its description: the JSON of `slackwater simulate -o json` (DESIGN section 3).
+"""What `POST /simulate/...` answers, for its description: the JSON of `slackwater simulate -o json`.
 
 Keys that are said to be left out where empty have a default here.
 """
@@ -54,7 +54,7 @@ class ScaleUpAnswer(BaseModel):
     notCounted: Annotated[list[NotCounted], Field(description="Left out where empty.")] = []
     notLookedAt: Annotated[list[str], Field(description="Beyond `scaleUp.maxPods`. Left out where empty.")] = []
     skipped: Annotated[list[str], Field(description="What could not be judged. Left out where empty.")] = []
-    seconds: Annotated[float, Field(description="From the copy of the picture to the plan.")]
+    seconds: Annotated[float, Field(description="From the copy of the snapshot to the plan.")]
 
 
 class PlacementLine(BaseModel):
@@ -91,4 +91,4 @@ class ScaleDownAnswer(BaseModel):
     removable: list[Removable]
     kept: list[Kept]
     skipped: Annotated[list[str], Field(description="What could not be judged. Left out where empty.")] = []
-    seconds: Annotated[float, Field(description="From the copy of the picture to the plan.")]
+    seconds: Annotated[float, Field(description="From the copy of the snapshot to the plan.")]

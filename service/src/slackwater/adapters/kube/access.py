@@ -2,7 +2,7 @@
 
 Renewal: the in-cluster token is read again every minute, and plug-ins that name an expiry are asked before it, as
 kubernetes-asyncio does it. Whatever else changes (a token file, a plug-in without expiry, a new OIDC token) shows as a
-401: then all is loaded anew. Deliberately absent: client certificates that change while we run; those need a restart.
+401: then all is loaded again. Deliberately absent: client certificates that change while we run; those need a restart.
 """
 
 import logging
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: A credential plug-in may ask a person or a cloud; longer than this it hangs.
 PLUGIN_SECONDS: Final = 60.0
-#: How often expiries are looked at, and at most how often all is loaded anew after a 401.
+#: How often expiries are looked at, and at most how often all is loaded again after a 401.
 RENEW_SECONDS: Final = 60.0
 RELOAD_SECONDS: Final = 10.0
 

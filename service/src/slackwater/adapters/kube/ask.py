@@ -28,7 +28,7 @@ class Ask:
 
     `placed`: the pod has a node, so it may be in the middle of a resize. kube-scheduler reads the status of such pods only.
     `held`: what the pod holds while its node does not grant what the spec asks; `granted`: as if the node granted everything,
-    which is what a pod that is made anew for this one may ask.
+    which is what a pod that is made again for this one may ask.
     """
 
     __slots__ = ("_apps", "_inits", "_overhead", "_whole")

@@ -1,7 +1,7 @@
 """The status of CapacityBuffer objects: patched where it does not say what is so.
 
 A condition's time is when its status changed last. Each patch names the object's UID, so that it never meets a successor of the
-same name. Deliberately absent: what the status should be (`decide.slack.buffers`).
+same name. Deliberately absent: what the status should be (`controllers.slack.buffers`).
 """
 
 from collections.abc import Callable, Iterable

@@ -64,7 +64,7 @@ _STATUS: Final = msgspec.json.Decoder(_Status)
 
 
 class DrainWriter:
-    """See the module."""
+    """Writes what a removal asks of its node and of the pods there."""
 
     def __init__(self, send: Send, read: Read) -> None:
         self._send = send

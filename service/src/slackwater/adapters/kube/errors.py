@@ -1,4 +1,4 @@
-"""What can go wrong between us and the API server, told apart by what may have happened and who can mend it.
+"""What can go wrong between us and the API server, distinguished by what may have happened and who can mend it.
 
     KubeError
     ├── KubeConfigError   kubeconfig, in-cluster account or credential plug-in: people must mend it

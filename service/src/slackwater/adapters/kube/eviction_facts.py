@@ -26,7 +26,7 @@ _FROM_API: Final = "api"
 
 @dataclass(slots=True)
 class EvictionFactsReader:
-    """See the module."""
+    """Reads eviction facts from the wire form of a pod; equal facts share one instance."""
 
     _kept: dict[tuple[object, ...], EvictionFacts] = field(default_factory=dict)
 

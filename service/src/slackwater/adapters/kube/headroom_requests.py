@@ -1,7 +1,7 @@
 """What asks for placeholders, as resource types: Deployments, PodTemplates, and CapacityBuffer, whose CRD may be absent.
 
 Other workloads are watched for what they want already (`auxiliary objects`). Deliberately absent: what becomes of them
-(`decide.slack`), and writing a buffer's status (`buffer_status`).
+(`controllers.slack`), and writing a buffer's status (`buffer_status`).
 """
 
 from dataclasses import replace

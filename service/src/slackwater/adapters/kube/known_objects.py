@@ -25,7 +25,7 @@ class KnownObjects(Generic[K]):
         return len(self._known)
 
     def begin_list(self) -> None:
-        """Also begins it anew, where the last one broke off."""
+        """Also begins it again, where the last one broke off."""
         self._missing = dict.fromkeys(self._known)
 
     def listed(self, found: Found[K]) -> list[SourceEvent]:

@@ -18,7 +18,7 @@ from slackwater.ports.clock import Clock
 _log = structlog.get_logger(__name__)
 
 _READ_SECONDS: Final = 2.0
-#: An address is read anew after this, an absent one sooner: the Pod may have come back elsewhere under its name.
+#: An address is read again after this, an absent one sooner: the Pod may have come back elsewhere under its name.
 _KEEP_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 1.0
 

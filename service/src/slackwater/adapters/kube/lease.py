@@ -1,4 +1,4 @@
-"""A Lease of the API server: `run.leading.lease.LeaseStore`.
+"""A Lease of the API server: `controllers.leadership.lease.LeaseStore`.
 
 Reads name no version, so they are answered from what is stored and not from a cache. Writes name the version that was read, or
 create. Deliberately absent: who may take it, and when.

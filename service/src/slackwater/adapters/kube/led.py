@@ -14,7 +14,7 @@ _REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
 class LedApi:
-    """Implements `edge.kube.client.ApiPort` over another. Raises `NotLeading` besides, and then nothing was sent."""
+    """Implements `adapters.kube.client.ApiPort` over another. Raises `NotLeading` besides, and then nothing was sent."""
 
     def __init__(self, client: ApiPort, leads: Callable[[], bool]) -> None:
         self._client = client

@@ -125,7 +125,7 @@ def _resource(
 
 
 def migration_object(effect: CreateMigration) -> dict[str, object]:
-    """The object that Neon's scheduler plugin makes (reference section 3.5), and the node that we keep room on."""
+    """The object that Neon's scheduler plugin makes (neondatabase/autoscaling v0.36.1), and the node that we keep room on."""
     return {
         "apiVersion": API_VERSION,
         "kind": MIGRATION_KIND,

@@ -1,4 +1,4 @@
-"""One resource type as an event source: list, then watch; after a break go on where it broke off, or list anew where that is
+"""One resource type as an event source: list, then watch; after a break go on where it broke off, or list again where that is
 over.
 
 What flows through: pages and watch lines come in as bytes, events go out as batches, for each object in the order of its
@@ -66,7 +66,8 @@ class ReflectorConfig:
 
 
 class Reflector(Generic[K]):
-    """Implements `run.ports.EventSource` for one reader: what it has given out is kept from one list or watch to the next."""
+    """Implements `ports.protocols.EventSource` for one reader: what it has given out is kept from one list or watch to the
+    next."""
 
     def __init__(
         self,
@@ -240,7 +241,7 @@ class Reflector(Generic[K]):
 
 
 def _is_void(error: KubeError) -> bool:
-    """Whether the server will not go on with a list at this token (410, as a rule): then it begins anew."""
+    """Whether the server will not go on with a list at this token (410, as a rule): then it begins again."""
     return isinstance(error, Refused) and 400 <= error.code < 500 and error.code != HTTPStatus.TOO_MANY_REQUESTS
 
 

@@ -42,7 +42,7 @@ class KubeTokenReviewer:
         self._audiences = tuple(audiences)
 
     async def review(self, token: str, *, timeout_seconds: float) -> Reviewed:
-        """See `run.ports.TokenReviewer`."""
+        """See `ports.protocols.TokenReviewer`."""
         spec = {"token": token, "audiences": self._audiences} if self._audiences else {"token": token}
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         try:

@@ -33,7 +33,7 @@ MIGRATION_KIND: Final = "VirtualMachineMigration"
 
 #: Distinct annotation texts that are kept read: machines of one size share one.
 _CACHED_TEXTS: Final = 16_384
-#: The least and the most CPU that a machine may be limited to (reference section 3.6).
+#: The least and the most CPU that a machine may be limited to (neondatabase/autoscaling v0.36.1).
 _CPU_LIMITS: Final = (MilliCpu(50), MilliCpu(512_000))
 
 

@@ -1,4 +1,4 @@
-"""Effects as API calls: `run.ports.Writer` against a real API server, one attempt each.
+"""Effects as API calls: `ports.protocols.Writer` against a real API server, one attempt each.
 
 Every write names the pod's UID as well, so that it never meets a successor of the same name, and every one may be repeated
 without harm; repeating, ordering and width are the dispatcher's. What the server's answers mean is read from the status
@@ -24,8 +24,8 @@ from slackwater.ports.protocols import Outcome
 
 
 class ApiWriter:
-    """Implements `run.ports.Writer`. `stamp` answers the time as RFC 3339, another text each time: it makes each touch of a
-    pod a change."""
+    """Implements `ports.protocols.Writer`. `stamp` answers the time as RFC 3339, another text each time: it makes each touch of
+    a pod a change."""
 
     def __init__(self, client: ApiPort, decoder: PodDecoder, recorder: Recorder, *, stamp: Callable[[], str]) -> None:
         self._client = client

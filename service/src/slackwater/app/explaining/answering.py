@@ -1,7 +1,7 @@
-"""Answers `/explain/...`: implements `run.ports.Explain`.
+"""Answers `/explain/...`: implements `ports.protocols.Explain`.
 
-One question at a time. What has to be read of the state machine is read on the event loop; the picture is looked at in a worker
-thread, which alone owns it.
+One question at a time. What has to be read of the state machine is read on the event loop; the snapshot is looked at in a
+worker thread, which alone owns it.
 """
 
 import gc
@@ -83,7 +83,9 @@ class Clocks:
 
 
 class Explaining:
-    """See the module. `held_back` says what holds a candidate for removal back; `fleet` is asked on the loop."""
+    """Answers `/explain/...` from a replica of the cluster.
+
+    `held_back` says what holds a candidate for removal back; `fleet` is asked on the loop."""
 
     def __init__(
         self,

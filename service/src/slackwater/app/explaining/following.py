@@ -1,7 +1,7 @@
 """A replica of the state machine for explanations: made at the first question, brought up to date at each, given up when nobody
 asks.
 
-What flows through: what changed in the state machine, collected on the event loop a slice at a time, into `simulate.replica`,
+What flows through: what changed in the state machine, collected on the event loop a slice at a time, into `snapshot.replica`,
 which a worker thread owns. It costs nothing while nobody asks; the first question pays for the whole cluster.
 """
 
@@ -30,7 +30,7 @@ _NOWHERE: Final = Row(-1)
 
 @dataclass(slots=True)
 class _Followed:
-    """`around` is what the replica was last told of storage and namespaces: telling it again makes it build anew."""
+    """`around` is what the replica was last told of storage and namespaces: telling it again makes it build again."""
 
     collector: ChangeCollector
     replica: SnapshotReplica
@@ -66,7 +66,7 @@ class ExplainReplica:
         return followed.replica, followed.collector.rest((nodes, pods), around), group_registry
 
     def give_up(self) -> None:
-        """The next question begins anew: a change may not have been taken in, or nobody asks."""
+        """The next question begins again: a change may not have been taken in, or nobody asks."""
         if self._followed is not None:
             self._followed.collector.stop()
             self._followed = None

@@ -60,7 +60,7 @@ def read_node(state_machine: StateMachine, name: NodeName, held_back: HeldBack) 
     """Raises `NothingThere`."""
     row = state_machine.nodes.row_of.get(name)
     if row is None:
-        raise NothingThere(f"node {name}: is not in the picture")
+        raise NothingThere(f"node {name}: is not in the cluster state")
     columns = state_machine.ledger.columns
     phase = next((drain.phase for drain in state_machine.removals.drains.active if drain.order.node == name), None)
     since, waits = held_back
@@ -132,7 +132,7 @@ def read_gate(state_machine: StateMachine, key: PodKey, now: Instant) -> Gated:
 def _pod(state_machine: StateMachine, key: PodKey) -> Pod:
     pod = state_machine.pods.by_key(key)
     if pod is None:
-        raise NothingThere(f"pod {key}: is not in the picture")
+        raise NothingThere(f"pod {key}: is not in the cluster state")
     return pod
 
 

@@ -1,7 +1,7 @@
 """Manifests completed the way the API server completes them before it stores them, as far as placing pods reads them.
 
 Objects that come from an API server are complete already; nothing here changes those. Done elsewhere: `matchLabelKeys`
-(`edge.kube.affinities`), allocatable from capacity, namespaces' label of their own name, binding modes (`edge.kube`).
+(`adapters.kube.affinities`), allocatable from capacity, namespaces' label of their own name, binding modes (`adapters.kube`).
 Nothing is changed in place.
 """
 

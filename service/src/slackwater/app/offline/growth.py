@@ -34,7 +34,7 @@ from slackwater.snapshot.running_pods import RunningPods
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grown:
-    """A plan of growth, and what it was made on. The picture is as the cluster is, without expendable pods.
+    """A plan of growth, and what it was made on. The snapshot is as the cluster is, without expendable pods.
 
     `group_of` has the nodes that count as nodes of a group: those that are starting do not, they are on their way.
     """
@@ -48,7 +48,9 @@ class Grown:
 
 
 def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) -> Grown:
-    """See the module. With `accounting` nodes have no more room than our own accounting gives them."""
+    """The plan of scale-up for the objects of a file.
+
+    With `accounting` nodes have no more room than our own accounting gives them."""
     policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
     groups, group_of, starting = _groups(cluster, settings)
     counted = _without_expendable(cluster, policy.pending.priority_cutoff)

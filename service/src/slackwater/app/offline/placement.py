@@ -1,4 +1,4 @@
-"""Where could each pending pod of a file go? The lines of `slackwater simulate placement` (DESIGN section 3)."""
+"""Where could each pending pod of a file go? The lines of `slackwater simulate placement`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -50,7 +50,7 @@ def pending_pods(cluster: Cluster) -> list[Pod]:
 
 
 def snapshot_of(cluster: Cluster, *, policy: NodePolicy | None = None) -> ClusterSnapshot:
-    """The picture that a file shows; with a policy our own accounting is judged too."""
+    """The snapshot that a file shows; with a policy our own accounting is judged too."""
     return ClusterSnapshot.build(
         cluster.nodes,
         cluster.pods,

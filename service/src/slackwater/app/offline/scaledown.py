@@ -1,6 +1,6 @@
 """Which nodes of a file could go together now, and where would their pods live? The answer of `slackwater simulate scale-down`.
 
-What flows through: decoded objects and settings -> `decide.scaledown`'s plan -> one JSON value (DESIGN section 3). A file has
+What flows through: decoded objects and settings -> `controllers.scaledown`'s plan -> one JSON value. A file has
 no clock and no memory: timers, cool-downs and limits on what goes at the same time are not applied, and nothing is remembered
 of earlier plans. Pending pods that fit stand where `simulate scale-up` sees them fit.
 """
@@ -35,7 +35,7 @@ _EVERY_NODE = GroupName("")
 
 
 def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
-    """What could go together now; see DESIGN section 3 for its shape. `seconds` is from decoded objects to the plan.
+    """What could go together now (its shape: docs/simulate.md). `seconds` is from decoded objects to the plan.
 
     Besides: each removable node's `worth`, and `skipped`: what could not be judged.
     """

@@ -1,4 +1,4 @@
-"""Which nodes would be added for a cluster's pending pods? The answer of `slackwater simulate scale-up` (DESIGN section 3).
+"""Which nodes would be added for a cluster's pending pods? The answer of `slackwater simulate scale-up`.
 
 What flows through: a plan of growth (`growth`) -> one JSON value.
 """
@@ -27,7 +27,7 @@ _PASSING: Final = frozenset({"limit", "time", "backoff", "not-ready"})
 
 
 def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
-    """The whole plan, before any cap on nodes in creation; see DESIGN section 3 for its shape.
+    """The whole plan, before any cap on nodes in creation (its shape: docs/simulate.md).
 
     `seconds` is from decoded objects to the plan. Besides: `notCounted` pods with why, `notLookedAt` beyond `scaleUp.maxPods`,
     and `skipped`: what could not be judged.

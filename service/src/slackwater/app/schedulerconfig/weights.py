@@ -2,7 +2,7 @@
 
 Flows through: one profile of the cleaned tree. The defaults and the rules of merging are those of k8s.io/kubernetes
 v1.36.3, pkg/scheduler/apis/config/v1/default_plugins.go and framework/runtime/framework.go: `score` goes before
-`multiPoint`, a plug-in that is enabled anew without a weight has weight 1, `*` disables all that is not enabled anew.
+`multiPoint`, a plug-in that is enabled again without a weight has weight 1, `*` disables all that is not enabled again.
 Deliberately absent: plug-ins of others.
 """
 

@@ -14,7 +14,7 @@ from slackwater.app.settings.section import Section
 
 SectionT = TypeVar("SectionT", bound=Section)
 
-#: `live`: read anew for each decision. `restart`: read once, at start. `scheduler`: also written into kube-scheduler's
+#: `live`: read again for each decision. `restart`: read once, at start. `scheduler`: also written into kube-scheduler's
 #: file, so that file has to be generated again and kube-scheduler restarted.
 Needs = Literal["live", "restart", "scheduler"]
 

@@ -28,7 +28,7 @@ class FeatureGates(Section):
     resource_slack: Switch = Field(default=True, alias="ResourceSlack")
     """Whether spare room is planned. true by default; how much is said in `autoscaler.slack`."""
     steering: Switch | None = Field(default=None, alias="Steering", examples=[True])
-    """Whether kube-scheduler is told where pods go, so that it searches less; how is said in `steering`. Unset by default:
+    """Whether kube-scheduler learns where pods go, so that it searches less; how is said in `steering`. Unset by default:
     where `extender.bind` is false, since there it is faster with us than alone."""
 
 
@@ -59,18 +59,18 @@ class Settings(Section):
     preemption: Preemption = Preemption()
     """Who has to leave for more important pods, and how long they may take."""
     steering: Steering = Steering()
-    """How pods are told where to go before kube-scheduler searches."""
+    """How pods are nominated before kube-scheduler searches."""
     autoscaler: Autoscaler = Autoscaler()
     """When nodes are added and removed."""
     kube: Kube = Kube()
     """How much is asked of the API server."""
     audit: Audit = Audit()
-    """Whether the picture is held against the cluster."""
+    """Whether the cluster state is held against the cluster."""
     recording: Recording = Recording()
     """Whether decisions are written down, to be repeated."""
 
     @property
     def steers(self) -> bool:
-        """Whether kube-scheduler is told where pods go: as the gate says, or else where kube-scheduler binds (ADR 125)."""
+        """Whether kube-scheduler learns where pods go: as the gate says, or else where kube-scheduler binds (ADR 125)."""
         gate = self.feature_gates.steering
         return not self.extender.bind if gate is None else gate

@@ -11,7 +11,7 @@ class Recording(Section):
     """A record for `slackwater replay`."""
 
     file: FilePath | None = Field(default=None, examples=["/var/log/slackwater/decisions.rec"])
-    """Path of the file that every decision's inputs are written to, compressed; it is made anew at each start. Unset by
+    """Path of the file that every decision's inputs are written to, compressed; it is made again at each start. Unset by
     default: nothing is recorded."""
     max_bytes: SomeMemory = Field(default=Bytes(256 << 20), examples=["256Mi"])
     """The most that the file may hold; there the record ends. 256Mi by default: some hours of a busy cluster."""

@@ -88,7 +88,7 @@ class Drain(Section):
     force: Switch = False
     """Whether pods whose eviction takes too long are deleted, whatever their budgets say. false by default: the node stays."""
     evict_daemon_sets: Switch = True
-    """Whether DaemonSets' pods are told to leave before their node goes; nobody waits for them. true by default."""
+    """Whether DaemonSets' pods have to leave before their node goes; nobody waits for them. true by default."""
 
 
 class ScaleDown(Section):
@@ -132,7 +132,7 @@ class ScaleDown(Section):
     """Duration up to which each further failed drain of a node doubles `unremovableRecheckTime` for it. 4h by default: a drain
     that fails again and again disturbs the node's other pods each time."""
     eviction_memory: Delay = Field(default=Duration(1 * MINUTE), examples=["1m"])
-    """Duration for which an evicted pod that its controller has not made anew yet keeps its room. 1m by default: longer
+    """Duration for which an evicted pod that its controller has not made again yet keeps its room. 1m by default: longer
     than controllers need."""
     choice: Literal["value", "list"] = Field(default="value", examples=["value"])
     """Which nodes go first: `value`: what saves most against what it disturbs, `list`: the order of the node list, as in

@@ -1,4 +1,4 @@
-"""The section `steering`: kube-scheduler is told where pods go, where the feature gate `Steering` is on."""
+"""The section `steering`: kube-scheduler learns where pods go, where the feature gate `Steering` is on."""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ from slackwater_protocol.durations import MINUTE, SECOND, Duration
 
 
 class Steering(Section):
-    """How kube-scheduler is told where pods go. Of effect where `featureGates.Steering` is true; or where it is not set, and
+    """How kube-scheduler learns where pods go. Of effect where `featureGates.Steering` is true; or where it is not set, and
     `extender.bind` is false."""
 
     percentage_of_nodes_to_score: Few = Field(default=1, examples=[1, 0])

@@ -1,4 +1,4 @@
-"""Answers what-if on the picture of the running service: implements `run.ports.WhatIf`.
+"""Answers what-if on the snapshot of the running service: implements `ports.protocols.WhatIf`.
 
 One question at a time, in a worker thread, on a copy: the service goes on meanwhile. How long a plan takes is bounded by
 `autoscaler.maxPlanningTime`.
@@ -55,7 +55,7 @@ _ANSWERS: Final[Mapping[Question, Callable[[Cluster, Settings, Supposed], Iterab
 
 
 class Answering:
-    """`take` copies the picture; it is called on the loop."""
+    """`take` copies the snapshot; it is called on the loop."""
 
     def __init__(self, take: Callable[[], Taken], settings: Callable[[], Settings]) -> None:
         self._take = take

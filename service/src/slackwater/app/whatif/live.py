@@ -1,4 +1,4 @@
-"""The picture of a running service -> a cluster as what-if on files reads it.
+"""The snapshot of a running service -> a cluster as what-if on files reads it.
 
 What flows through: `take` copies what changes, quickly, on the loop; `cluster_of` does the slow part and may run in a thread.
 Deliberately absent: changes to it (`supposing`), and questions.

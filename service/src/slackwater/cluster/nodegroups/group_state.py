@@ -31,7 +31,7 @@ class Doubt:
 
 @dataclass(slots=True)
 class GroupMemory:
-    """See the module. Changed only by `NodeGroupRegistry`."""
+    """What is remembered of one node group between loops. Changed only by `NodeGroupRegistry`."""
 
     group: NodeGroup
     known: bool = True

@@ -153,7 +153,7 @@ class Lower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete lost instances; the group's target falls by their number, and what was wanted of them is planned anew."""
+    """Delete lost instances; the group's target falls by their number, and what was wanted of them is planned again."""
 
     group: GroupName
     provider: str

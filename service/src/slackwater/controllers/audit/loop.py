@@ -1,12 +1,12 @@
-"""The audit: is the picture the cluster, and do its books add up? What is found is told, put right, and counted by cause.
+"""The audit: is the cluster state the cluster, and do its sums add up? What is found is told, put right, and counted by cause.
 
-    sampled        a few nodes' books each second; one that is wrong is quarantined, and an audit begins at once
-    audited        a fresh list of nodes and pods against the picture, then every node's books
-    looked again   what differed may have been on its way: after a while it is read anew, one by one
+    sampled        a few nodes' sums each second; one that is wrong is quarantined, and an audit begins at once
+    audited        a fresh list of nodes and pods against the cluster state, then every node's sums
+    looked again   what differed may have been on its way: after a while it is read again, one by one
     put right      through the state machine's own events, as everything else
 
 All of it goes in slices of a few ms between which others are answered. Deliberately absent: how an object is judged
-(`state_machine.comparing`), what a node's books should be (`state_machine.sums`), and any write to the API server.
+(`state_machine.comparing`), what a node's sums should be (`state_machine.sums`), and any write to the API server.
 """
 
 import time
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 #: Differences that are named in the log, of one audit; all are counted.
 _MOST_NAMED: Final = 20
-#: Nodes whose books are looked at before others get a turn: about 2 ms at 30 pods each.
+#: Nodes whose sums are looked at before others get a turn: about 2 ms at 30 pods each.
 _NODES: Final = 15
 #: Objects that are looked up before others get a turn: about 1 ms.
 _LOOKED_UP: Final = 2_000
@@ -79,7 +79,7 @@ class _Suspect:
 
     again: Callable[[], Found | None]
     read: Callable[[Found], Awaitable[None]]
-    node: NodeName | None  #: whose books are not clear until it is
+    node: NodeName | None  #: whose sums are not clear until it is
 
 
 class Audit:
@@ -112,7 +112,7 @@ class Audit:
         if not self._config.interval_seconds:
             return
         async with anyio.create_task_group() as group:
-            group.start_soon(self._sample, name="sampling of the books")
+            group.start_soon(self._sample, name="sampling of the sums")
             while True:
                 with anyio.move_on_after(self._pause_seconds()):
                     await self._doubted.wait()
@@ -134,7 +134,7 @@ class Audit:
                 self.sample()
 
     def sample(self) -> None:
-        """Looks at the books of some nodes, all in turn, and at what is held everywhere; one that is wrong is quarantined."""
+        """Looks at the sums of some nodes, all in turn, and at what is held everywhere; one that is wrong is quarantined."""
         if not self._sampled:
             self._sampled = sorted(self._state_machine.nodes.row_of, reverse=True)
         names = [self._sampled.pop() for _ in range(min(self._config.sampled_nodes, len(self._sampled)))]
@@ -148,7 +148,7 @@ class Audit:
         if not found or name in self._state_machine.quarantine:
             return
         why = "; ".join(map(str, found))
-        _log.error("node quarantined: its books do not add up", node=name, found=why)
+        _log.error("node quarantined: its sums do not add up", node=name, found=why)
         self.counts.quarantines += 1
         self._take(NodeDoubted(name, why))
         self._doubted.set()
@@ -290,7 +290,7 @@ class Audit:
         if wrong or quarantined:
             self._take(NodeAudited(name))
         if quarantined and name not in self._state_machine.quarantine:
-            _log.info("quarantine ended: the node's books are in order", node=name)
+            _log.info("quarantine ended: the node's sums are in order", node=name)
 
     def _put_right(self, found: Found, *events: Event) -> None:
         self._note(found)
@@ -301,7 +301,7 @@ class Audit:
         self.counts.drifts[found.drift] += 1
         self._named += 1
         if self._named <= _MOST_NAMED:
-            _log.error("the picture differed", cause=found.drift.value, object=found.object, found=found.detail)
+            _log.error("the cluster state differed", cause=found.drift.value, object=found.object, found=found.detail)
 
     @contextmanager
     def _slice(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""A node's books are put in order: what of them follows from its pods, its holds and itself is worked out anew.
+"""A node's sums are put in order: what of them follows from its pods, its holds and itself is worked out again.
 
 Deliberately absent: whether its pods are those that the API server has; whoever audits looks at them first.
 """

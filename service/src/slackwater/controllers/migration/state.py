@@ -308,7 +308,7 @@ class Migrating:
         self._enter(migration)
 
     def pod_gone(self, uid: PodUid) -> None:
-        """The pod counts no more. A source that is gone leaves the migration to its object; a target may come anew."""
+        """The pod counts no more. A source that is gone leaves the migration to its object; a target may come again."""
         self.choice.queue.drop(uid)
         key = self._by_source.pop(uid, None)
         if key is not None and not self.migrations[key].created:

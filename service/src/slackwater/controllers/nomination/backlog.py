@@ -1,4 +1,4 @@
-"""Pods that wait to be told where to go: the most important first, and of equally important ones who came first.
+"""Pods that wait to be nominated: the most important first, and of equally important ones who came first.
 
     backlog.take(changes.pods)          # who came, changed or went
     pods = backlog.some(64, now)        # the first ones; they are no part of the backlog any more
@@ -31,7 +31,9 @@ _Heaps = tuple[list[tuple[int, int, PodUid]], ...]
 
 
 class Backlog:
-    """See the module. `eligible` says which pods are part of it, `sequence_of` gives a pod's arrival sequence number."""
+    """Pods that wait to be nominated, in the order of the scheduling queue.
+
+    `eligible` says which pods are part of it, `sequence_of` gives a pod's arrival sequence number."""
 
     def __init__(self, eligible: Eligible, sequence_of: Callable[[PodUid], int]) -> None:
         self._eligible = eligible

@@ -1,7 +1,7 @@
 """Pods to nodes: each on the node with the best score that fits when its turn comes.
 
 Pods of one priority are taken kind by kind: then several of a kind go to equally good rows at the price of one look. What was
-placed stands in the picture only while the choice is made: the caller keeps the room, and tells the picture so. Deliberately
+placed stands in the snapshot only while the choice is made: the caller keeps the room, and tells the snapshot so. Deliberately
 absent: who waits (`backlog`), how many may be told at once (`pace`).
 """
 
@@ -30,7 +30,7 @@ class Choice:
 
 
 class Chooser:
-    """Keeps rankings from one choice to the next, as long as the picture is the same."""
+    """Keeps rankings from one choice to the next, as long as the snapshot is the same."""
 
     def __init__(self, own: OwnScore) -> None:
         self._own = own
@@ -38,16 +38,16 @@ class Chooser:
         self._rankings: dict[KindId, Ranking] = {}
 
     def forget(self) -> None:
-        """Everything is scored anew: images on nodes, which no journal tells of, may have changed, or our own score."""
+        """Everything is scored again: images on nodes, which no journal tells of, may have changed, or our own score."""
         self._rankings.clear()
 
     def choose(
         self, snapshot: ClusterSnapshot, pods: Sequence[Pod], elsewhere: Sequence[Pod] = (), told: Sequence[Pod] = ()
     ) -> Choice:
-        """Nodes for the pods, which come in order of priority. The picture is as before afterwards.
+        """Nodes for the pods, which come in order of priority. The snapshot is as before afterwards.
 
         `elsewhere` are pods that kube-scheduler puts nobody knows where at this moment. Of the kinds that they are of, pods are
-        not told where to go whose place depends on where the others of their kind stand. `told` are pods that were told and are
+        not nominated whose place depends on where the others of their kind stand. `told` are pods that were told and are
         not bound: of those that have to spread evenly one is told at a time, as kube-scheduler may take them in another order.
         """
         if snapshot is not self._snapshot:

@@ -1,7 +1,7 @@
-"""Which pending pods may be told where to go. All others are kube-scheduler's own business.
+"""Which pending pods may be nominated. All others are kube-scheduler's own business.
 
 Left alone: pods of other schedulers; pods that somebody else has nominated; pods behind a gate that is not ours; pods whose
-place hangs on objects that no picture of steering holds (claims, resource claims, namespaces by their labels). Deliberately
+place hangs on objects that no snapshot of steering holds (claims, resource claims, namespaces by their labels). Deliberately
 absent: whether there is room, and what the state machine knows beyond the pod itself (its hold, its preemption).
 """
 
@@ -47,5 +47,5 @@ def _hangs_on_others(asks: PodConstraints) -> bool:
     )
 
 
-#: Says of a pod whether it may be told where to go.
+#: Says of a pod whether it may be nominated.
 Eligible = Callable[[Pod], bool]

@@ -1,4 +1,4 @@
-"""The steering loop: pods that wait, a picture that follows the state machine, and choices handed to the state machine.
+"""The steering loop: pods that wait, a snapshot that follows the state machine, and choices handed to the state machine.
 
     a pod came -> a moment's rest \
                                    -> changes -> mirror, backlog -> choice -> World.apply -> nominations
@@ -7,8 +7,8 @@
 The rest is there for kube-scheduler: where it has nothing else to do it searches for a new pod at once, its filter call comes
 first, and nobody pays for a nomination that would come too late. Where pods wait that it is not about to come to, nominations
 follow each other without one. All of it runs on the event loop, a slice at a time: what a
-pod costs is less than the turns of a thread would. Only a picture that has to be built anew is built in a worker thread.
-Deliberately absent: which node (`decide.steering`), who may be told and what becomes of it (`state_machine.steering`).
+pod costs is less than the turns of a thread would. Only a snapshot that has to be rebuilt is built in a worker thread.
+Deliberately absent: which node (`controllers.nomination`), who may be told and what becomes of it (`state_machine.steering`).
 """
 
 from collections.abc import Callable, Iterable
@@ -47,7 +47,7 @@ _TOGETHER: Final = 16
 _REST_SECONDS: Final = 1.0
 #: Pods chosen for at once, before other tasks get a turn: a few milliseconds of work.
 _BATCH: Final = 32
-#: Images on nodes are in no journal: every so often all is scored anew.
+#: Images on nodes are in no journal: every so often all is scored again.
 _RESCORE_SECONDS: Final = 30.0
 
 
@@ -87,7 +87,7 @@ class SteeringLoop:
         try:
             return nomination_snapshot.best_of(pod, rows)
         except Exception:  # a bug here must not keep the pod from being placed
-            _log.exception("choosing failed; steering's picture is built anew")
+            _log.exception("choosing failed; its snapshot is rebuilt")
             self._unfollow()
             return None
 
@@ -108,7 +108,7 @@ class SteeringLoop:
                     self._unfollow()
                     await anyio.sleep(_REST_SECONDS)
             except Exception:  # a bug here must not end the service: kube-scheduler searches by itself
-                _log.exception("steering failed; its picture is built anew")
+                _log.exception("nomination failed; its snapshot is rebuilt")
                 self._unfollow()
                 await anyio.sleep(_REST_SECONDS)
 

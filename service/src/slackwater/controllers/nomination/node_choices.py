@@ -4,7 +4,7 @@
                                      -> asked about once more, or its hold ends: the next answers name all nodes that pass
 
 A choice is made once for each pod. Whatever has kube-scheduler not bind it there (a plug-in of somebody's own, another
-extender) would do the same again. Deliberately absent: which node (`decide.steering.sample`).
+extender) would do the same again. Deliberately absent: which node (`controllers.nomination.sample`).
 """
 
 from collections.abc import Callable, Collection
@@ -15,7 +15,9 @@ from slackwater.model.ids import NodeName, PodUid
 
 
 class Choices:
-    """See the module. `note` is told of each pod whose node has changed."""
+    """The nodes that filter named alone, by pod, until each pod is bound or comes back.
+
+    `note` learns of each pod whose node has changed."""
 
     def __init__(self, cluster_state: ClusterState, counts: SteeringCounts, note: Callable[[PodUid], None]) -> None:
         self._holds = cluster_state.holds
@@ -30,7 +32,7 @@ class Choices:
         return self._chosen.get(uid)
 
     def may_choose(self, uid: PodUid) -> bool:
-        """Was nothing chosen for the pod yet, and is no room held for it? Otherwise kube-scheduler was told of nodes before."""
+        """Was nothing chosen for the pod yet, and is no room held for it? Otherwise kube-scheduler was given nodes before."""
         return uid not in self._chosen and not self._holds.all_of(uid)
 
     def tried(self, uid: PodUid) -> Collection[NodeName]:

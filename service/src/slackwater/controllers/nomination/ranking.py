@@ -2,7 +2,7 @@
 
     ranking.best(most)   # up to so many rows of the highest score, those with the most room first; empty: the kind fits nowhere
 
-The score is kube-scheduler's (`simulate.scores`) plus our own by weight. What a plug-in reads says when it is asked again:
+The score is kube-scheduler's (`fit.scores`) plus our own by weight. What a plug-in reads says when it is asked again:
 
     resources            for rows where pods came or went
     what nodes say       when a node changed, or another set of rows is feasible: these scores compare the feasible rows
@@ -36,7 +36,7 @@ _OF_RESOURCES: Final = frozenset({"NodeResourcesFit", "Ledger"})
 
 
 class Ranking:
-    """See the module. It belongs to one picture."""
+    """The rows that take pods of one equivalence group, the best first. It belongs to one snapshot."""
 
     def __init__(self, snapshot: ClusterSnapshot, kind: KindId, own: OwnScore) -> None:
         self._snapshot = snapshot
@@ -62,7 +62,7 @@ class Ranking:
         return bool(itself or rare or any(counters.about(kind, role) for role in ("affinity", "preferred", "anti")))
 
     def best(self, most: int) -> Rows:
-        """See the module."""
+        """Prepares the ranking of one equivalence group; rows are scored when first asked for."""
         self._renew()
         if not len(self._total):
             return _NOWHERE

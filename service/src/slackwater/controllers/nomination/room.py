@@ -1,10 +1,10 @@
 """What of a kind's score depends on a row's own room alone, and below it how empty the row is.
 
-    RoomScores(own).of(picture, kind, rows)      # kept, and scored anew only where pods came or went since
+    RoomScores(own).of(snapshot, kind, rows)      # kept, and scored again only where pods came or went since
 
 kube-scheduler asks about a hundred nodes at a time, and goes round: most rows are as they were when they were asked about last.
 Scores are whole numbers, and do not tell thousands of rows apart: so a point of score counts `EMPTINESS`, and what is left of
-the row's CPU and memory less than that. Deliberately absent: scores that compare rows with one another (`simulate.scores`).
+the row's CPU and memory less than that. Deliberately absent: scores that compare rows with one another (`fit.scores`).
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ class _Kept:
 
 
 class RoomScores:
-    """See the module."""
+    """Scores that depend on a row's own room alone, kept for each size of pods."""
 
     def __init__(self, own: OwnScore) -> None:
         self._own = own

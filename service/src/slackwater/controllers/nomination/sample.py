@@ -1,6 +1,6 @@
 """The best of the rows that kube-scheduler offers for one pod: as its own scoring would have it, and with our score by weight.
 
-    Samples(own).best_of(picture, kind, rows)
+    Samples(own).best_of(snapshot, kind, rows)
 
 kube-scheduler filters a sample of the nodes, and its scores compare the nodes of that sample with one another. So do these;
 which of them have nothing to compare for a kind is kept, as its scores of room are. Among equals the emptiest row is taken,
@@ -31,7 +31,7 @@ class Best(NamedTuple):
 
 
 class Samples:
-    """See the module."""
+    """Finds the best of the nodes that kube-scheduler offers for one pod."""
 
     def __init__(self, own: OwnScore) -> None:
         self._rooms = RoomScores(own)

@@ -1,4 +1,4 @@
-"""What steering keeps of the state machine: a picture that follows it, the pods that wait, and the rankings of their kinds.
+"""What steering keeps of the state machine: a snapshot that follows it, the pods that wait, and the rankings of their kinds.
 
 It is brought up to date in two ways: by the loop, which lets others have their turn meanwhile, and at once, where filter is to
 be answered by it and little has changed. One of them at a time.
@@ -51,7 +51,7 @@ class NominationSnapshot:
         self._pods: list[PodChange] = []
         #: The loop is at it, or has never been.
         self._behind = True
-        #: The picture's row of each row of the state machine.
+        #: The snapshot's row of each row of the state machine.
         self._row_at: Rows = np.zeros(0, np.intp)
         self._row_at_is_of: tuple[int, int] = (-1, -1)
 
@@ -65,7 +65,7 @@ class NominationSnapshot:
         self._samples.forget()
 
     async def catch_up(self) -> None:
-        """The picture is as the state machine, but for what happened meanwhile."""
+        """The snapshot is as the state machine, but for what happened meanwhile."""
         self._behind = True
         while len(self._collector) > _SLICE:
             nodes, pods = self._collector.some(_SLICE)
@@ -98,7 +98,7 @@ class NominationSnapshot:
             return False
         if len(self._collector):
             changes = self._rest()
-            if self._reads_more(changes):  # the loop builds the picture anew
+            if self._reads_more(changes):  # the loop builds the snapshot again
                 self._nodes, self._pods = list(changes.nodes), list(changes.pods)
                 return False
             self.replica.take(changes)
@@ -122,7 +122,7 @@ class NominationSnapshot:
         return self._row_at
 
     def _reads_more(self, changes: Changes) -> bool:
-        """Do pods have selectors that read labels which the picture was built without? Then it is built anew."""
+        """Do pods have selectors that read labels which the snapshot was built without? Then it is rebuilt."""
         kinds = {id(pod.kind): pod.kind for _, pod in changes.pods if pod is not None and pod.kind.pod_constraints is not None}
         return any(not keys_read(kind) <= self.replica.snapshot.kinds.keys for kind in kinds.values())
 

@@ -1,11 +1,12 @@
 """Nominations made ahead of kube-scheduler's own search: the room is kept, and how each of them ends is counted.
 
     picks -> hold and Steer -> written -> filter asks about that one node -> bound there: met
-                          \\-> not written, asked about others, refused, bound elsewhere, too late ...: missed (`model.misses`)
+                          \\-> not written, asked about others, refused, bound elsewhere, too late ...: missed
+                          (`model.nomination_misses`)
 
 A nomination is a hint: whatever becomes of it, kube-scheduler's own search goes on. So nothing of this has to outlive the
 process; a nomination that an earlier one left behind is like anybody else's. Each pod is told once, unless it had changed
-when it was told. Deliberately absent: which node (`decide.steering`), and when to look (`run.loops.steering`).
+when it was told. Deliberately absent: which node (`controllers.nomination`), and when to look (`controllers.nomination.loop`).
 """
 
 from collections.abc import Callable
@@ -34,7 +35,7 @@ from slackwater_protocol.names import GATE
 _KNOWN_AFTER_SECONDS: Final = 0.25
 #: A nomination's room is kept so many times as long as it is where kube-scheduler takes no pods.
 _LONGEST_HOLDS: Final = 10
-#: How often a pod is told anew that had changed when it was told.
+#: How often a pod is told again that had changed when it was told.
 _MOST_TRIES: Final = 3
 
 
@@ -52,7 +53,7 @@ class _Nomination:
 
 
 class Steering:
-    """See the module."""
+    """Nominations made before kube-scheduler asks: the room of each is held, and its end is counted."""
 
     def __init__(self, cluster_state: ClusterState, *, preempts: Callable[[PodUid], bool]) -> None:
         """`preempts` says whether a preemption of the pod is under way."""
@@ -90,7 +91,7 @@ class Steering:
         self.changed: tuple[set[PodUid], ...] = ()
 
     def node_of(self, uid: PodUid) -> NodeName | None:
-        """Where the pod was told to go, or was let pass alone."""
+        """Where the pod had to go, or was let pass alone."""
         nomination = self._nominations.get(uid)
         return self.choices.node_of(uid) if nomination is None else nomination.node
 
@@ -106,7 +107,7 @@ class Steering:
         return max(0, min(self.pace.allowed(policy.pace, now) - self._unwritten, policy.max_ahead - len(self._ahead)))
 
     def may_choose(self, uid: PodUid, policy: SteeringPolicy) -> bool:
-        """kube-scheduler asks about a pod. May it be told one node of many? Not where one has room of its own for it."""
+        """kube-scheduler asks about a pod. May it be given one node of many? Not where one has room of its own for it."""
         free = self._room.node_of(uid) is None and not self._preempts(uid)
         return policy.enabled and free and self.choices.may_choose(uid)
 

@@ -31,7 +31,7 @@ class PacePolicy:
 
 
 class Pace:
-    """See the module."""
+    """How many nominations may be on their way to the API server at once."""
 
     def __init__(self) -> None:
         self.width = 32

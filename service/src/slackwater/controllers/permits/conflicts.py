@@ -1,7 +1,7 @@
 """Records that cannot all be true: found once, when everything has been listed.
 
 No process lets the records of a node say more than its Total (`records`), as far as it knows them. But a write of a process
-that died may arrive after its successor has listed, and after that one has given the room away. Nobody was told of what it
+that died may arrive after its successor has listed, and after that one has given the room away. Nobody learned of what it
 says: an agent is answered when its write is known to have arrived. So where the records of a node, and what is bound there,
 are more than it has, those of the oldest epochs are in doubt: they stay Reserved, as Buffer, until their agents have spoken
 (docs/adr/0011).

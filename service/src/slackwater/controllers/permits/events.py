@@ -65,7 +65,7 @@ class VerticalEvents:
             self._permit_limits.recorded(uid)
 
     def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
-        """Pods that are counted by a guess are counted anew where their machine tells of a permit."""
+        """Pods that are counted by a guess are counted again where their machine tells of a permit."""
         if not self._annotations.machine_seen(machine):
             return []
         effects: list[Effect] = []

@@ -1,4 +1,4 @@
-"""Permits that outlive this process: growth is written ahead, shrinking is written lazily (DESIGN 4.1, docs/adr/0011).
+"""Permits that outlive this process: growth is written ahead, shrinking is written lazily (docs/adr/0011).
 
 What always holds: each answered permit is at most what a restart would reserve for the pod. And a restart would find no more
 promised on a node than there is now: growth into room that others gave back waits until their lower permits are written too.
@@ -37,7 +37,7 @@ _PATIENCE_SECONDS: Final = 5.0
 _MAX_PER_TICK: Final = 16
 #: When a lazy write is due that somebody waits for: before all others, and however many there are.
 _AT_ONCE: Final = Instant(0.0)
-#: How often one growth is written anew after finding another text there than expected.
+#: How often one growth is written again after finding another text there than expected.
 _MAX_ATTEMPTS: Final = 3
 
 
@@ -304,7 +304,7 @@ class PermitLimits:
         self._released.clear()
 
     def begin_again(self) -> None:
-        """Forgets what was due, and who waits: all standings are found anew."""
+        """Forgets what was due, and who waits: all standings are found again."""
         self._due.clear()
         self._blocked.clear()
         self._released.clear()

@@ -1,4 +1,4 @@
-"""What a process that starts anew may find on record: of one pod, and of a node's pods together.
+"""What a process that starts again may find on record: of one pod, and of a node's pods together.
 
 The annotation that is known is one possibility. Others are what a write of ours that has not ended, or ended without a word,
 would leave there. Of all these the worst counts: the least where an agent is to be told something, the most where room is to be
@@ -35,7 +35,7 @@ class PersistedPermits:
         #: after a start.
         self._over_reservations: dict[NodeName, dict[PodUid, Amounts]] = {}
         self._sums: dict[NodeName, Amounts] = {}
-        #: Pods whose part of these is to be worked out anew, when their node is asked about: one request marks its pod often.
+        #: Pods whose part of these is to be worked out again, when their node is asked about: one request marks its pod often.
         self._stale: dict[NodeName, dict[PodUid, None]] = {}
         #: The sums by row, (resources, rows), of the nodes as they were when names had this version.
         self._by_row: Int64 = np.zeros((len(RESOURCES), 0), np.int64)

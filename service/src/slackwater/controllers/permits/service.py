@@ -34,7 +34,7 @@ _LATE_LOG_SECONDS: Final = 10.0
 
 
 class PermitService:
-    """Implements `run.ports.PermitServing`. `wake` has to be called after each change of the state machine."""
+    """Implements `ports.protocols.PermitServing`. `wake` has to be called after each change of the state machine."""
 
     def __init__(
         self, state_machine: StateMachine, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]

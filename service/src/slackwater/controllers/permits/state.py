@@ -1,4 +1,4 @@
-"""An agent asks for its pod: the checks, the decision and the answer (reference sections 1.6 from step 8 on, 2.4, 2.6).
+"""An agent asks for its pod: the checks, the decision and the answer (neondatabase/autoscaling v0.36.1, pkg/plugin/run.go).
 
 O(1) for each request: nothing here looks at more than the pod, its node's numbers and the head of the node's queue.
 """

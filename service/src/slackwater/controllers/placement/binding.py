@@ -15,7 +15,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.resources import Amounts
 
-#: How long a claim may stay "binding": longer than the dispatcher's deadline, which always ends it before.
+#: How long a reservation may stay "binding": longer than the dispatcher's deadline, which always ends it before.
 _BINDING_SECONDS: Final = 120.0
 
 
@@ -32,7 +32,7 @@ class BindAnswer(NamedTuple):
 
 
 class Binding:
-    """The only place where a pod gets a claim before the watch shows it."""
+    """The only place where a pod gets a reservation before the watch shows it."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
         self._ledger = cluster_state.ledger

@@ -8,7 +8,7 @@
     returned     it came back and may be bound to its node; its own hold keeps the room
 
 From announcing to opened filter answers `gated` and the preempt verb picks nobody. Each victim is deleted by one flight,
-however many wait for it. Deliberately absent: who has to leave (`victim_sites`, `decide.preemption`) and the API calls.
+however many wait for it. Deliberately absent: who has to leave (`victim_sites`, `controllers.preemption`) and the API calls.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,10 +30,8 @@ from slackwater.model.resources import Amounts
 Phase = Literal["agreed", "announcing", "evicting", "opened", "returned"]
 _SHUT: Final = ("announcing", "evicting")
 
-#: After kube-scheduler has proposed victims, how long its nomination of the preemptor may take to be seen.
-_NOMINATED_SECONDS: Final = 2.0
-#: How long room is kept for a preemptor who awaits nobody any more.
-KEPT_SECONDS: Final = 60.0
+#: How long kube-scheduler's nomination of a preemptor may take to be seen; how long room is kept for one that awaits nobody.
+_NOMINATED_SECONDS, KEPT_SECONDS = 2.0, 60.0
 #: How long nobody counts on a pod to leave: after the API server refused to delete it; after it stayed.
 _REFUSED_SECONDS, _STUCK_SECONDS = 60.0, 600.0
 #: How long a pod preempts nobody after the API server could not be asked: its victims may be leaving already.
@@ -86,7 +84,7 @@ class Preemptions:
     def __init__(self, cluster_state: ClusterState) -> None:
         self._room = cluster_state.room
         self._pods = cluster_state.pods
-        #: Pods that did not go when they were told to, and until when nobody counts on their going.
+        #: Pods that did not go when they had to, and until when nobody counts on their going.
         self.immovable: dict[PodUid, Instant] = {}
         self._resting: dict[PodUid, Instant] = {}
         self._running: dict[PodUid, Preemption] = {}
@@ -174,7 +172,7 @@ class Preemptions:
         self._keep(pod, node, {}, waiting, Instant(now + policy.timeout_seconds)).phase = "agreed"
 
     def supersede(self, uid: PodUid) -> None:
-        """kube-scheduler begins anew for this pod, whose gate is open: what room was kept for it is its own to count with."""
+        """kube-scheduler begins again for this pod, whose gate is open: what room was kept for it is its own to count with."""
         found = self._running.get(uid)
         if found is not None and not found.shut:
             self._end(found, "cancelled")
@@ -319,7 +317,8 @@ class Preemptions:
         return found.phase == "agreed" and late and (seen is None or seen.nominated_node != found.node)
 
     def _open(self, found: Preemption) -> None:
-        """All victims are gone. kube-scheduler clears nominations when it fails, so it is told only now (facts, call 3)."""
+        """All victims are gone. kube-scheduler clears nominations when it fails, so it is told only now (seen with
+        kube-scheduler 1.36)."""
         if found.phase == "agreed":  # it sees that by itself
             found.phase, found.deadline = "opened", Instant(self._now + KEPT_SECONDS)
             self.activations.expect(found.pod, self._now)

@@ -84,7 +84,7 @@ def drain_failed(look: Look) -> Word:
 def recently_unremovable(look: Look) -> Word:
     """Its pods found no place a short while ago, which is dear to try again; what was in the way then is told again.
 
-    Pods that a rule does not let go are judged anew in each loop: that is cheap, and a budget may allow one any moment.
+    Pods that a rule does not let go are judged again in each loop: that is cheap, and a budget may allow one any moment.
     """
     failed = look.state.non_candidate_set.get(look.node.name)
     if failed is None or failed.kept.unremovable_reason not in _DEAR:

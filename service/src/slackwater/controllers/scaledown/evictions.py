@@ -3,7 +3,7 @@
 A pod whose controller is unknown needs it for as long as it is remembered. Where it is known how many pods a controller wants,
 at most as many are missing as it has too few; what it has is counted here, as its own count may be older than the eviction.
 Where only the controller's name is known, pods that it has made since count as the evicted ones' successors. Whoever is
-pending already is not missed: it has its room in the picture, or has asked for more.
+pending already is not missed: it has its room in the snapshot, or has asked for more.
 """
 
 from collections import Counter, defaultdict

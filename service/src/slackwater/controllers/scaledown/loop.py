@@ -4,7 +4,7 @@
     ...                                    # the plan, in the planning thread
     record = shrinking.act(plan, ...)      # gives up, begins, marks
 
-How a removal goes on is the state machine's (`state_machine.drains`); machines are deleted by `run.loops.machines`.
+How a removal goes on is the state machine's (`state_machine.drains`); machines are deleted by `runtime.autoscaler.machines`.
 Deliberately absent: anything that waits.
 """
 

@@ -6,7 +6,7 @@ First the pods of nodes that are being removed look for a place again, where the
 are not asked about them, but count them. Then the recently evicted ones. If one of all these finds none, no other node is
 tried. Else the eligible nodes are emptied one after another, each where the ones before left room, until `stop` says that
 the time is over; `min_evaluated` are tried whatever it says. The order: empty nodes; candidates of the loop before, so that
-their times go on; then what is worth most, or the order of the list. Nothing of all this stays in the picture.
+their times go on; then what is worth most, or the order of the list. Nothing of all this stays in the snapshot.
 
 Deliberately absent: what begins now (`batch`), and what time it is.
 """
@@ -62,7 +62,9 @@ def plan_scale_down(
     now: UnixTime,
     stop: Callable[[], bool] = lambda: False,
 ) -> ScaleDownPlan:
-    """See the module. Every live row of the picture is a node, and every pod on it stands in `planning input.standing`."""
+    """Finds the nodes that can be removed together.
+
+    Every live row of the snapshot is a node, and every pod on it stands in `planning_input.standing`."""
     facts = Facts(
         now=now,
         policy=policy.rules,
@@ -307,7 +309,7 @@ class _Planning:
         )
 
     def _failed_drains(self, names: list[NodeName]) -> dict[NodeName, DrainFailure]:
-        """A node that has not failed again for the longest back-off after its own was over begins anew."""
+        """A node that has not failed again for the longest back-off after its own was over begins again."""
         old, policy = self.state.failed_drains, self.policy
         return {
             name: failed

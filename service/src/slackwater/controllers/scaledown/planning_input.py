@@ -1,4 +1,4 @@
-"""What a plan reads: the picture with who stands where, the groups, the budgets, and what controllers still want."""
+"""What a plan reads: the snapshot with who stands where, the groups, the budgets, and what controllers still want."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class PlanningInput:
     """Budgets and replicas are None where nothing is known of such objects: what needs them is skipped, or is careful.
 
     `group_of` names the nodes that belong to a group. `arriving`: nodes that pending pods are about to go to, and count on
-    already in the picture. `prices` are of one node of a group for any length of time, the same for all.
+    already in the snapshot. `prices` are of one node of a group for any length of time, the same for all.
     """
 
     snapshot: ClusterSnapshot
@@ -27,7 +27,7 @@ class PlanningInput:
     replicas: Targets | None = None
     arriving: frozenset[NodeName] = frozenset()
     prices: Mapping[GroupName, float] = field(default_factory=dict)
-    #: Placeholders with the nodes where they stand: not in the picture, nor in `standing`.
+    #: Placeholders with the nodes where they stand: not in the snapshot, nor in `standing`.
     placeholders: Sequence[Pod] = ()
-    #: Pods without a node; those that fit somewhere stand in the picture already.
+    #: Pods without a node; those that fit somewhere stand in the snapshot already.
     pending: Sequence[Pod] = ()

@@ -22,7 +22,7 @@ class SoftTaints:
 
 
 def soft_taints(nodes: Iterable[Node], state: ScaleDownState, *, most: int) -> SoftTaints:
-    """In the order of the nodes, at most `most` in all. A taint with another time than the state's is written anew."""
+    """In the order of the nodes, at most `most` in all. A taint with another time than the state's is written again."""
     clear: list[NodeName] = []
     mark: list[tuple[NodeName, UnixTime]] = []
     for node in nodes:

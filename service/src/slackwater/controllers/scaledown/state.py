@@ -87,7 +87,7 @@ class ScaleDownState:
         )
 
     def ended(self, node: NodeName) -> "ScaleDownState":
-        """The node's removal has ended, however: where the node is still there it begins anew, like any other."""
+        """The node's removal has ended, however: where the node is still there it begins again, like any other."""
         gone = frozenset((node,))
         return replace(
             self,

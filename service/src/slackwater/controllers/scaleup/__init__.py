@@ -1,1 +1,1 @@
-"""Which nodes to add for which pending pods: pure, on a picture. See `plan`."""
+"""Which nodes to add for which pending pods: pure, on a snapshot. See `plan`."""

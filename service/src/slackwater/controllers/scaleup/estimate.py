@@ -34,9 +34,9 @@ class Option:
     """What growing some similar groups together would bring.
 
     `groups` says for each new node which group it is of, shape (nodes,); `kinds` are those of the pods that found a place, in
-    order. `pods[i]` of the demand goes to node `at[i]`; `~row` is a row of the picture that was there before. `asked` is what
+    order. `pods[i]` of the demand goes to node `at[i]`; `~row` is a row of the snapshot that was there before. `asked` is what
     these pods ask, `offered` what the new nodes have.
-    `left_out` pods would fit if it were not for a limit, or time. `moving`: it holds only on the picture it was made on.
+    `left_out` pods would fit if it were not for a limit, or time. `moving`: it holds only on the snapshot it was made on.
     """
 
     bundle: tuple[int, ...]
@@ -70,7 +70,7 @@ def estimate(
     stop: Callable[[], bool],
 ) -> Option:
     """`runs` are pods that are left, of kinds of which a new node may take some. `priorities` are those of the demand, shape
-    (pods of the demand,). The picture is as before."""
+    (pods of the demand,). The snapshot is as before."""
     found = _filled(template_nodes, budget, bundle, largest_first(template_nodes, bundle[0], runs), stop)
     if found.left_out and not found.cut and _differ(priorities[_joined([run.pods for run in runs])]):
         by_priority = most_important_first(largest_first(template_nodes, bundle[0], runs), priorities)

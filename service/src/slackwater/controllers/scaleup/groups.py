@@ -1,6 +1,6 @@
 """A node group as planning sees it: what its provider says, what a new node looks like, and why it may not grow.
 
-What flows through: one value for each group, made anew each loop by whoever remembers groups between loops. Deliberately
+What flows through: one value for each group, made again each loop by whoever remembers groups between loops. Deliberately
 absent: that memory (back-off, cool-downs, what is in creation), and how a template is found (`template`).
 """
 
@@ -49,7 +49,7 @@ class Template:
 class GrowableGroup:
     """A group, and what keeps it from growing, where something does.
 
-    `upcoming` of its nodes are on their way and not in the picture: they are planned with as copies of the template.
+    `upcoming` of its nodes are on their way and not in the snapshot: they are planned with as copies of the template.
     """
 
     group: NodeGroup

@@ -3,7 +3,7 @@
 Three cases. Most kinds mean nothing to others: a node is full when its amounts are. Some must not share a node, by
 anti-affinity on the hostname or by host ports: then a pod marks its node, and other pods keep away from a mark (`leaves`,
 `avoids`). The rest, whose verdict anywhere may change with a pod placed elsewhere (spread, affinity, terms over zones,
-volumes), are `moving`: they are judged on the picture each time. A rule that no other pod of the demand can touch is settled
+volumes), are `moving`: they are judged on the snapshot each time. A rule that no other pod of the demand can touch is settled
 by one look at an empty new node, whatever it says.
 """
 
@@ -22,7 +22,7 @@ Mark = int
 
 
 class InterPodConstraints:
-    """See the module."""
+    """What pods of the demand mean for one another on a new node."""
 
     def __init__(self, snapshot: ClusterSnapshot, kinds: Sequence[KindId]) -> None:
         self._snapshot = snapshot

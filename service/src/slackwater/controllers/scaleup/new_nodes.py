@@ -20,7 +20,9 @@ from slackwater.snapshot.value_column import grown
 
 
 class NewNodes:
-    """See the module. Nodes are numbered as they are opened; `groups[:n]` says which group each is of.
+    """New nodes of some groups, filled group of pods by group of pods.
+
+    Nodes are numbered as they are opened; `groups[:n]` says which group each is of.
 
     The budget is taken from; give a copy.
     """

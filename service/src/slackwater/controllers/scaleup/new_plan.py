@@ -1,6 +1,6 @@
 """The nodes that a plan adds, and who goes where, as they come together option by option.
 
-Nodes are numbered in the order in which they were opened. Some of them stand in the picture, because pods are judged by
+Nodes are numbered in the order in which they were opened. Some of them stand in the snapshot, because pods are judged by
 what stands on them; their rows are known here.
 """
 
@@ -21,7 +21,9 @@ from slackwater.snapshot.equivalence_groups import KindId
 
 
 class NewPlan:
-    """See the module. Pods are told by their position in the demand, groups by theirs."""
+    """The plan while it is being made: nodes to add, and the pods of each.
+
+    Pods are told by their position in the demand, groups by theirs."""
 
     def __init__(self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], pods: Sequence[Pod]) -> None:
         self._snapshot, self._groups, self._pods = snapshot, groups, pods
@@ -32,7 +34,7 @@ class NewPlan:
         self._elsewhere: dict[int, NodeName] = {}  # the node of a pod that needs no new one, in the order of placement
 
     def open(self, groups: Sequence[int], *, system: Amounts, shown: bool) -> int:
-        """Adds nodes; the number of the first. `shown`: they stand in the picture."""
+        """Adds nodes; the number of the first. `shown`: they stand in the snapshot."""
         first = len(self._group_of)
         self._group_of += groups
         for group, numbers in _numbered(groups, first).items() if shown else ():
@@ -49,7 +51,7 @@ class NewPlan:
         self._on.update(zip(pods.tolist(), nodes.tolist(), strict=True))
 
     def stand(self, pods: Rows, rows: Rows) -> None:
-        """Pods go to rows of the picture, new nodes among them."""
+        """Pods go to rows of the snapshot, new nodes among them."""
         for pod, row in zip(pods.tolist(), rows.tolist(), strict=True):
             if row in self._node_at:
                 self._on[pod] = self._node_at[row]
@@ -57,7 +59,7 @@ class NewPlan:
                 self._elsewhere[pod] = self._snapshot.facts.nodes[row].name
 
     def show(self, pods: Rows, kinds: Rows) -> None:
-        """Pods that have a node now stand there in the picture, by their kinds."""
+        """Pods that have a node now stand there in the snapshot, by their kinds."""
         rows = np.fromiter((self._row(pod) for pod in pods.tolist()), np.intp, len(pods))
         for kind in np.unique(kinds[pods]).tolist():
             at = rows[kinds[pods] == kind]

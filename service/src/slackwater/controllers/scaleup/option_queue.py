@@ -3,7 +3,7 @@
 What is taken touches other options: those that count on the same pods, or on room within a limit that is gone now, and those
 whose pods are judged by where others stand. Of few options that are touched each is estimated again at once, and the choice
 is exact. Of many each is estimated again when its turn comes: estimating a thousand groups for each node group that grows
-would take an hour. Whatever is taken was estimated on the picture as it is (docs/adr/0160).
+would take an hour. Whatever is taken was estimated on the snapshot as it is (docs/adr/0160).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,9 @@ _FEW: Final = 64
 
 
 class OptionQueue:
-    """See the module. `merit` orders options, the best first."""
+    """A queue of options: the best first, estimated again when something that they rest on was taken.
+
+    `merit` orders options, the best first."""
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class OptionQueue:
         return min([option for option in known if not option.cut] or known, key=self._merit, default=None)
 
     def took(self, option: Option, *, shown: bool) -> None:
-        """The option was taken, and its pods are left no more. `shown`: they stand in the picture."""
+        """The option was taken, and its pods are left no more. `shown`: they stand in the snapshot."""
         self._touched[option.bundle] = None
         for kind in option.kinds:
             self._touched.update(self._of_kind.get(kind, {}))

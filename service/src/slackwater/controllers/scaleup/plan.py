@@ -1,8 +1,8 @@
-"""The whole of scaling up as one function: a picture, the demand and the groups in, a plan out.
+"""The whole of scaling up as one function: a snapshot, the demand and the groups in, a plan out.
 
     demand = which_count(pods, rules=policy.pending, now=now)
-    with picture.fork():
-        plan = plan_scale_up(picture, demand, groups, policy=policy, clock=clock)
+    with snapshot.fork():
+        plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=clock)
 
 1. What fits nodes that exist or are upcoming is placed there; groups below their minimum get their missing nodes first.
 2. For every set of similar groups: how many new nodes would the rest need, and whom would they help (`estimate`)?
@@ -10,7 +10,7 @@
    the whole demand is planned at once, and no pod counts twice.
 4. For each pod that is left: why no group helps.
 
-What was placed on existing and upcoming nodes stays in the picture, which the caller should have forked; new nodes do not.
+What was placed on existing and upcoming nodes stays in the snapshot, which the caller should have forked; new nodes do not.
 Deliberately absent: the clock (an argument), what is in creation, calls to anybody.
 """
 
@@ -54,9 +54,11 @@ def plan_scale_up(
     clock: Callable[[], float],
     hints: Mapping[PodUid, NodeName] = _NO_HINTS,
 ) -> ScaleUpPlan:
-    """See the module. `clock` counts seconds. `hints` say where pods of an earlier plan were seen to fit.
+    """Plans a scale-up: which groups grow, by how many nodes, and for which pods.
 
-    Raises `UnreadLabel` where the picture was built without the demand's kinds, or the templates' pods.
+    `clock` counts seconds. `hints` say where pods of an earlier plan were seen to fit.
+
+    Raises `UnreadLabel` where the snapshot was built without the demand's kinds, or the templates' pods.
     """
     planning = _Planning(snapshot, demand, groups, policy, clock)
     planning.add_upcoming()
@@ -90,7 +92,7 @@ class _Planning:
         self._nominated = place_nominated(snapshot, demand.nominated)
 
     def add_upcoming(self) -> None:
-        """Nodes on their way stand in the picture; then those that groups lack to their minimum, which are new."""
+        """Nodes on their way stand in the snapshot; then those that groups lack to their minimum, which are new."""
         snapshot, system = self._snapshot, self._policy.system
         for group in self._groups:
             if group.template is not None:
@@ -168,7 +170,7 @@ class _Planning:
         return option
 
     def _take(self, option: Option) -> bool:
-        """Whether the pods stand in the picture now, where others are judged by them."""
+        """Whether the pods stand in the snapshot now, where others are judged by them."""
         self._budget.take_all(option.groups)
         self._left[option.pods] = False
         for kind in option.kinds:

@@ -1,6 +1,6 @@
 """Each group's new node as it is when empty, and which kinds of the demand it would take.
 
-What flows through: one template node of each group stands in the picture for a moment, with its DaemonSets' pods, and every
+What flows through: one template node of each group stands in the snapshot for a moment, with its DaemonSets' pods, and every
 kind is judged on it by every rule. What a template node has left is what each new node starts with. Deliberately absent: pods
 of the demand beside one another (`company`, `newnodes`).
 """
@@ -44,7 +44,7 @@ MOVING: Final = (
 class TemplateNodes:
     """Positions are those of `groups`; a group without a template takes nobody.
 
-    `empty` is what a new node has left: a line for each resource of the picture, then, where our accounting is judged, one
+    `empty` is what a new node has left: a line for each resource of the snapshot, then, where our accounting is judged, one
     for CPU and one for memory by that; shape (lines, groups). `codes[kind]` are the verdicts on the template nodes, shape
     (groups,). `company` says what the kinds mean for one another.
     """
@@ -104,7 +104,7 @@ class TemplateNodes:
         return codes
 
     def why_not(self, kinds: Sequence[KindId]) -> dict[KindId, dict[int, Refused]]:
-        """For each kind, of the groups that would not take a pod of it as the picture is now: why, by position."""
+        """For each kind, of the groups that would not take a pod of it as the snapshot is now: why, by position."""
         found: dict[KindId, dict[int, Refused]] = {kind: {} for kind in kinds}
         alone = [kind for kind in kinds if self._spreads(kind)]
         parts = [(sorted(set(kinds).difference(alone)), self._templates)]

@@ -1,6 +1,6 @@
 """Filling new nodes where verdicts move: pods that spread, stick together, keep apart in zones, or have volumes.
 
-As `newnodes`, but every node that is opened stands in the picture too, and kinds whose verdicts move are judged there, by
+As `newnodes`, but every node that is opened stands in the snapshot too, and kinds whose verdicts move are judged there, by
 every rule, each time. They may go to nodes that exist already, which a pod placed elsewhere may have opened to them. New
 nodes are tried before they count: one that takes nobody is not opened, since even an empty node changes what a spread allows.
 
@@ -26,7 +26,9 @@ _ONE_BY_ONE: Final = 64
 
 
 class TrackedNodes:
-    """See the module. Nodes are told by number as in `NewNodes`; a row of the picture that was there before is `~row`."""
+    """Fills new nodes on the snapshot itself, where one pod's place changes what others may do.
+
+    Nodes are told by number as in `NewNodes`; a row of the snapshot that was there before is `~row`."""
 
     def __init__(self, nodes: NewNodes, stop: Callable[[], bool]) -> None:
         self._nodes = nodes
@@ -89,7 +91,7 @@ class TrackedNodes:
         return placed
 
     def _noted(self, kind: KindId, rows: Rows) -> Rows:
-        """Pods of the kind stand on these rows of the picture; the node of each."""
+        """Pods of the kind stand on these rows of the snapshot; the node of each."""
         new = rows >= self._first
         self._nodes.note(kind, rows[new] - self._first)
         found: Rows = np.where(new, rows - self._first, ~rows)
@@ -123,7 +125,7 @@ class TrackedNodes:
         self._snapshot.place_many(kind, at, counts)
 
     def _show(self, before: int) -> None:
-        """Nodes opened since `before` appear in the picture."""
+        """Nodes opened since `before` appear in the snapshot."""
         self._add_rows(before, self._nodes.groups[before : self._nodes.n].tolist())
 
     def _add_rows(self, before: int, groups: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ that were on a node when they were first seen nobody knows how long they waited,
 Memory: four integers for each class and minute of the last days, and an entry for each pod of a class that exists. A restart
 loses what was not saved: pods that came and went since the last save, when pods went since, and whether pods that came in
 between were in time.
-Deliberately absent: where it is saved, and what is made of it (`decide.slack.promised`).
+Deliberately absent: where it is saved, and what is made of it (`controllers.slack.slo_sizing`).
 """
 
 from collections import Counter, deque
@@ -70,7 +70,7 @@ class _Life:
 
 
 class ArrivalLog:
-    """See the module. Times are Unix times."""
+    """When the pods of each class with a promise came, and whether each had a node in time. Times are Unix times."""
 
     def __init__(self, classes: Sequence[PodClass], now: UnixTime) -> None:
         self._classes = [_a_class(of, _minute(now)) for of in classes]

@@ -1,14 +1,14 @@
 """Slack as one function: rules, marked workloads and what was before in; placeholders with their places out.
 
-    with picture.fork():                        # real pods stand where they are, or where scale-up saw them to fit
-        found = plan_slack(picture, state, asked, policy, now=now)
+    with snapshot.fork():                        # real pods stand where they are, or where scale-up saw them to fit
+        found = plan_slack(snapshot, state, asked, policy, now=now)
         ...                                     # who found no place is demand for new nodes, after all real pods
 
 1. How much room each rule wants, and in which pieces (`sizing`, `steady`); how many placeholders are like which pod.
 2. Which placeholders that are: as many as possible are those of the loop before (`assign`).
 3. Where they stand: each where it stood, if it fits there still (`settle`).
 
-Whatever is placed stands in the picture afterwards.
+Whatever is placed stands in the snapshot afterwards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,9 @@ class SlackFound:
 
 
 def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, *, now: UnixTime) -> SlackFound:
-    """See the module. Raises `UnreadLabel` where the picture was built without the mirrored kinds."""
+    """Plans slack: which placeholders there are, and where each stands.
+
+    Raises `UnreadLabel` where the snapshot was built without the mirrored kinds."""
     wanted, cuts, held = _wanted(before, demand, now)
     found = settled(snapshot, assigned(wanted, before.placeholders))
     return SlackFound(state=SlackState(placeholders=found.placeholders, held=held), settled=found, cuts=cuts)

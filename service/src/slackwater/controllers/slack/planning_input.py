@@ -49,7 +49,7 @@ class Site:
 
 
 class PodRequests(Protocol):
-    """What pods of a row ask for, which the picture does not tell apart."""
+    """What pods of a row ask for, which the snapshot does not tell apart."""
 
     def asks(self, rows: Sequence[Row]) -> Iterable[Amounts]:
         """The requests of the pods on some rows that may come again: replicas, but no databases, no pods of DaemonSets."""

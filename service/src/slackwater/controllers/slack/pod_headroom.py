@@ -32,5 +32,5 @@ def like(kind: Kind) -> Kind:
 
 
 def specimens(pod_headroom: Iterable[PodHeadroom]) -> list[Pod]:
-    """A placeholder like each: what a picture has to know before any is planned for."""
+    """A placeholder like each: what a snapshot has to know before any is planned for."""
     return [a_placeholder(0, like(each.kind), each.labels) for each in pod_headroom]

@@ -1,8 +1,8 @@
 """Where placeholders stand: each where it stood, if it still fits there; the others are placed, one pass for each kind.
 
-Real pods stand in the picture already, so a placeholder never takes room from one: it is pushed off by it. New places are
+Real pods stand in the snapshot already, so a placeholder never takes room from one: it is pushed off by it. New places are
 sought on the fullest nodes first, so that whole nodes stay free, and can be removed. Everything that finds a place stands in
-the picture afterwards. Deliberately absent: new nodes for those that find none.
+the snapshot afterwards. Deliberately absent: new nodes for those that find none.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,9 @@ class Settled:
 
 
 def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> Settled:
-    """See the module. Raises `UnreadLabel` where the picture was built without the placeholders' kinds."""
+    """Places placeholders: each stays where it stood if it still fits there.
+
+    Raises `UnreadLabel` where the snapshot was built without the placeholders' kinds."""
     n_pods = len(placeholders)
     if not n_pods or not snapshot.n_rows:
         lost = tuple(each.number for each in placeholders if each.place is not None)

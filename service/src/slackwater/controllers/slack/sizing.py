@@ -66,7 +66,9 @@ class Cut:
 
 
 def cut(rule: SlackRule, slack_input: SlackInput) -> Cut:
-    """See the module. Nothing, where nothing is asked for or no node could take anything."""
+    """How many placeholders a rule asks for, and of which size.
+
+    Nothing, where nothing is asked for or no node could take anything."""
     asked = _asked(rule, slack_input)
     rooms = [room for room in slack_input.rooms if room != NOTHING]
     if not any(asked) or not rooms:

@@ -4,7 +4,7 @@
     found.mirrored                                               # placeholders like the class's pods
 
 A node that is asked for now is there one lead later, so the most that is needed from now until then is kept. The way of
-telling what comes is chosen anew each hour, and when the lead has changed; how rarely it may be exceeded, every ten minutes;
+telling what comes is chosen again each hour, and when the lead has changed; how rarely it may be exceeded, every ten minutes;
 what will go is told by what runs in this loop. Of several kinds of pods each gets its share of the newest pods. Deliberately
 absent: the arithmetic (`promise`, `ways`, `pace`).
 """

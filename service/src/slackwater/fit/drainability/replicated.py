@@ -1,4 +1,4 @@
-"""8. Somebody must make the pod anew elsewhere: it needs a controller."""
+"""8. Somebody must make the pod again elsewhere: it needs a controller."""
 
 from typing import Final
 

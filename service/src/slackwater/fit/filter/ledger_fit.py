@@ -47,7 +47,7 @@ def fits_on(wanted: Amounts, columns: NodeColumns, row: int) -> bool:
 
 
 def _fits_all(wanted: Amounts, left: Int64) -> bool:
-    """Is there room on every row? Mostly, where kube-scheduler asks: then nothing has to be told apart."""
+    """Is there room on every row? Mostly, where kube-scheduler asks: then nothing has to be distinguished."""
     return all(not want or bool((line >= want).all()) for want, line in zip(wanted, left, strict=True))
 
 

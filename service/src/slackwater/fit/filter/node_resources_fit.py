@@ -1,7 +1,7 @@
 """Requests must fit into what is allocatable and not yet requested (kube-scheduler's NodeResourcesFit).
 
 CPU, memory, ephemeral storage, huge pages, extended resources, and the count of pods. A resource of which the pod asks
-nothing is not judged. Nodes that are too small even when empty are told apart: evicting does not help there.
+nothing is not judged. Nodes that are too small even when empty are distinguished: evicting does not help there.
 """
 
 import numpy as np

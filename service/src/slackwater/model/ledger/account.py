@@ -1,4 +1,4 @@
-"""What one pod counts for on its node, and how it starts to count (reference/neon-scheduler.md section 2.3)."""
+"""What one pod counts for on its node, and how it starts to count (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,5 @@
-"""An agent asks: what may its pod use, and what does that change? (reference/neon-scheduler.md section 2.4, with our clamp)
+"""An agent asks: what may its pod use, and what does that change? (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go, with
+our clamp)
 
 One resource at a time, in exact integers. Deliberately absent: whether the pod may ask at all, and writing the permit down.
 """

@@ -94,7 +94,7 @@ class Ledger:
         pressure_accounted_for: Amounts,
         held: Int64,
     ) -> None:
-        """The node's sums as they were worked out anew; for audits alone. `held` has shape (resources,)."""
+        """The node's sums as they were worked out again; for audits alone. `held` has shape (resources,)."""
         columns = self.columns
         columns.reserved[:, row] = reserved
         columns.buffer[:, row] = buffer

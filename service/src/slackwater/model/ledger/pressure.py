@@ -1,4 +1,5 @@
-"""Is there more pressure on a node than its running migrations will relieve? (reference/neon-scheduler.md section 2.6)"""
+"""Is there more pressure on a node than its running migrations will relieve? (neondatabase/autoscaling v0.36.1,
+pkg/plugin/trans.go)"""
 
 from typing import Final, NamedTuple
 

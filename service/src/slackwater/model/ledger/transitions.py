@@ -1,4 +1,4 @@
-"""What else changes a pod's account: one function for each row of reference/neon-scheduler.md section 2.5."""
+"""What else changes a pod's account (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go): one function for each event."""
 
 from dataclasses import replace
 

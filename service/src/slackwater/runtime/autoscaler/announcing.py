@@ -1,4 +1,4 @@
-"""What people are told of a plan: Events on pods, bounded, and not the same again and again.
+"""What people learn of a plan: Events on pods, bounded, and not the same again and again.
 
 The reasons are Cluster Autoscaler's, TriggeredScaleUp, NotTriggerScaleUp and ScaleUpTimedOut; the texts name for each group
 what binds.

@@ -21,7 +21,7 @@ _SLICE: Final = 200
 
 
 class Promising:
-    """See the module."""
+    """Feeds the arrival log with what the watch shows of pods that have a promise."""
 
     def __init__(self, state_machine: StateMachine, classes: Sequence[PodClass], *, steady: Callable[[], UnixTime]) -> None:
         self._state_machine = state_machine

@@ -19,7 +19,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 class Choosing:
-    """Implements `edge.web.extender.Choice`."""
+    """Implements `adapters.http.extender.Choice`."""
 
     def __init__(self, state_machine: StateMachine, loop: SteeringLoop, clock: Clock) -> None:
         self._state_machine = state_machine

@@ -1,7 +1,7 @@
 """The autoscaler: sense, plan, act, again and again.
 
     sense   the providers' groups, what is lost of them, and what changed in the state machine since the last loop
-    plan    elsewhere, on a replica of the cluster; all plans see the same picture
+    plan    elsewhere, on a replica of the cluster; all plans see the same snapshot
     act     what the limits leave of the plan is asked of the providers; people are told
 
 Growth is planned and acted on first, then removals, which may take far longer to plan.
@@ -68,7 +68,7 @@ async def _nothing() -> Sequence[str]:
 
 
 class Autoscaler:
-    """See the module."""
+    """The autoscaler's loop: observe, plan, act."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """What the loop asks its planners, and what they answer; and the plans themselves, made on a replica of the cluster.
 
 What flows through: an `Inquiry` of frozen values goes in, `Plans` come out, and then the `ScaleDownProposal` of the same
-inquiry. All plans, for growing, for slack and for shrinking, are made on one picture, one after the other. The loop asks for
+inquiry. All plans, for growing, for slack and for shrinking, are made on one snapshot, one after the other. The loop asks for
 the last one by itself, so that growth never waits for it. Deliberately absent: what is done about them, and where they are made
-(`planning_thread`, `run.planner`).
+(`planning_thread`, `runtime.planner`).
 """
 
 import time
@@ -137,7 +137,7 @@ class Planning(Protocol):
 
 
 class ScaleUpPlanner(Protocol):
-    """Plans growth, and slack, on the replica's picture, which is as before afterwards. `stop` cuts it off."""
+    """Plans growth, and slack, on the replica's snapshot, which is as before afterwards. `stop` cuts it off."""
 
     def __call__(self, replica: SnapshotReplica, inquiry: Inquiry, stop: Callable[[], bool]) -> Planned: ...
 

@@ -24,7 +24,7 @@ _SWITCH_SECONDS: Final = 1e-4
 
 
 class ThreadPlanning:
-    """Implements `run.loops.planning.Planning`. `timeout_seconds`: a plan that takes longer is given up."""
+    """Implements `runtime.autoscaler.planning.Planning`. `timeout_seconds`: a plan that takes longer is given up."""
 
     def __init__(self, maker: PlanMaker, *, timeout_seconds: float) -> None:
         self._maker = maker

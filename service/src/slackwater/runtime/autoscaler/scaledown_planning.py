@@ -1,5 +1,5 @@
 """The plan of removals on a replica: the node group registry's node groups' status and what the plan of growth left, as a
-planning input of `decide.scaledown`.
+planning input of `controllers.scaledown`.
 
 Pods that the plan of growth saw to fit stand on their nodes meanwhile. Those that it could not place may have the room on nodes
 that are being removed: such removals are to be given up, before any new node is asked for.
@@ -64,7 +64,7 @@ def room_needed_again(replica: SnapshotReplica, inquiry: ScaleDownInquiry, scale
 
 @contextmanager
 def staying(replica: SnapshotReplica, names: tuple[NodeName, ...]) -> Iterator[None]:
-    """The picture as it will be once the removals of these nodes are given up."""
+    """The snapshot as it will be once the removals of these nodes are given up."""
     with replica.snapshot.fork():
         for name in names:
             if name in replica.nodes:
@@ -82,7 +82,7 @@ def propose_scale_down(
     now: UnixTime,
     stop: Callable[[], bool],
 ) -> ScaleDownProposal:
-    """The picture is as before afterwards."""
+    """The snapshot is as before afterwards."""
     began, state = time.monotonic(), inquiry.state
     for name in given_up:
         state = state.ended(name)

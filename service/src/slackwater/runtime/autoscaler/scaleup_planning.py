@@ -1,5 +1,5 @@
 """The plan of growth on a replica: the node group registry's node groups' status and the cluster's nodes, made into the groups
-of `decide.scaleup`.
+of `controllers.scaleup`.
 
 What is remembered here between loops: where pods were seen to fit (hints), and what a node of each group looked like when
 there last was one. Deliberately absent: the rules of planning.
@@ -33,7 +33,7 @@ from slackwater.snapshot.replica import SnapshotReplica
 
 
 class ReplicaScaleUpPlanner:
-    """Implements `run.loops.planning.ScaleUpPlanner`."""
+    """Implements `runtime.autoscaler.planning.ScaleUpPlanner`."""
 
     def __init__(self) -> None:
         self._slack_state = SlackState()

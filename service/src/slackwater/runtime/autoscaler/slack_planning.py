@@ -1,10 +1,10 @@
 """Growth and slack planned together: real pods first and alone, then placeholders on what they leave, then nodes for these.
 
-    found = plan_with_slack(picture, demand, groups, policy=policy, clock=clock, slack=inquiry, tenancy=tenancy)
+    found = plan_with_slack(snapshot, demand, groups, policy=policy, clock=clock, slack=inquiry, tenancy=tenancy)
     found.plan                # growth for pods, and behind it growth for placeholders
     found.slack               # the placeholders and their places; what to remember
 
-The plan for the pods is what it would be without slack: placeholders are not in the picture while it is made. Then they
+The plan for the pods is what it would be without slack: placeholders are not in the snapshot while it is made. Then they
 find places beside the pods, where these stand or will stand. Who finds none is demand of the lowest priority, of the nodes
 that are no larger than needed (expander `smallest-node`), as far as the limits allow after the pods' nodes. Deliberately
 absent: where it is asked from (the loop, or a file), and how long anything is remembered.
@@ -91,7 +91,9 @@ def plan_with_slack(
     pod_requests: RunningPodRequests,
     hints: Mapping[PodUid, NodeName] = _NO_HINTS,
 ) -> Planned:
-    """See the module. The picture is as before afterwards. Raises `UnreadLabel` where it was built without a mirrored kind."""
+    """Plans scale-up and slack together: real pods first, then placeholders on what they leave.
+
+    The snapshot is as before afterwards. Raises `UnreadLabel` where it was built without a mirrored kind."""
     with snapshot.fork():
         plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=clock, hints=hints)
     with snapshot.fork():
@@ -116,7 +118,7 @@ def plan_with_slack(
 
 
 class _Stage:
-    """The picture as the plan for the pods leaves it: nodes on their way and new ones stand there, with everybody placed."""
+    """The snapshot as the plan for the pods leaves it: nodes on their way and new ones stand there, with everybody placed."""
 
     def __init__(self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], plan: ScaleUpPlan, system: Amounts) -> None:
         self._snapshot, self._groups, self._plan, self._system = snapshot, groups, plan, system

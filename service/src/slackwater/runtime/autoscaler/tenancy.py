@@ -1,4 +1,4 @@
-"""Whose pods stand on a node: what slack has to know of them and the picture does not tell.
+"""Whose pods stand on a node: what slack has to know of them and the snapshot does not tell.
 
 Pods that may come again, and soon, are those that slack is for. Not those of DaemonSets, which come with their nodes; not
 those of StatefulSets (a database is no reason to keep a node warm for it); not those that somebody marked with `0`.
@@ -13,7 +13,7 @@ from slackwater.snapshot.running_pods import Standing
 
 
 class RunningPodRequests:
-    """Implements `decide.slack.ground.PodRequests`. Reads who stands where; remembers nothing."""
+    """Implements `controllers.slack.planning_input.PodRequests`. Reads who stands where; remembers nothing."""
 
     def __init__(self, standing: Standing) -> None:
         self._standing = standing

@@ -1,4 +1,4 @@
-"""The filter and prioritize questions, answered from the picture. Only filter, of many rows or of a chosen one (`take`),
+"""The filter and prioritize questions, answered from the cluster state. Only filter, of many rows or of a chosen one (`take`),
 changes anything: holds and memory."""
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from slackwater.model.reasons import Reason
 class Seen:
     """What filter would look at for a pod now. `reason` is what of the pod itself has it refused, OK where nothing does.
 
-    `denied`: nodes where its bind was refused a moment ago. `quarantined`: nodes whose books are in doubt. `waits_for`: victims
+    `denied`: nodes where its bind was refused a moment ago. `quarantined`: nodes whose sums are in doubt. `waits_for`: victims
     of its preemption. `only_on`: where its bind, or its migration, has its room. `columns` are a copy, in which the pod's own
     hold and room of less important preemptors are free.
     """
@@ -57,7 +57,7 @@ class Placing:
         self._ledger = cluster_state.ledger
         self._nodes = cluster_state.nodes
         self._pods = cluster_state.pods
-        self._claims = cluster_state.reservations
+        self._reservations = cluster_state.reservations
         self._holds = cluster_state.holds
         self._bind_backoff = cluster_state.bind_backoff
         self._vertical_pods = cluster_state.vertical_pods
@@ -93,7 +93,7 @@ class Placing:
         """As `filter` about this row alone, where that lets the pod pass: one that has no preemption, and no room held for it.
         Where it does not, nothing has changed but what filter changes before it judges."""
         rows: Rows = np.array([row], np.intp)
-        if self._claims.get(pod.uid) is not None or self._migrating.target_node_of(pod, now) is not None:
+        if self._reservations.get(pod.uid) is not None or self._migrating.target_node_of(pod, now) is not None:
             return False
         if not self.passing(pod, rows, policy, now)[0]:
             return False
@@ -138,7 +138,7 @@ class Placing:
         self._preemptors.forget(pod.uid)
         self._unschedulable_pods.forget(pod.uid)
         self._sample_misses.passed(pod.uid)
-        if self._claims.get(pod.uid) is None:  # its reservation is there already, otherwise
+        if self._reservations.get(pod.uid) is None:  # its reservation is there already, otherwise
             self._hold(pod, feasible, policy, now)
 
     def _hold(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
@@ -161,7 +161,7 @@ class Placing:
         return pod.vertical is not None or bool(self._nodes.stricter[rows].any())
 
     def _has_to_choose(self, pod: Pod, rows: Rows, policy: Policy) -> bool:
-        """Where kube-scheduler binds, nobody judges its choice: it is told one node wherever it could be wrong. Pods that grow
+        """Where kube-scheduler binds, nobody judges its choice: it is given one node wherever it could be wrong. Pods that grow
         come near any other by growing, or by their next bind."""
         if policy.binds or len(rows) < 2:
             return False
@@ -221,10 +221,10 @@ class Placing:
         about_pod = self.about_the_pod(pod, policy)
         if about_pod is not Reason.OK:
             return np.full(len(rows), about_pod, np.uint8)
-        claim = self._claims.get(pod.uid)
-        if claim is not None:
+        reservation = self._reservations.get(pod.uid)
+        if reservation is not None:
             # A bind whose end is not known yet: only the node it named may be asked again, where the pod counts already.
-            row = self._nodes.row_of.get(claim.node, NO_ROW)
+            row = self._nodes.row_of.get(reservation.node, NO_ROW)
             return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
         if not policy.binds:
@@ -288,9 +288,9 @@ class Placing:
         if self._preemptions.gated(pod.uid):
             return Reason.GATED, None
         about_pod = self.about_the_pod(pod, policy)
-        claim, move = self._claims.get(pod.uid), self._migrating.target_node_of(pod, now)
-        if about_pod is Reason.OK and claim is not None:
-            return Reason.POD_BOUND_ELSEWHERE, claim.node
+        reservation, move = self._reservations.get(pod.uid), self._migrating.target_node_of(pod, now)
+        if about_pod is Reason.OK and reservation is not None:
+            return Reason.POD_BOUND_ELSEWHERE, reservation.node
         if about_pod is Reason.OK and move is not None and move.target_node is not None:
             return Reason.TARGET_NODE_ELSEWHERE, move.target_node
         return about_pod, None
@@ -312,7 +312,7 @@ class Placing:
         """Remembers it, and what may be done about it: True where a preemption began."""
         self._event_counts.failures += 1
         self._unschedulable_pods.note(pod, held=bool((codes == Reason.HELD_FOR_OTHERS).any()), now=now)
-        if self.about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
+        if self.about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
             return False
         if len(self.fitting_elsewhere(pod, rows, now)):
             self._event_counts.sample_misses += 1
@@ -328,7 +328,7 @@ class Placing:
     def refused_everywhere(self, pod: Pod, policy: Policy, now: Instant) -> tuple[Rows, Codes] | None:
         """All rows and their verdicts, where by our accounting and by what the nodes themselves say none takes the pod; None
         where one does, or would but for promises of a moment, or where it would be refused whatever goes."""
-        if self.about_the_pod(pod, policy) is not Reason.OK or self._claims.get(pod.uid) is not None:
+        if self.about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
             return None
         rows = self._nodes.live_rows()
         with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):

@@ -1,9 +1,9 @@
 """Wakes refused pods for which there is room by now, and which kube-scheduler has not tried again by itself.
 
 kube-scheduler tries a pod again when it sees room appear. Where our watch was behind its own, it asked too early, was refused
-from our older picture, and has spent the event: without us the pod waits for the next one, or for five minutes. So a refusal
-that has stood for longer than kube-scheduler takes is judged anew, and the pod is woken if it fits. Of equally large pods no
-more are woken than there is room for: the others would come in vain.
+from our older cluster state, and has spent the event: without us the pod waits for the next one, or for five minutes. So a
+refusal that has stood for longer than kube-scheduler takes is judged again, and the pod is woken if it fits. Of equally large
+pods no more are woken than there is room for: the others would come in vain.
 """
 
 from collections import Counter, deque
@@ -28,7 +28,7 @@ _MOST_KEPT: Final = 256
 
 
 class MissedRoom:
-    """See the module."""
+    """Activates unschedulable pods for which there is room by now."""
 
     def __init__(self, cluster_state: ClusterState, placing: Placing) -> None:
         self._ledger = cluster_state.ledger

@@ -60,7 +60,7 @@ class SchedulingGates:
         self._waiting: dict[PodUid, _Waiting] = {}
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """The watch shows a pod that is not bound. Where pods are told where to go that opens the gate, if it comes in time."""
+        """The watch shows a pod that is not bound. Where pods are nominated that opens the gate, if it comes in time."""
         if pod.gates != (GATE,):
             self._waiting.pop(pod.uid, None)
         elif pod.uid not in self._waiting:

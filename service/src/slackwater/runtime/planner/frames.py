@@ -232,7 +232,7 @@ def _reduced_pod(theirs: Callable[[Pod], bool], pod: Pod) -> tuple[Callable[...,
 
 
 class _Numbers:
-    """Numbers for values that are told once. They are told apart by identity: comparing them takes longer than telling."""
+    """Numbers for values that are told once. They are distinguished by identity: comparing them takes longer than telling."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[int, ref[Any]]] = {}

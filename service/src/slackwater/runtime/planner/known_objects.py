@@ -19,7 +19,7 @@ _SLICE: Final = 2_000
 
 
 class KnownObjects:
-    """See the module."""
+    """What the planner process knows of the cluster, so that only differences are sent."""
 
     def __init__(self) -> None:
         #: Those that changed last come last, as in the replica.

@@ -6,7 +6,7 @@
 
 The process shares no lock with whoever serves. What it is told, and what it answers, is encoded and decoded a bounded piece
 at a time, and the serving loop is free between two pieces. A process that ends is noticed at once, whoever ended it; the next
-one is told everything. A plan during which it ends is asked for once more. Deliberately absent: how plans are made.
+one learns everything. A plan during which it ends is asked for once more. Deliberately absent: how plans are made.
 """
 
 import signal
@@ -84,7 +84,8 @@ class _Life:
 
 
 class ProcessPlanning:
-    """Implements `run.loops.planning.Planning`. `timeout_seconds`: after so long a plan is given up, and its process killed."""
+    """Implements `runtime.autoscaler.planning.Planning`. `timeout_seconds`: after so long a plan is given up, and its process
+    killed."""
 
     def __init__(self, *, clock: Callable[[], Instant], timeout_seconds: float, command: Sequence[str] = COMMAND) -> None:
         self._clock = clock
@@ -203,7 +204,7 @@ class ProcessPlanning:
         return answer
 
     async def _question(self, life: _Life, inquiry: Inquiry, watch: Watch) -> Ask:
-        """A process that was told nothing yet is told everything."""
+        """A process that was told nothing yet learns everything."""
         anew = not life.fed
         if anew:
             inquiry = replace(inquiry, changes=await self._told.everything(inquiry.changes, watch))

@@ -30,7 +30,7 @@ from slackwater.runtime.planner.frames import Decoder, Encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """`anew`: what was told before is void, the inquiry holds everything."""
+    """`again`: what was told before is void, the inquiry holds everything."""
 
     inquiry: Inquiry
     anew: bool

@@ -35,7 +35,7 @@ ANSWER_SECONDS = 300.0
 
 
 class RecordedStateMachine(StateMachine):
-    """See the module."""
+    """A state machine that records each of its calls with the answer."""
 
     def __init__(self, policy: Policy, *, seed: int = 0, tell: Tell) -> None:
         self._tell = tell

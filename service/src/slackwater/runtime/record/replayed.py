@@ -1,4 +1,4 @@
-"""A state machine that is told everything once more: does it answer the same, bit for bit?
+"""A state machine that learns everything once more: does it answer the same, bit for bit?
 
     replay = Replay(frames)
     for difference in replay.differences(): ...

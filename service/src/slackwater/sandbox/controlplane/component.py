@@ -46,7 +46,7 @@ class Launch:
 
 
 class Component:
-    """A process of ours. `start` first; after it ended, `start` again runs it anew with the same log file."""
+    """A process of ours. `start` first; after it ended, `start` again runs it again with the same log file."""
 
     def __init__(self, launch: Launch, *, log: Path, home: Path) -> None:
         self.launch = launch

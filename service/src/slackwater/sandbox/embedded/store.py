@@ -88,7 +88,7 @@ class Store:
         return now
 
     def remove(self, kind: ResourceKind, key: Key) -> Stored:
-        """What watches are told of it: the last state with the version of its end."""
+        """What watches learn of it: the last state with the version of its end."""
         last = self._shelves[kind].objects.pop(key)
         now = self._versioned(last.body)
         self._record(kind, Change(now.revision, "DELETED", key, now, last))

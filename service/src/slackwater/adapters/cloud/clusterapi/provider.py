@@ -1,4 +1,4 @@
-"""`run.ports.NodeProvider` over Cluster API: sizes through the scale subresource, under the version that was read.
+"""`ports.protocols.NodeProvider` over Cluster API: sizes through the scale subresource, under the version that was read.
 
 To delete machines is to mark them and to lower the size by their number: their controller takes marked ones first. Where
 machines are still on their way it would take none, so there the marked ones are deleted as well. What a mark means after an
@@ -79,7 +79,7 @@ _Marks = list[MachineWire]
 
 
 class ClusterApiProvider:
-    """Implements `run.ports.NodeProvider` on the management cluster's API server. `stamp` answers the time as RFC 3339."""
+    """Implements `ports.protocols.NodeProvider` on the management cluster's API server. `stamp` gives the time as RFC 3339."""
 
     name: Final = "clusterapi"
 

@@ -102,7 +102,7 @@ class Client:
             response_deserializer=rpc.answer.FromString,
         )
         try:
-            # The server, too, is told how long the caller waits.
+            # The server, too, learns how long the caller waits.
             left = anyio.current_effective_deadline() - anyio.current_time()
             answer: R = await call(request, timeout=max(min(self._timeout_seconds, left), 0.0))
         except anyio.get_cancelled_exc_class():

@@ -1,4 +1,4 @@
-"""`run.ports.NodeProvider` over the protocol, whose growth is a difference: the size is looked at first, under a lock.
+"""`ports.protocols.NodeProvider` over the protocol, whose growth is a difference: the size is looked at first, under a lock.
 
 Two calls of this process never grow a group twice. The protocol has no precondition, so two processes could: only a leader
 acts. Deliberately absent: prices, GPU types, and everything that the protocol has for the autoscaler's own dashboards.
@@ -36,7 +36,7 @@ _NOT_KNOWN: Final = (
 
 
 class ExternalGrpcProvider:
-    """Implements `run.ports.NodeProvider`. `defaults` is what the configuration says for groups without options."""
+    """Implements `ports.protocols.NodeProvider`. `defaults` is what the configuration says for groups without options."""
 
     name: Final = "externalgrpc"
 

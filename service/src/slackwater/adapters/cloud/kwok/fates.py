@@ -13,7 +13,7 @@ class Weather:
     """How a group's cloud behaves. Seconds; `..._spread` is added, evenly drawn from 0 on. Shares are of all machines, and add
     up to at most 1.
 
-    `stock`: so many machines there are to be had; those beyond it are told to be out of resources until others go. `quota`: the
+    `stock`: so many machines there are to be had; those beyond it are out of resources until others go. `quota`: the
     group is not let grow beyond it. None: no bound.
     """
 

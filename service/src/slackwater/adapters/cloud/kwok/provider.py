@@ -1,4 +1,4 @@
-"""`run.ports.NodeProvider` over Node objects: who is a member, how large a group is, and every change of it.
+"""`ports.protocols.NodeProvider` over Node objects: who is a member, how large a group is, and every change of it.
 
 A group's target is the number of its machines: those on record that are not up yet, and its Nodes. Growing and giving up change
 the record alone, deleting changes the record first. Deliberately absent: how machines on record arrive (see `arrivals`).
@@ -54,7 +54,7 @@ class _Standing:
 
 
 class KwokProvider:
-    """Implements `run.ports.NodeProvider`. `now` answers Unix seconds: what is on record outlives the process.
+    """Implements `ports.protocols.NodeProvider`. `now` answers Unix seconds: what is on record outlives the process.
 
     `arrivals` has to run beside it; with several processes each may.
     """

@@ -91,7 +91,7 @@ class Record:
         else:
             patch = {"metadata": {"resourceVersion": page.version}, "data": data}
             answer = await self._api.ask("PATCH", self._path, body=patch, content_type=MERGE_PATCH)
-        # Not found: it was deleted since, and is made anew from what is read next.
+        # Not found: it was deleted since, and is made again from what is read next.
         if answer.status == CONFLICT or (answer.status == NOT_FOUND and page.version):
             return None
         if answer.status not in (OK, CREATED):

@@ -57,7 +57,9 @@ class _Last:
 
 
 class Frames:
-    """See the module. `about` gives the short sections that the state machine does not know, as JSON values: the service's own
+    """Makes the frames that all readers of the dashboard share.
+
+    `about` gives the short sections that the state machine does not know, as JSON values: the service's own
     state, and the last loop of the autoscaler."""
 
     def __init__(

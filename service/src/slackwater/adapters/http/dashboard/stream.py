@@ -129,10 +129,10 @@ async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
 
 
 def add_stream(app: FastAPI, frames: Frames, listeners: Listeners, *, ready: Callable[[], bool]) -> None:
-    """The stream; not before the picture is complete."""
+    """The stream; not before the cluster state is complete."""
 
     @app.get("/dashboard/events", summary="What the dashboard draws", response_class=Response, responses=_ANSWERS)
     async def events() -> Response:
         if not ready():
-            return _refused("the picture is not complete yet, see /readyz")
+            return _refused("the cluster state is not complete yet, see /readyz")
         return _Stream(frames, listeners)

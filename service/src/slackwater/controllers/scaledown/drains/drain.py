@@ -67,7 +67,7 @@ class RemoveNode:
 
 
 class Drain:
-    """See the module. `marked_at` is None until the taint is there."""
+    """The removal of one node, from its taint to its deletion or back. `marked_at` is None until the taint is there."""
 
     def __init__(
         self, order: DrainOrder, limits: DrainLimits, migrate: Callable[[PodUid, NodeName], None], began: Instant
@@ -181,7 +181,7 @@ class Drain:
                 return []
 
     def _look(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> list[Effect]:
-        """Looks at the node as it is now, each time anew: what was planned may have changed."""
+        """Looks at the node as it is now, each time again: what was planned may have changed."""
         problem = self._not_as_planned(node_view) or self.pods.never_leaves(node_view, disruptions)
         if problem is not None:
             return self.give_up(*problem, now)

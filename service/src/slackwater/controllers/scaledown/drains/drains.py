@@ -26,7 +26,7 @@ CancelAnswer = Literal["cancelled", "too-late", "none"]
 
 
 class Drains:
-    """See the module."""
+    """All removals under way, with their limits."""
 
     def __init__(self, node_views: NodeViews, limits: DrainLimits | None = None) -> None:
         self.limits = limits or DrainLimits()

@@ -1,0 +1,101 @@
+"""What a node may mount and attach: disks that are in use, limits of drivers, zones of volumes."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from slackwater.model.objects import Node, Pod
+from slackwater.model.pod_constraints import DiskMount
+from slackwater.model.reasons import Reason
+from slackwater.model.storage import Claim
+from tests.laws.fit.rowbyrow.scene import PlanningInput, asks
+
+_ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+_DRIVERS = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+
+
+def volume_restrictions(planning_input: PlanningInput, pod: Pod, node: Node) -> Reason:
+    for disk in asks(pod).disks:
+        for other in planning_input.on(node):
+            if any(_conflict(disk, mounted) for mounted in asks(other).disks):
+                return Reason.DISK_CONFLICT
+    for claim in _own_names(planning_input, pod):
+        users = [other for other in planning_input.standing if claim in _own_names(planning_input, other)]
+        if "ReadWriteOncePod" in claim.access_modes and users:
+            return Reason.CLAIM_IN_USE
+    return Reason.OK
+
+
+def _own_names(planning_input: PlanningInput, pod: Pod) -> list[Claim]:
+    """Claims that the pod mounts by name; those of its ephemeral volumes are its own."""
+    known = planning_input.storage.claims or {}
+    named = [mount.claim for mount in asks(pod).claims if mount.owner is None]
+    return [known[pod.key.namespace, name] for name in named if (pod.key.namespace, name) in known]
+
+
+def _conflict(one: DiskMount, other: DiskMount) -> bool:
+    if (one.source, one.disk) != (other.source, other.disk):
+        return False
+    if one.source == "rbd" and not set(one.monitors) & set(other.monitors):
+        return False
+    return one.source == "ebs" or not (one.read_only and other.read_only)
+
+
+def node_volume_limits(planning_input: PlanningInput, pod: Pod, node: Node) -> Reason:
+    csi_node = (planning_input.storage.csi_nodes or {}).get(node.name)
+    if csi_node is None:
+        return Reason.OK
+    mounted = {handle for other in planning_input.on(node) for handle in _handles(planning_input, other)}
+    attached = mounted | set(_attachments(planning_input, node))
+    present, more = _by_driver(attached), _by_driver(set(_handles(planning_input, pod)) - mounted)
+    for driver, limit in csi_node.drivers:
+        if limit is not None and more[driver] and present[driver] + more[driver] > limit:
+            return Reason.VOLUME_LIMIT
+    return Reason.OK
+
+
+def _by_driver(handles: Iterable[tuple[str, str]]) -> Counter[str]:
+    return Counter(driver for driver, _ in handles)
+
+
+def _handles(planning_input: PlanningInput, pod: Pod) -> Iterable[tuple[str, str]]:
+    """Driver and handle of each volume that the pod mounts; a claim without a volume stands for itself."""
+    for disk in asks(pod).inline_disks:
+        yield disk.driver, disk.handle
+    for claim in planning_input.claims(pod):
+        volume = (planning_input.storage.volumes or {}).get(claim.volume)
+        storage_class = (planning_input.storage.classes or {}).get(claim.storage_class)
+        if volume is not None:
+            if volume.driver and volume.handle:
+                yield volume.driver, volume.handle
+        elif storage_class is not None:
+            driver = _DRIVERS.get(storage_class.provisioner, storage_class.provisioner)
+            if driver not in ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"):
+                yield driver, f"{claim.namespace}/{claim.name}"
+
+
+def _attachments(planning_input: PlanningInput, node: Node) -> Iterable[tuple[str, str]]:
+    for attachment in planning_input.storage.attachments_of(node.name):
+        volume = (planning_input.storage.volumes or {}).get(attachment.volume or "")
+        if volume is not None and volume.driver and not volume.plugin and attachment.attacher:
+            yield attachment.attacher, volume.handle
+
+
+def volume_zone(planning_input: PlanningInput, pod: Pod, node: Node) -> Reason:
+    if not any(key in node.labels for key in (*_ZONES, *_REGIONS)):
+        return Reason.OK
+    volumes = planning_input.storage.volumes or {}
+    for claim in _own_names(planning_input, pod):
+        labels = volumes[claim.volume].labels if claim.volume in volumes else {}
+        for old, new in (_ZONES, _REGIONS):
+            for key in (old, new):
+                allowed = [zone.strip() for zone in labels.get(key, "").split("__")]
+                if all(allowed) and node.labels.get(key, node.labels.get(new)) not in allowed:
+                    return Reason.VOLUME_ZONE
+    return Reason.OK

@@ -1,0 +1,169 @@
+"""Which connections a listener counts, for how long, and which it ends by itself: both kinds of listener, on both loops."""
+
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import pytest
+import uvloop
+from anyio.streams.tls import TLSStream
+
+from slackwater.adapters.http import bounded, http_server, serving, tls_door
+from slackwater.adapters.http.certificates import Certificates, Tls
+from slackwater.adapters.http.serving import listen, serve_app, serve_direct
+from tests.support.pki import Pki
+from tests.support.waiting import until
+from tests.unit.adapters.http.test_upgrades import Echo, echo
+
+pytestmark = pytest.mark.anyio
+
+BACKENDS = [("asyncio", {}), ("asyncio", {"loop_factory": uvloop.new_event_loop})]
+MOST = 8
+ASK = b"GET /x HTTP/1.1\r\nhost: t\r\n\r\n"
+
+
+@pytest.fixture(params=BACKENDS, ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> object:
+    return request.param
+
+
+Listener = Callable[[Certificates | None], AbstractAsyncContextManager[int]]
+
+
+@pytest.fixture(params=["direct", "bounded"])
+def listener(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Listener:
+    """A listener that takes `MOST` connections."""
+    monkeypatch.setattr(http_server, "_LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(bounded, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(bounded, "MAX_CONNECTIONS", MOST)
+
+    @asynccontextmanager
+    async def opened(certificates: Certificates | None) -> AsyncIterator[int]:
+        with listen("test", "127.0.0.1", 0) as sock, anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                if request.param == "direct":
+                    await group.start(serve_direct, Echo(), sock, certificates, MOST)
+                else:
+                    await group.start(serve_app, echo, sock, certificates)
+                yield sock.getsockname()[1]
+                group.cancel_scope.cancel()
+
+    return opened
+
+
+async def is_ended(stream: anyio.abc.ByteReceiveStream) -> bool:
+    """Whether the other side ended the connection, whatever it said before."""
+    with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        while True:
+            await stream.receive()
+    return True
+
+
+async def status_of(port: int, tls: ssl.SSLContext | None = None) -> bytes:
+    """The status of one request on a connection of its own; empty where the connection is closed instead."""
+    try:
+        async with await anyio.connect_tcp("127.0.0.1", port) as plain:
+            stream: anyio.abc.ByteStream = plain
+            if tls is not None:
+                stream = await TLSStream.wrap(plain, ssl_context=tls, standard_compatible=False, hostname="127.0.0.1")
+            await stream.send(ASK)
+            return (await stream.receive())[9:12]
+    except (anyio.EndOfStream, anyio.BrokenResourceError, ssl.SSLError, OSError):
+        return b""
+
+
+async def test_a_connection_that_ends_gives_its_place_to_another(listener: Listener) -> None:
+    async with listener(None) as port:
+        for _ in range(3):
+            async with AsyncExitStack() as stack:
+                for _ in range(6):
+                    stream = await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port))
+                    await stream.send(ASK)
+                    assert (await stream.receive()).startswith(b"HTTP/1.1 200")
+                assert await status_of(port) == b"503"
+            async with anyio.create_task_group() as group:
+                group.start_soon(_until_answered, port)
+
+
+async def _until_answered(port: int, tls: ssl.SSLContext | None = None) -> None:
+    """The listener notices a little later that a connection has ended."""
+    with anyio.fail_after(5):
+        while await status_of(port, tls) != b"200":  # noqa: ASYNC110  # what is waited for is in the listener
+            await anyio.sleep(0.02)
+
+
+async def test_an_idle_connection_is_closed_and_a_busy_one_is_not(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(serving, "_KEEP_ALIVE_SECONDS", 1)
+    monkeypatch.setattr(serving, "_APP_KEEP_ALIVE_SECONDS", 1)
+    async with listener(None) as port, AsyncExitStack() as stack:
+        idle, busy = [await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port)) for _ in range(2)]
+        await idle.send(ASK)
+        assert (await idle.receive()).startswith(b"HTTP/1.1 200")
+        for _ in range(10):
+            await busy.send(ASK)
+            assert (await busy.receive()).startswith(b"HTTP/1.1 200")
+            await anyio.sleep(0.25)
+        with anyio.fail_after(1):
+            assert await is_ended(idle)
+
+
+def tls_of(folder: Path) -> tuple[Certificates, ssl.SSLContext]:
+    pki = Pki(folder)
+    pki.write()
+    tls = Tls(cert_file=pki.tls().cert_file, key_file=pki.tls().key_file, client_ca_file=None)
+    return Certificates("test", tls, unix_seconds=lambda: 0.0), pki.context()
+
+
+async def test_handshakes_that_never_end_are_counted_and_end(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tls_door, "HANDSHAKE_SECONDS", 2.5)
+    certificates, client = tls_of(tmp_path)
+    async with listener(certificates) as port, AsyncExitStack() as stack:
+        silent = [await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port)) for _ in range(60)]
+        ended: list[int] = []
+
+        async def watched(number: int, stream: anyio.abc.ByteReceiveStream) -> None:
+            await is_ended(stream)
+            ended.append(number)
+
+        async with anyio.create_task_group() as group:
+            for number, stream in enumerate(silent):
+                group.start_soon(watched, number, stream)
+            await until(lambda: len(ended) >= 54, seconds=2.0)
+            assert await status_of(port, client) == b""
+            assert sorted(ended) == list(range(6, 60)), "of one caller as many are open as it has places"
+            await until(lambda: len(ended) == 60, seconds=10)
+        await _until_answered(port, client)
+
+
+async def test_handshakes_that_fail_give_their_places_back(listener: Listener, tmp_path: Path) -> None:
+    certificates, client = tls_of(tmp_path)
+    async with listener(certificates) as port:
+        for sent in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b""):
+            for _ in range(2 * MOST):
+                async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                    await stream.send(sent)
+            await _until_answered(port, client)
+
+
+async def test_over_tls_a_connection_that_ends_gives_its_place_to_another(listener: Listener, tmp_path: Path) -> None:
+    certificates, client = tls_of(tmp_path)
+    async with listener(certificates) as port:
+        for _ in range(4 * MOST):
+            assert await status_of(port, client) == b"200"
+
+
+async def test_a_listener_that_ends_ends_the_handshakes_under_way(listener: Listener, tmp_path: Path) -> None:
+    certificates, _ = tls_of(tmp_path)
+    async with AsyncExitStack() as stack:
+        async with listener(certificates) as port:
+            stream = await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port))
+            await stream.send(b"\x16\x03\x01")
+            await anyio.sleep(0.1)
+        with anyio.fail_after(2):
+            assert await is_ended(stream)

@@ -1,0 +1,88 @@
+"""The state machine learns how each call of a preemption ended, whatever happened to it."""
+
+import anyio
+import pytest
+
+from slackwater.model.effects import Bind, DeleteVictim, WritePreempting
+from slackwater.model.events import (
+    Event,
+    PodGone,
+    PreemptingNotWritten,
+    PreemptingWritten,
+    VictimEnded,
+)
+from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.ports.protocols import Outcome
+from slackwater.runtime.dispatcher import DispatcherConfig
+from tests.support.service import DONE, ScriptedWriter
+from tests.unit.runtime.test_dispatcher import running
+
+pytestmark = pytest.mark.anyio
+
+KEY, UID = PodKey("default", "v"), PodUid("uid-v")
+VICTIM = DeleteVictim(UID, KEY, PodKey("default", "p"))
+NOTE = WritePreempting(UID, KEY, "text")
+GONE = PodGone(UID, KEY, read=True)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "want"),
+    [
+        ([DONE], [VictimEnded(UID, "accepted", "")]),
+        ([Outcome("done", 404, event=GONE)], [GONE]),
+        ([Outcome("refused", 403, "no")], [VictimEnded(UID, "refused", "no")]),
+        ([Outcome("again", 429), Outcome("unknown"), DONE], [VictimEnded(UID, "accepted", "")]),
+    ],
+    ids=["accepted", "gone", "refused", "retried"],
+)
+async def test_a_victims_end_is_told(outcomes: list[Outcome], want: list[Event]) -> None:
+    told: list[Event] = []
+    async with running(ScriptedWriter(script=outcomes), on_event=told.append) as dispatcher:
+        await dispatcher.submit(VICTIM).ended()
+    assert told == want
+
+
+@pytest.mark.parametrize("effect", [VICTIM, NOTE], ids=["victim", "annotation"])
+async def test_a_call_that_never_succeeds_ends_within_its_time(effect: DeleteVictim | WritePreempting) -> None:
+    told: list[Event] = []
+    writer = ScriptedWriter(script=[Outcome("again", 503, "later")] * 1000)
+    config = DispatcherConfig(write_seconds=0.2)
+    async with running(writer, config, told.append) as dispatcher:
+        await dispatcher.submit(effect).ended()
+    want = VictimEnded(UID, "unreachable", "later") if effect is VICTIM else PreemptingNotWritten(UID, "text", "later")
+    assert told == [want]
+
+
+async def test_what_the_annotations_write_found_is_told_before_its_end() -> None:
+    told: list[Event] = []
+    outcomes = [DONE, Outcome("refused", 404, "gone", event=GONE)]
+    async with running(ScriptedWriter(script=outcomes), on_event=told.append) as dispatcher:
+        await dispatcher.submit(NOTE).ended()
+        await dispatcher.submit(NOTE).ended()
+    assert told == [PreemptingWritten(UID, "text"), GONE, PreemptingNotWritten(UID, "text", "gone")]
+
+
+async def test_one_flight_for_each_victim_also_while_it_runs() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    async with running(writer) as dispatcher:
+        first = dispatcher.submit(VICTIM)
+        await anyio.wait_all_tasks_blocked()
+        assert dispatcher.submit(VICTIM) is first
+        assert writer.open_gate is not None
+        writer.open_gate.set()
+        await first.ended()
+    assert writer.asked == [VICTIM]
+
+
+async def test_preemptions_have_a_width_of_their_own() -> None:
+    writer = ScriptedWriter(open_gate=anyio.Event())
+    bind = Bind(PodUid("uid-b"), PodKey("default", "b"), NodeName("n"))
+    async with running(writer, DispatcherConfig(max_preemptions=2, max_binds=1, max_writes=1)) as dispatcher:
+        for number in range(5):
+            dispatcher.submit(DeleteVictim(PodUid(f"uid-{number}"), KEY, PodKey("default", "p")))
+        dispatcher.submit(bind)
+        await anyio.wait_all_tasks_blocked()
+        assert len(writer.asked) == 3
+        assert bind in writer.asked
+        assert writer.open_gate is not None
+        writer.open_gate.set()
