@@ -135,7 +135,7 @@ async def a_service(
     )
     with listen("extender", "127.0.0.1", 0) as sock:
         address = f"http://127.0.0.1:{sock.getsockname()[1]}"
-        async with httpx.AsyncClient(base_url=address) as http, anyio.create_task_group() as group:
+        async with httpx.AsyncClient(base_url=address, verify=False) as http, anyio.create_task_group() as group:
             service = holder.service = Service(state_machine, writer, dispatcher, permit_service, victims, http, registry)
             await group.start(dispatcher.run)
             await group.start(serve_direct, extender, sock, None)

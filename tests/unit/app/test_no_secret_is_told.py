@@ -116,7 +116,7 @@ async def ask_everything(whole: Whole, outputs: Outputs) -> None:
     bearer = {"authorization": f"Bearer {MARK}bearer", "cookie": f"session={MARK}cookie"}
     pod = json.loads(whole.sandbox.request("GET", f"{PODS}/small").body)
     node = json.loads(whole.sandbox.request("GET", "/api/v1/nodes/node-1").body)
-    async with httpx.AsyncClient(base_url=whole.url("extender"), headers=bearer, timeout=20) as http:
+    async with httpx.AsyncClient(base_url=whole.url("extender"), headers=bearer, verify=False, timeout=20) as http:
         for body in (
             {"Pod": pod, "Nodes": None, "NodeNames": ["node-1", "node-2"]},
             *(broken(pod) | {"Nodes": None, "NodeNames": ["node-1"]} for broken in BROKEN),
@@ -129,7 +129,7 @@ async def ask_everything(whole: Whole, outputs: Outputs) -> None:
         bind = {"PodName": "small", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "node-1"}
         outputs.take(await http.post("/scheduler/bind", json=bind))
         outputs.take(await http.post("/scheduler/bind", json={**bind, "PodUID": {"a": f"{MARK}uid"}}))
-    async with httpx.AsyncClient(base_url=whole.url("agents"), headers=bearer, timeout=20) as http:
+    async with httpx.AsyncClient(base_url=whole.url("agents"), headers=bearer, verify=False, timeout=20) as http:
         for request in (a_request(), a_request(metrics=f"{MARK}metrics"), {"protoVersion": [f"{MARK}version"]}):
             outputs.take(await http.post("/", json=request))
     await ask_ops(whole.ops, bearer, pod, outputs)

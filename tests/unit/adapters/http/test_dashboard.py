@@ -153,7 +153,7 @@ async def test_the_stream_begins_with_a_board_and_its_listener_leaves_with_the_b
     listeners = Listeners()
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, _),
-        httpx.AsyncClient(base_url=url) as http,
+        httpx.AsyncClient(base_url=url, verify=False) as http,
     ):
         async with http.stream("GET", "/dashboard/events") as answer:
             assert answer.headers["content-type"].startswith("text/event-stream")
@@ -172,7 +172,7 @@ async def test_one_listener_too_many_is_refused_and_told_when_to_come_back() -> 
     listeners = Listeners(most=1)
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, _),
-        httpx.AsyncClient(base_url=url) as http,
+        httpx.AsyncClient(base_url=url, verify=False) as http,
         http.stream("GET", "/dashboard/events") as first,
     ):
         await anext(first.aiter_lines())
@@ -184,7 +184,7 @@ async def test_a_service_that_stops_ends_its_streams_at_once() -> None:
     listeners = Listeners()
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, group),
-        httpx.AsyncClient(base_url=url) as http,
+        httpx.AsyncClient(base_url=url, verify=False) as http,
     ):
         async with http.stream("GET", "/dashboard/events") as answer:
             lines = answer.aiter_lines()
