@@ -72,7 +72,7 @@ alerts: $(STAMP) ## Checks the alert rules, and when each fires, with promtool (
 	$(BIN)/python -m pytest tests/alerts
 
 # Tests on a control plane mostly wait: more of them at a time than there are cores. Each worker has a control plane of its own.
-CLUSTER_WORKERS ?= 1
+CLUSTER_WORKERS ?= 2
 ASKED := tests/output/cluster/asked
 .PHONY: cluster
 cluster: controlplane ## Tests on the real control plane; TESTS=... for some of them

@@ -29,7 +29,7 @@ from tests.support.seeds import a_seed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
-SECONDS: Final = seconds(parse_duration(os.environ.get("SLACKWATER_TEST_CHAOS", "2m")))
+SECONDS: Final = seconds(parse_duration(os.environ.get("SLACKWATER_TEST_CHAOS", "45s")))
 SEED: Final = a_seed("SLACKWATER_TEST_CHAOS_SEED")
 WORKLOADS: Final = ("alpha", "beta", "gamma")
 MOST_REPLICAS: Final = 25

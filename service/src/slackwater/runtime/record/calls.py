@@ -20,7 +20,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAsk
 from slackwater.model.unremovable_reasons import UnremovableReason
 
-FORMAT: Final = "slackwater.dev/record/v2"
+FORMAT: Final = "slackwater.dev/record/v3"
 START: Final = "start"
 #: The record ends here on purpose; what follows in the process is not in it.
 END: Final = "end"
