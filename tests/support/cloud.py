@@ -53,6 +53,8 @@ class Machine:
     fate: Fate
     error: InstanceError | None = None
     startup_taints: tuple[Taint, ...] = ()
+    #: Its Node as it was last looked at, and what that was made of: worlds of many nodes are looked at every second.
+    made: tuple[tuple[object, ...], Node] | None = None
 
     @property
     def id(self) -> InstanceId:
@@ -147,7 +149,9 @@ class Cloud:
     def creating(self, name: str) -> int:
         """Machines of a group that are asked for and have no ready Node."""
         pool = self.pool(name)
-        return len(pool.machines) - sum(node.ready for node in self._registered(pool))
+        ages = ((machine, self.now() - machine.asked_at) for machine in pool.machines if _registers(machine))
+        up = max(pool.delays.registered_after, pool.delays.ready_after)
+        return len(pool.machines) - sum(machine.fate != "unready" and age >= up for machine, age in ages)
 
     def next_at(self) -> float | None:
         """When something changes by itself next; None where nothing will."""
@@ -251,19 +255,32 @@ class Cloud:
     def _registered(self, pool: Pool) -> Iterator[Node]:
         for machine in pool.machines:
             age = self.now() - machine.asked_at
-            if machine.error is not None or machine.fate == "silent" or age < pool.delays.registered_after:
+            if not _registers(machine) or age < pool.delays.registered_after:
                 continue
-            yield replace(
-                pool.template,
-                name=NodeName(machine.name),
-                uid=f"uid-{machine.name}",
-                labels={**pool.template.labels, "kubernetes.io/hostname": machine.name, NODE_GROUP: pool.name},
-                provider_id=machine.id,
-                ready=machine.fate != "unready" and age >= pool.delays.ready_after,
-                taints=(*pool.template.taints, *(machine.startup_taints if age < pool.delays.untainted_after else ())),
-                created_at=UnixTime(BEGAN + machine.asked_at + pool.delays.registered_after),
-                scalars=() if machine.fate == "bare" and age < pool.delays.equipped_after else pool.template.scalars,
-            )
+            ready = machine.fate != "unready" and age >= pool.delays.ready_after
+            taints = (*pool.template.taints, *(machine.startup_taints if age < pool.delays.untainted_after else ()))
+            scalars = () if machine.fate == "bare" and age < pool.delays.equipped_after else pool.template.scalars
+            created = machine.asked_at + pool.delays.registered_after
+            of = (ready, taints, scalars, created, pool.template)
+            if machine.made is None or machine.made[0] != of:
+                node = replace(
+                    pool.template,
+                    name=NodeName(machine.name),
+                    uid=f"uid-{machine.name}",
+                    labels={**pool.template.labels, "kubernetes.io/hostname": machine.name, NODE_GROUP: pool.name},
+                    provider_id=machine.id,
+                    ready=ready,
+                    taints=taints,
+                    created_at=UnixTime(BEGAN + created),
+                    scalars=scalars,
+                )
+                machine.made = (of, node)
+            yield machine.made[1]
+
+
+def _registers(machine: Machine) -> bool:
+    """Whether it ever gets a Node."""
+    return machine.error is None and machine.fate != "silent"
 
 
 @dataclass(slots=True)

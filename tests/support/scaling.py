@@ -160,7 +160,8 @@ class PlanningInput:
             for pod in [pod for pod in self.pods.values() if pod.node == name]:  # its controller makes it again
                 self.wants(replace(pod, node=None, resource_version=pod.resource_version + 1))
         for name, node in now.items():
-            if self._shown.get(name) != node:
+            before = self._shown.get(name)
+            if before is not node and before != node:
                 self.state_machine.apply(NodeSeen(node), self.time.clock())
         self._shown = now
         self._schedule()

@@ -96,6 +96,8 @@ class ShrinkScene(PlanningInput):
 
     def shown(self, node: Node) -> Node:
         cordoned = node.name in self.cordoned
+        if not cordoned and not node.taints and not self.taints.get(node.name):
+            return node
         # As the node lifecycle controller does.
         more = (Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),) if cordoned else ()
         taints = (*self.taints.get(node.name, ()), *more)
