@@ -16,7 +16,7 @@ from tests.scenarios.test_the_life_of_a_growth import has
 from tests.support.builders import a_budget
 from tests.support.draining import a_cluster
 from tests.support.removing import NOW, a_scene, kept, machine, moves, planned, removable, replica
-from tests.support.scaling import PlanningInput
+from tests.support.scaling import Scenario
 
 _CPU = 4000
 N = [machine(f"n{number}") for number in range(1, 5)]
@@ -52,15 +52,15 @@ def naively_moved(nodes: Sequence[Node], pods: Sequence[Pod], leaving: str) -> M
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_687_43709_nodes_on_their_way_are_not_bought_twice() -> None:
     """k/a#687, k/k#43709: the next loop sees the same pending pods."""
-    planning_input = PlanningInput()
-    has(planning_input, "a")
-    planning_input.wants_many(5)
+    scenario = Scenario()
+    has(scenario, "a")
+    scenario.wants_many(5)
     bought = naive = 0
     for _ in range(3):
-        naive += planning_input.pending()  # a node for each pod that is pending now
-        bought += sum((await planning_input.loop()).planned.values())
+        naive += scenario.pending()  # a node for each pod that is pending now
+        bought += sum((await scenario.loop()).planned.values())
     assert naive == 15
-    assert (bought, planning_input.sizes()) == (5, {"a": 5})
+    assert (bought, scenario.sizes()) == (5, {"a": 5})
 
 
 def test_581_1471_nodes_are_judged_together() -> None:

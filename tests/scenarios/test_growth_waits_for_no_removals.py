@@ -25,9 +25,9 @@ MACHINE = replace(a_node("t", cpu="4"), scalars=(("pods", 110),))
 class SlowShrinking(ThreadPlanning):
     """Time goes by while removals are planned; or planning them fails."""
 
-    def __init__(self, planning_input: "SlowScene") -> None:
+    def __init__(self, scenario: "SlowScene") -> None:
         super().__init__(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=60)
-        self._planning_input = planning_input
+        self._planning_input = scenario
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
         if self._planning_input.broken:
@@ -50,26 +50,26 @@ class SlowScene(ShrinkScene):
 
 
 async def test_growth_is_asked_for_before_removals_are_planned() -> None:
-    planning_input = SlowScene()
-    planning_input.cloud.has("a", template=MACHINE)
-    planning_input.wants_many(3)
-    await planning_input.loop()
-    assert [(call.verb, call.to, call.at) for call in planning_input.cloud.calls] == [("grow", 3, 0.0)]
-    assert planning_input.sizes_before_shrinking == [{"a": 3}]
-    assert planning_input.records[0].scale_down is not None
+    scenario = SlowScene()
+    scenario.cloud.has("a", template=MACHINE)
+    scenario.wants_many(3)
+    await scenario.loop()
+    assert [(call.verb, call.to, call.at) for call in scenario.cloud.calls] == [("grow", 3, 0.0)]
+    assert scenario.sizes_before_shrinking == [{"a": 3}]
+    assert scenario.records[0].scale_down is not None
 
 
 async def test_removals_that_cannot_be_planned_keep_no_pod_waiting() -> None:
-    planning_input = SlowScene()
-    planning_input.broken = True
-    planning_input.cloud.has("a", template=MACHINE)
-    planning_input.wants_many(3)
-    record = await planning_input.loop()
-    assert planning_input.sizes() == {"a": 3}
+    scenario = SlowScene()
+    scenario.broken = True
+    scenario.cloud.has("a", template=MACHINE)
+    scenario.wants_many(3)
+    record = await scenario.loop()
+    assert scenario.sizes() == {"a": 3}
     assert record.scale_down is None
     assert record.notes == ("removals were not planned: RuntimeError",)
-    assert planning_input.autoscaler.counts.errors["internalError"] == 1
-    planning_input.broken = False
-    await planning_input.pass_time(120.0)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 3})
-    assert planning_input.records[-1].scale_down is not None
+    assert scenario.autoscaler.counts.errors["internalError"] == 1
+    scenario.broken = False
+    await scenario.pass_time(120.0)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 3})
+    assert scenario.records[-1].scale_down is not None

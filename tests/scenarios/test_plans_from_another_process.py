@@ -23,22 +23,22 @@ class Elsewhere(ShrinkScene):
         return self.conversation
 
 
-async def played(planning_input: ShrinkScene) -> list[LoopRecord]:
+async def played(scenario: ShrinkScene) -> list[LoopRecord]:
     """Growth for many pods, slack beside them, removals when most have ended, and pods that need the room again."""
     rule = SlackRule(name="cluster", rate_ppm=200_000, least=NOTHING, granularity=2, sizing="v2")
-    planning_input.slack = SlackPolicy(rules=(rule,))
+    scenario.slack = SlackPolicy(rules=(rule,))
     template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
-    planning_input.cloud.has("a", template=template)
-    planning_input.cloud.has("b", template=template)
-    planning_input.wants_many(90, cpu="1")
-    planning_input.wants_many(3, cpu="400", tag="huge")
-    await planning_input.loop()
-    await planning_input.pass_time(200.0)
-    planning_input.finishes([uid for uid in planning_input.pods if not uid.endswith(("0", "5"))])
-    await planning_input.pass_time(300.0)
-    planning_input.wants_many(20, cpu="2", tag="late", priority=5)
-    await planning_input.pass_time(200.0)
-    return [without_times(record) for record in planning_input.records]
+    scenario.cloud.has("a", template=template)
+    scenario.cloud.has("b", template=template)
+    scenario.wants_many(90, cpu="1")
+    scenario.wants_many(3, cpu="400", tag="huge")
+    await scenario.loop()
+    await scenario.pass_time(200.0)
+    scenario.finishes([uid for uid in scenario.pods if not uid.endswith(("0", "5"))])
+    await scenario.pass_time(300.0)
+    scenario.wants_many(20, cpu="2", tag="late", priority=5)
+    await scenario.pass_time(200.0)
+    return [without_times(record) for record in scenario.records]
 
 
 def without_times(record: LoopRecord) -> LoopRecord:
@@ -63,13 +63,13 @@ async def test_the_loop_does_the_same_whoever_plans() -> None:
 
 async def test_the_scene_has_growth_slack_removals_and_pods_that_nobody_helps() -> None:
     """Without them the test above would say little."""
-    planning_input = a_scene(ShrinkScene)
-    records = await played(planning_input)
+    scenario = a_scene(ShrinkScene)
+    records = await played(scenario)
     assert any(record.asked for record in records)
     assert any(record.slack is not None and record.slack.state.placeholders for record in records)
     assert any(record.scale_down is not None and record.scale_down.begun for record in records)
     assert any(record.pending.unhelpable for record in records)
-    assert {words.reason for words in planning_input.said_effects if hasattr(words, "reason")} >= {
+    assert {words.reason for words in scenario.said_effects if hasattr(words, "reason")} >= {
         "NotTriggerScaleUp",
         "ScaleDown",
     }

@@ -17,7 +17,7 @@ from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Taint
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import Delays, Fate, Pool
-from tests.support.scaling import PlanningInput
+from tests.support.scaling import Scenario
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 def has(
-    planning_input: PlanningInput,
+    scenario: Scenario,
     name: str,
     *,
     cloud: int = 0,
@@ -41,93 +41,91 @@ def has(
 ) -> Pool:
     """A group of nodes of 4 CPUs, unless said otherwise."""
     template = replace(a_node(f"template-of-{name}", **node), scalars=(*scalars, ("pods", 110)))
-    return planning_input.clouds[cloud].has(name, size=size, max_size=max_size, template=template)
+    return scenario.clouds[cloud].has(name, size=size, max_size=max_size, template=template)
 
 
 async def test_five_hundred_pods_get_five_hundred_nodes_a_hundred_at_a_time() -> None:
-    planning_input = PlanningInput()
-    has(planning_input, "a")
-    planning_input.wants_many(500)
-    first = await planning_input.loop()
+    scenario = Scenario()
+    has(scenario, "a")
+    scenario.wants_many(500)
+    first = await scenario.loop()
     assert (first.planned, first.in_creation) == ({"a": 500}, 100)
     assert [(call.seen, call.to) for call, _ in first.asked] == [(0, 100)]
     assert sum(queued.nodes for queued in first.queued) == 400
-    await planning_input.pass_time(600)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 500})
-    assert planning_input.trace.most_in_creation == 100
+    await scenario.pass_time(600)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 500})
+    assert scenario.trace.most_in_creation == 100
 
 
 async def test_pods_that_fit_nodes_on_their_way_are_not_planned_for_twice() -> None:
-    planning_input = PlanningInput()
-    has(planning_input, "a")
-    planning_input.wants_many(30)
-    await planning_input.loop()
-    again = await planning_input.loop()
+    scenario = Scenario()
+    has(scenario, "a")
+    scenario.wants_many(30)
+    await scenario.loop()
+    again = await scenario.loop()
     assert (again.planned, again.pending.schedulable) == ({}, 30)
-    assert planning_input.sizes() == {"a": 30}
+    assert scenario.sizes() == {"a": 30}
 
 
 async def test_one_in_twenty_machines_fails_and_is_replaced() -> None:
     def fate(number: int) -> Fate:
         return "failed" if number % 20 == 7 else "fine"
 
-    planning_input = PlanningInput()
-    has(planning_input, "a").fate = fate
-    planning_input.wants_many(200)
-    await planning_input.pass_time(900)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 200})
-    assert planning_input.trace.most_nodes == 200
-    assert planning_input.trace.most_in_creation <= 100
-    assert (
-        sum(sum(record.deleted.values()) for record in planning_input.records) == planning_input.cloud.pool("a").asked - 200 > 0
-    )
+    scenario = Scenario()
+    has(scenario, "a").fate = fate
+    scenario.wants_many(200)
+    await scenario.pass_time(900)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 200})
+    assert scenario.trace.most_nodes == 200
+    assert scenario.trace.most_in_creation <= 100
+    assert sum(sum(record.deleted.values()) for record in scenario.records) == scenario.cloud.pool("a").asked - 200 > 0
 
 
 async def test_where_machines_are_out_of_stock_another_group_is_tried() -> None:
-    planning_input = PlanningInput()
-    has(planning_input, "a").stock = 8
-    has(planning_input, "b", cpu="5")
-    planning_input.wants_many(20)
-    await planning_input.pass_time(300)
-    assert planning_input.pending() == 0
-    assert planning_input.sizes() == {"a": 8, "b": 12}
-    backoff = planning_input.records[-1].group_status[planning_input.group("a")].backoff
+    scenario = Scenario()
+    has(scenario, "a").stock = 8
+    has(scenario, "b", cpu="5")
+    scenario.wants_many(20)
+    await scenario.pass_time(300)
+    assert scenario.pending() == 0
+    assert scenario.sizes() == {"a": 8, "b": 12}
+    backoff = scenario.records[-1].group_status[scenario.group("a")].backoff
     assert backoff is not None
     assert (backoff.code, backoff.message) == ("STOCKOUT", "no more of these machines in this zone")
 
 
 async def test_a_group_that_was_out_of_stock_is_tried_again_after_its_back_off() -> None:
-    planning_input = PlanningInput()
-    pool = has(planning_input, "a")
+    scenario = Scenario()
+    pool = has(scenario, "a")
     pool.stock = 5
-    planning_input.wants_many(10)
-    await planning_input.pass_time(120)
-    assert planning_input.sizes() == {"a": 5}
+    scenario.wants_many(10)
+    await scenario.pass_time(120)
+    assert scenario.sizes() == {"a": 5}
     pool.stock = None
-    await planning_input.pass_time(150)
-    assert planning_input.sizes() == {"a": 5}, "it is left alone for five minutes"
-    await planning_input.pass_time(300)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 10})
+    await scenario.pass_time(150)
+    assert scenario.sizes() == {"a": 5}, "it is left alone for five minutes"
+    await scenario.pass_time(300)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 10})
 
 
 async def test_a_call_beyond_the_quota_closes_the_group_and_another_one_grows() -> None:
-    planning_input = PlanningInput()
-    has(planning_input, "a").quota = 3
-    has(planning_input, "b", cpu="5")
-    planning_input.wants_many(6)
-    first = await planning_input.loop()
+    scenario = Scenario()
+    has(scenario, "a").quota = 3
+    has(scenario, "b", cpu="5")
+    scenario.wants_many(6)
+    first = await scenario.loop()
     assert [str(problem) for _, problem in first.asked] == ["node group a: quota: got 6 nodes, quota is 3"]
-    await planning_input.pass_time(120)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 0, "b": 6})
+    await scenario.pass_time(120)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 0, "b": 6})
 
 
 async def test_a_slow_boot_is_waited_for() -> None:
-    planning_input = PlanningInput()
-    has(planning_input, "a").delays = Delays(running_after=300.0, registered_after=500.0, ready_after=800.0)
-    planning_input.wants_many(10)
-    await planning_input.pass_time(850)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 10})
-    assert len(planning_input.cloud.calls) == 1
+    scenario = Scenario()
+    has(scenario, "a").delays = Delays(running_after=300.0, registered_after=500.0, ready_after=800.0)
+    scenario.wants_many(10)
+    await scenario.pass_time(850)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 10})
+    assert len(scenario.cloud.calls) == 1
 
 
 @pytest.mark.parametrize("fate", ["unready", "silent"])
@@ -135,174 +133,170 @@ async def test_a_node_that_never_comes_to_life_is_replaced_and_its_pod_waits_no_
     def first_fails(number: int) -> Fate:
         return fate if number == 0 else "fine"
 
-    planning_input = PlanningInput()
-    has(planning_input, "a").fate = first_fails
-    planning_input.wants_many(3)
-    await planning_input.pass_time(PROVISION - 60)
-    assert (planning_input.pending(), planning_input.sizes()) == (1, {"a": 3})
-    await planning_input.pass_time(200)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 3})
-    assert planning_input.trace.most_nodes == 3
+    scenario = Scenario()
+    has(scenario, "a").fate = first_fails
+    scenario.wants_many(3)
+    await scenario.pass_time(PROVISION - 60)
+    assert (scenario.pending(), scenario.sizes()) == (1, {"a": 3})
+    await scenario.pass_time(200)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 3})
+    assert scenario.trace.most_nodes == 3
 
 
 async def test_a_node_whose_devices_are_not_there_yet_is_still_on_its_way() -> None:
-    planning_input = PlanningInput()
-    has(planning_input, "a", scalars=(("nvidia.com/gpu", 1),)).fate = lambda _: "bare"
-    planning_input.wants_many(2)
-    await planning_input.pass_time(60)
-    group_status = planning_input.records[-1].group_status[planning_input.group("a")]
+    scenario = Scenario()
+    has(scenario, "a", scalars=(("nvidia.com/gpu", 1),)).fate = lambda _: "bare"
+    scenario.wants_many(2)
+    await scenario.pass_time(60)
+    group_status = scenario.records[-1].group_status[scenario.group("a")]
     assert (len(group_status.starting), group_status.ready) == (2, ())
-    await planning_input.pass_time(120)
-    assert len(planning_input.records[-1].group_status[planning_input.group("a")].ready) == 2
-    assert planning_input.sizes() == {"a": 2}
+    await scenario.pass_time(120)
+    assert len(scenario.records[-1].group_status[scenario.group("a")].ready) == 2
+    assert scenario.sizes() == {"a": 2}
 
 
 async def test_while_the_provider_is_down_nobody_else_grows_for_the_nodes_that_it_was_asked_for() -> None:
-    planning_input = PlanningInput(clouds=2)
-    has(planning_input, "a")
-    has(planning_input, "b", cpu="5", cloud=1)
-    planning_input.wants_many(5)
-    await planning_input.loop()
-    assert planning_input.sizes() == {"a": 5, "b": 0}
-    planning_input.cloud.breaks()
-    await planning_input.pass_time(30)
-    assert planning_input.sizes() == {"a": 5, "b": 0}
-    assert planning_input.records[-1].silent == ("cloud",)
-    planning_input.wants_many(2, tag="more")
-    await planning_input.loop()
-    assert planning_input.sizes() == {"a": 5, "b": 2}, "the others need not wait for it"
-    planning_input.cloud.breaks(None)
-    await planning_input.pass_time(60)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 5, "b": 2})
+    scenario = Scenario(clouds=2)
+    has(scenario, "a")
+    has(scenario, "b", cpu="5", cloud=1)
+    scenario.wants_many(5)
+    await scenario.loop()
+    assert scenario.sizes() == {"a": 5, "b": 0}
+    scenario.cloud.breaks()
+    await scenario.pass_time(30)
+    assert scenario.sizes() == {"a": 5, "b": 0}
+    assert scenario.records[-1].silent == ("cloud",)
+    scenario.wants_many(2, tag="more")
+    await scenario.loop()
+    assert scenario.sizes() == {"a": 5, "b": 2}, "the others need not wait for it"
+    scenario.cloud.breaks(None)
+    await scenario.pass_time(60)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 5, "b": 2})
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["after it was done", "before it was done"])
 async def test_a_lost_answer_grows_nothing_twice_and_loses_nothing(done: bool) -> None:
-    planning_input = PlanningInput()
-    has(planning_input, "a")
-    has(planning_input, "b", cpu="5")
-    planning_input.wants_many(7)
-    planning_input.cloud.lose_answers(done=done)
-    await planning_input.loop()
-    await planning_input.pass_time(120)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 7, "b": 0})
-    assert {(call.seen, call.to) for call in planning_input.cloud.calls} == {(0, 7)}
+    scenario = Scenario()
+    has(scenario, "a")
+    has(scenario, "b", cpu="5")
+    scenario.wants_many(7)
+    scenario.cloud.lose_answers(done=done)
+    await scenario.loop()
+    await scenario.pass_time(120)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 7, "b": 0})
+    assert {(call.seen, call.to) for call in scenario.cloud.calls} == {(0, 7)}
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["after the call", "before the call"])
 async def test_a_process_that_is_killed_around_its_call_grows_nothing_twice(done: bool) -> None:
     """What the dead process decided is forgotten; what the cloud was told it still knows."""
-    planning_input = PlanningInput()
-    has(planning_input, "a")
-    has(planning_input, "b", cpu="5")
-    planning_input.wants_many(7)
-    planning_input.cloud.lose_answers(done=done)
-    await planning_input.loop()
-    planning_input.restart()
-    await planning_input.pass_time(120)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 7, "b": 0})
-    assert planning_input.trace.most_nodes == 7
+    scenario = Scenario()
+    has(scenario, "a")
+    has(scenario, "b", cpu="5")
+    scenario.wants_many(7)
+    scenario.cloud.lose_answers(done=done)
+    await scenario.loop()
+    scenario.restart()
+    await scenario.pass_time(120)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 7, "b": 0})
+    assert scenario.trace.most_nodes == 7
 
 
 async def test_a_restart_in_the_middle_counts_what_is_on_its_way() -> None:
-    planning_input = PlanningInput(group_registry=NodeGroupPolicy(in_cluster=10))
-    has(planning_input, "a")
-    planning_input.wants_many(25)
+    scenario = Scenario(group_registry=NodeGroupPolicy(in_cluster=10))
+    has(scenario, "a")
+    scenario.wants_many(25)
     for _ in range(40):
-        await planning_input.pass_time(10)
-        planning_input.restart()
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 25})
-    assert planning_input.trace.most_in_creation == 10
+        await scenario.pass_time(10)
+        scenario.restart()
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 25})
+    assert scenario.trace.most_in_creation == 10
 
 
 async def test_demand_that_goes_away_while_it_waits_is_not_bought_for() -> None:
-    planning_input = PlanningInput(group_registry=NodeGroupPolicy(in_cluster=10))
-    has(planning_input, "a")
-    planning_input.wants_many(30)
-    await planning_input.loop()
-    planning_input.finishes(
-        [uid for uid, pod in planning_input.pods.items() if pod.key.name not in {f"p{n}" for n in range(12)}]
-    )
-    await planning_input.pass_time(200)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 12})
+    scenario = Scenario(group_registry=NodeGroupPolicy(in_cluster=10))
+    has(scenario, "a")
+    scenario.wants_many(30)
+    await scenario.loop()
+    scenario.finishes([uid for uid, pod in scenario.pods.items() if pod.key.name not in {f"p{n}" for n in range(12)}])
+    await scenario.pass_time(200)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 12})
 
 
 async def test_more_important_pods_get_the_first_nodes() -> None:
-    planning_input = PlanningInput(group_registry=NodeGroupPolicy(in_cluster=4))
-    has(planning_input, "a")
-    has(planning_input, "b", cpu="16", labels={"pool": "b"})
-    planning_input.wants_many(6, tag="low", priority=1)
-    planning_input.wants(*(a_pod(f"high{n}", cpu="16", priority=9, node_selector={"pool": "b"}) for n in range(3)))
-    first = await planning_input.loop()
+    scenario = Scenario(group_registry=NodeGroupPolicy(in_cluster=4))
+    has(scenario, "a")
+    has(scenario, "b", cpu="16", labels={"pool": "b"})
+    scenario.wants_many(6, tag="low", priority=1)
+    scenario.wants(*(a_pod(f"high{n}", cpu="16", priority=9, node_selector={"pool": "b"}) for n in range(3)))
+    first = await scenario.loop()
     assert [(call.group, call.nodes) for call, _ in first.asked] == [("b", 3), ("a", 1)]
     assert {(queued.group, queued.nodes, queued.priority) for queued in first.queued} == {("a", 5, 1)}
 
 
 async def test_a_group_that_is_switched_off_does_not_grow_and_its_pods_learn_why() -> None:
-    planning_input = PlanningInput()
-    planning_input.node_group_policy = NodeGroupPolicy(off=frozenset({planning_input.group("a")}))
-    planning_input._begin()
-    has(planning_input, "a")
-    planning_input.wants_many(1)
-    await planning_input.loop()
-    assert planning_input.sizes() == {"a": 0}
-    assert [event.note for event in planning_input.said("NotTriggerScaleUp")] == [
-        "pod didn't trigger scale-up: 1 switched off (a)"
-    ]
+    scenario = Scenario()
+    scenario.node_group_policy = NodeGroupPolicy(off=frozenset({scenario.group("a")}))
+    scenario._begin()
+    has(scenario, "a")
+    scenario.wants_many(1)
+    await scenario.loop()
+    assert scenario.sizes() == {"a": 0}
+    assert [event.note for event in scenario.said("NotTriggerScaleUp")] == ["pod didn't trigger scale-up: 1 switched off (a)"]
 
 
 async def test_a_group_of_all_or_nothing_waits_until_all_of_it_may_be_asked_for() -> None:
-    planning_input = PlanningInput(group_registry=NodeGroupPolicy(in_cluster=8))
-    has(planning_input, "other")
-    has(planning_input, "whole", max_size=6, labels={"pool": "w"}).options = GroupOptions(all_or_nothing=True)
-    planning_input.wants_many(4, priority=5)
-    planning_input.wants(*(a_pod(f"w{n}", cpu="4", node_selector={"pool": "w"}) for n in range(2)))
-    await planning_input.loop()
-    assert planning_input.sizes() == {"other": 4, "whole": 0}
-    await planning_input.pass_time(200)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"other": 4, "whole": 6})
+    scenario = Scenario(group_registry=NodeGroupPolicy(in_cluster=8))
+    has(scenario, "other")
+    has(scenario, "whole", max_size=6, labels={"pool": "w"}).options = GroupOptions(all_or_nothing=True)
+    scenario.wants_many(4, priority=5)
+    scenario.wants(*(a_pod(f"w{n}", cpu="4", node_selector={"pool": "w"}) for n in range(2)))
+    await scenario.loop()
+    assert scenario.sizes() == {"other": 4, "whole": 0}
+    await scenario.pass_time(200)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"other": 4, "whole": 6})
 
 
 async def test_pods_learn_what_was_bought_for_them_and_why_nothing_was() -> None:
-    planning_input = PlanningInput()
-    has(planning_input, "a", max_size=9)
-    has(planning_input, "b", cpu="64", taints=[Taint("dedicated", "x", "NoSchedule")])
-    planning_input.wants_many(2)
-    planning_input.wants(a_pod("large", cpu="32"))
-    await planning_input.loop()
-    assert {event.note for event in planning_input.said("TriggeredScaleUp")} == {"pod triggered scale-up: [{a 0->2 (max: 9)}]"}
-    assert [event.key.name for event in planning_input.said("TriggeredScaleUp")] == ["p0", "p1"]
-    (why,) = planning_input.said("NotTriggerScaleUp")
+    scenario = Scenario()
+    has(scenario, "a", max_size=9)
+    has(scenario, "b", cpu="64", taints=[Taint("dedicated", "x", "NoSchedule")])
+    scenario.wants_many(2)
+    scenario.wants(a_pod("large", cpu="32"))
+    await scenario.loop()
+    assert {event.note for event in scenario.said("TriggeredScaleUp")} == {"pod triggered scale-up: [{a 0->2 (max: 9)}]"}
+    assert [event.key.name for event in scenario.said("TriggeredScaleUp")] == ["p0", "p1"]
+    (why,) = scenario.said("NotTriggerScaleUp")
     assert why.key.name == "large"
     assert "1 Insufficient cpu (a)" in why.note
     assert "1 node(s) had untolerated taint(s) (b)" in why.note or "taint" in why.note
 
-    await planning_input.loop()
-    assert len(planning_input.said("NotTriggerScaleUp")) == 1, "the same is not said again at once"
+    await scenario.loop()
+    assert len(scenario.said("NotTriggerScaleUp")) == 1, "the same is not said again at once"
 
 
 async def test_expendable_pods_that_run_are_in_nobodys_way() -> None:
-    planning_input = PlanningInput()
-    has(planning_input, "a", size=1)
-    planning_input.wants_many(1, tag="expendable", priority=-20)
-    planning_input.settle()
-    assert planning_input.pending() == 0
-    planning_input.wants_many(1)
-    record = await planning_input.loop()
+    scenario = Scenario()
+    has(scenario, "a", size=1)
+    scenario.wants_many(1, tag="expendable", priority=-20)
+    scenario.settle()
+    assert scenario.pending() == 0
+    scenario.wants_many(1)
+    record = await scenario.loop()
     assert (record.planned, record.pending.schedulable) == ({}, 1), "kube-scheduler preempts for it"
 
 
 async def test_a_plan_that_failed_is_made_again_from_everything() -> None:
-    planning_input = PlanningInput()
-    has(planning_input, "a")
-    planning_input.wants_many(3)
-    broken = planning_input.policy
-    planning_input.policy = replace(broken, expanders=("no such expander",))  # type: ignore[arg-type]
+    scenario = Scenario()
+    has(scenario, "a")
+    scenario.wants_many(3)
+    broken = scenario.policy
+    scenario.policy = replace(broken, expanders=("no such expander",))  # type: ignore[arg-type]
     with pytest.raises(KeyError):
-        await planning_input.loop()
-    planning_input.policy = broken
-    await planning_input.pass_time(60)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": 3})
+        await scenario.loop()
+    scenario.policy = broken
+    await scenario.pass_time(60)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": 3})
 
 
 hazards = st.lists(
@@ -320,32 +314,32 @@ fates = st.lists(st.sampled_from(["fine", "fine", "fine", "failed", "silent", "u
 )
 async def test_whatever_goes_wrong_no_pod_gets_two_nodes_and_none_goes_without(hazards: list[str], fates: list[Fate]) -> None:
     # Nothing is replaced whose deletion has not succeeded: a late machine might come after all.
-    planning_input = PlanningInput(group_registry=NodeGroupPolicy(in_cluster=4, replace_seconds=1e9))
-    has(planning_input, "a").fate = lambda number: fates[number] if number < len(fates) else "fine"
+    scenario = Scenario(group_registry=NodeGroupPolicy(in_cluster=4, replace_seconds=1e9))
+    has(scenario, "a").fate = lambda number: fates[number] if number < len(fates) else "fine"
     wanted = 6
-    planning_input.wants_many(wanted)
+    scenario.wants_many(wanted)
     for hazard in hazards:
         match hazard:
             case "lost" | "lost done":
-                planning_input.cloud.lose_answers(done=hazard == "lost done")
+                scenario.cloud.lose_answers(done=hazard == "lost done")
             case "refused":
-                planning_input.cloud.refuse("out-of-resources")
+                scenario.cloud.refuse("out-of-resources")
             case "unknown":
-                planning_input.cloud.refuse("unknown")
+                scenario.cloud.refuse("unknown")
             case "down" | "up":
-                planning_input.cloud.breaks("down" if hazard == "down" else None)
+                scenario.cloud.breaks("down" if hazard == "down" else None)
             case "restart":
-                planning_input.restart()
+                scenario.restart()
             case "burst":
-                planning_input.wants_many(2, tag=f"b{wanted}-")
+                scenario.wants_many(2, tag=f"b{wanted}-")
                 wanted += 2
             case _:
                 pass
-        await planning_input.pass_time(20)
-    planning_input.cloud.breaks(None)
+        await scenario.pass_time(20)
+    scenario.cloud.breaks(None)
     for _ in range(16):
-        if planning_input.pending() or planning_input.sizes() != {"a": wanted}:
-            await planning_input.pass_time(PROVISION, every=100.0)
-    assert (planning_input.pending(), planning_input.sizes()) == (0, {"a": wanted})
-    assert planning_input.trace.most_nodes <= wanted
-    assert planning_input.trace.most_in_creation <= 4
+        if scenario.pending() or scenario.sizes() != {"a": wanted}:
+            await scenario.pass_time(PROVISION, every=100.0)
+    assert (scenario.pending(), scenario.sizes()) == (0, {"a": wanted})
+    assert scenario.trace.most_nodes <= wanted
+    assert scenario.trace.most_in_creation <= 4

@@ -65,7 +65,8 @@ TEST: Final = Plan(
         ),
         (*_STATIC, Stage(name="packages"), Stage(name="promises-quick")),
     ),
-    # Side by side with the others, or three tests at a time, binds are slow enough on two cores that promises about them were missed.
+    # Side by side with the others, or three tests at a time, binds are slow enough on two cores that promises about them were
+    # missed.
     alone=(Stage(name="cluster", needs=("controlplane",)), Stage(name="bench-quick", needs=("controlplane",))),
 )
 PLANS: Final = {"check": CHECK, "test": TEST}

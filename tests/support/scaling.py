@@ -66,7 +66,7 @@ class Trace:
     most_nodes: int = 0
 
 
-class PlanningInput:
+class Scenario:
     """See the module. `limit` is that of nodes in creation."""
 
     def __init__(

@@ -18,7 +18,7 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.runtime.autoscaler.machines import MachineRemover
 from tests.support.builders import a_budget, a_pod
-from tests.support.scaling import PlanningInput
+from tests.support.scaling import Scenario
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Watched:
     ended: list[DrainEnd] = field(default_factory=list)
 
 
-class ShrinkScene(PlanningInput):
+class ShrinkScene(Scenario):
     """See the module."""
 
     def __init__(

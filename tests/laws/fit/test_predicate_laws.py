@@ -20,6 +20,7 @@ from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.laws.fit.rowbyrow import refusals
 from tests.laws.fit.rowbyrow.binding import volume_binding
+from tests.laws.fit.rowbyrow.cluster import PlainCluster, asks
 from tests.laws.fit.rowbyrow.disks import node_volume_limits, volume_restrictions, volume_zone
 from tests.laws.fit.rowbyrow.neighbours import inter_pod_affinity, pod_topology_spread
 from tests.laws.fit.rowbyrow.nodes import (
@@ -31,11 +32,10 @@ from tests.laws.fit.rowbyrow.nodes import (
     taint_toleration,
 )
 from tests.laws.fit.rowbyrow.room import node_ports, node_resources_fit
-from tests.laws.fit.rowbyrow.scene import PlanningInput, asks
 from tests.oracle.generator import generate
 from tests.oracle.generator.draw import Draw
 
-Rule = Callable[[PlanningInput, Pod, Node], Reason]
+Rule = Callable[[PlainCluster, Pod, Node], Reason]
 ROW_BY_ROW: Final[dict[str, Rule]] = {
     "Live": lambda _planning_input, _pod, _node: Reason.OK,
     "LeftOut": left_out,
@@ -106,10 +106,10 @@ def test_every_predicate_has_a_row_by_row_version() -> None:
 def test_a_predicate_judges_all_rows_and_some_rows_as_each_by_itself(predicate, number, some) -> None:  # type: ignore[no-untyped-def]
     number = next(n for n in count(number) if _THEMES.get(predicate.name) in (None, *Draw(_SEED, n).themes))
     cluster = a_cluster(number)
-    snapshot, planning_input = a_snapshot(cluster), PlanningInput.of(cluster)
+    snapshot, plain = a_snapshot(cluster), PlainCluster.of(cluster)
     for pod in waiting(cluster):
         kind = snapshot.of(snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting))
-        want = [ROW_BY_ROW[predicate.name](planning_input, pod, node) for node in cluster.nodes]
+        want = [ROW_BY_ROW[predicate.name](plain, pod, node) for node in plain.nodes]
         if predicate.part(snapshot, kind) is None:
             assert set(want) <= {Reason.OK}, pod.key
             continue
@@ -123,7 +123,7 @@ def test_a_predicate_judges_all_rows_and_some_rows_as_each_by_itself(predicate, 
 @given(number=clusters)
 def test_a_pod_is_refused_as_a_whole_for_the_first_thing_that_is_wrong_with_it(number: int) -> None:
     cluster = a_cluster(number)
-    snapshot, planning_input = a_snapshot(cluster), PlanningInput.of(cluster)
+    snapshot, plain = a_snapshot(cluster), PlainCluster.of(cluster)
     for pod in waiting(cluster):
         refusal = refused(snapshot, snapshot.of(snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting)))
-        assert (None if refusal is None else refusal.reason) == refusals.refused(planning_input, pod), pod.key
+        assert (None if refusal is None else refusal.reason) == refusals.refused(plain, pod), pod.key

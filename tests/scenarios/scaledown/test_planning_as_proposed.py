@@ -118,12 +118,12 @@ def test_no_pod_goes_to_a_candidate_or_to_a_node_that_is_being_removed() -> None
 
 def test_the_simulation_leaves_no_trace_in_the_picture() -> None:
     nodes, pods = four_at_a_quarter()
-    planning_input = a_scene(nodes, pods)
-    before = planning_input.snapshot.used[:, :4].copy()
-    planned(planning_input)
-    assert (planning_input.snapshot.used[:, :4] == before).all()
-    kind = planning_input.snapshot.kind_id(pods[0].kind, pods[0].labels)
-    assert (feasible(planning_input.snapshot, kind).codes == Reason.OK).all()
+    scenario = a_scene(nodes, pods)
+    before = scenario.snapshot.used[:, :4].copy()
+    planned(scenario)
+    assert (scenario.snapshot.used[:, :4] == before).all()
+    kind = scenario.snapshot.kind_id(pods[0].kind, pods[0].labels)
+    assert (feasible(scenario.snapshot, kind).codes == Reason.OK).all()
 
 
 def test_the_same_cluster_gives_the_same_plan() -> None:

@@ -84,13 +84,13 @@ def test_where_nobody_knows_the_number_pods_made_since_stand_for_the_evicted(whe
     old = replace(new, created_at="2027-01-15T07:59:00Z")
     arriving = frozenset({NodeName("n2")})
     for made, want in ((new, ["n1", "n3"]), (old, ["n1"])):
-        planning_input = a_scene(
+        scenario = a_scene(
             N[:3],
             [made] if made.node else [],
             pending=[] if made.node else [made],
             arriving=frozenset() if made.node else arriving,
         )
-        assert removable(planned(planning_input, an_eviction())) == want, made.created_at
+        assert removable(planned(scenario, an_eviction())) == want, made.created_at
 
 
 def test_an_evicted_pod_keeps_its_place_from_loop_to_loop_so_that_candidates_keep_their_time() -> None:

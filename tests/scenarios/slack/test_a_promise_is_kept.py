@@ -46,17 +46,17 @@ class PromiseScene(ShrinkScene):
 
 
 def a_scene() -> PromiseScene:
-    planning_input = PromiseScene(scale_down=ScaleDownPolicy(unneeded_seconds=60.0))
-    planning_input.slack = SlackPolicy(node_start_seconds=300.0)
+    scenario = PromiseScene(scale_down=ScaleDownPolicy(unneeded_seconds=60.0))
+    scenario.slack = SlackPolicy(node_start_seconds=300.0)
     template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
-    planning_input.cloud.has("a", size=0, max_size=100, template=template)
-    planning_input.settle()
-    return planning_input
+    scenario.cloud.has("a", size=0, max_size=100, template=template)
+    scenario.settle()
+    return scenario
 
 
-def room(planning_input: PromiseScene) -> tuple[int, int, int]:
+def room(scenario: PromiseScene) -> tuple[int, int, int]:
     """Pods that room is wanted for, the lead, and placeholders that stand somewhere."""
-    plan = planning_input.records[-1].slack
+    plan = scenario.records[-1].slack
     assert plan is not None
     found = plan.asking.promises.rooms["web"]
     placed = [each for each in plan.state.placeholders if each.place is not None and each.source == "promise web"]
@@ -64,29 +64,29 @@ def room(planning_input: PromiseScene) -> tuple[int, int, int]:
 
 
 async def test_room_follows_the_arrivals_and_what_nodes_take_to_start() -> None:
-    planning_input = a_scene()
-    await planning_input.loop()
-    assert room(planning_input) == (12, 310, 0)  # six minutes of two pods; nobody knows yet what the pods ask for
-    assert any("no pod of it was seen" in note for note in planning_input.records[-1].notes)
-    planning_input.comes("first")
-    await planning_input.pass_time(120.0)
-    wanted, lead, placed = room(planning_input)
+    scenario = a_scene()
+    await scenario.loop()
+    assert room(scenario) == (12, 310, 0)  # six minutes of two pods; nobody knows yet what the pods ask for
+    assert any("no pod of it was seen" in note for note in scenario.records[-1].notes)
+    scenario.comes("first")
+    await scenario.pass_time(120.0)
+    wanted, lead, placed = room(scenario)
     assert (lead, placed) == (60, wanted)  # the first nodes took fifty seconds, and a loop ten
     assert 2 <= wanted <= 6
-    before = planning_input.sizes()
-    assert all(planning_input.pods[planning_input.comes(f"p{number}")].node is not None for number in range(wanted))
-    await planning_input.pass_time(120.0)
-    assert room(planning_input)[2] >= wanted
-    assert planning_input.sizes() != before
-    kept = planning_input.promising.observed()[0].kept
+    before = scenario.sizes()
+    assert all(scenario.pods[scenario.comes(f"p{number}")].node is not None for number in range(wanted))
+    await scenario.pass_time(120.0)
+    assert room(scenario)[2] >= wanted
+    assert scenario.sizes() != before
+    kept = scenario.promising.observed()[0].kept
     assert (kept.in_time, kept.late, kept.waiting) == (wanted, 1, 0)
 
 
 async def test_it_is_reported() -> None:
-    planning_input = a_scene()
-    planning_input.comes("first")
-    await planning_input.pass_time(120.0)
-    document = record_document(planning_input.records[-1])
+    scenario = a_scene()
+    scenario.comes("first")
+    await scenario.pass_time(120.0)
+    document = record_document(scenario.records[-1])
     (told,) = document["slack"]["promises"]
     assert (told["name"], told["share"], told["withinSeconds"], told["leadSeconds"]) == ("web", 0.95, 5.0, 60)
     assert (told["keptShare"], told["late"], told["observedMinutes"]) == (0.0, 1, 122)

@@ -42,14 +42,14 @@ def test_in_list_order_the_first_feasible_nodes_go() -> None:
 def test_prices_count_where_they_are_known() -> None:
     nodes = [machine("spot"), machine("dear")]
     spot, dear = GroupName("spot"), GroupName("dear")
-    planning_input = a_scene(
+    scenario = a_scene(
         nodes,
         [replica("a", "spot"), replica("b", "dear")],
         groups=[a_group(nodes[:1], name=spot), a_group(nodes[1:], name=dear)],
         group_of={"spot": spot, "dear": dear},
         prices={spot: 0.3, dear: 1.0},
     )
-    assert removable(planned(planning_input)) == ["dear"]
+    assert removable(planned(scenario)) == ["dear"]
 
 
 def weighed(*pods: Any, budgets: Any = ()) -> Any:
@@ -229,12 +229,12 @@ LEAVING = (
 def test_removals_are_given_up_for_pods_that_fit_nowhere_else_the_latest_first() -> None:
     nodes = [machine(name, taints=LEAVING, unschedulable=True, cordoned_by_us=True) for name in ("n1", "n2", "n3")]
     pending = [replica(f"p{number}", None, "2") for number in range(3)]
-    planning_input = a_scene(nodes, pending=pending)
+    scenario = a_scene(nodes, pending=pending)
     leaving = {NodeName("n1"): NOW, NodeName("n2"): UnixTime(NOW + 5), NodeName("n3"): UnixTime(NOW + 9)}
-    assert room_in_leaving(planning_input, leaving, pending) == ("n3", "n2")
-    assert room_in_leaving(planning_input, leaving, pending[:2]) == ("n3",)
-    assert room_in_leaving(planning_input, leaving, [replica("large", None, "8")]) == ()
-    assert room_in_leaving(planning_input, leaving, []) == ()
+    assert room_in_leaving(scenario, leaving, pending) == ("n3", "n2")
+    assert room_in_leaving(scenario, leaving, pending[:2]) == ("n3",)
+    assert room_in_leaving(scenario, leaving, [replica("large", None, "8")]) == ()
+    assert room_in_leaving(scenario, leaving, []) == ()
 
 
 def test_a_node_that_a_person_cordoned_gives_no_room_by_being_kept() -> None:

@@ -85,9 +85,9 @@ def test_the_configuration_the_provider_and_all_groups_are_asked_in_this_order()
 
 def test_daemon_sets_pods_count_unless_they_are_to_be_ignored() -> None:
     daemon = replica("daemon", "n1", "2500m", owner=Owner("apps", "DaemonSet", "agent"))
-    planning_input = a_scene([machine("n1"), machine("n2")], [daemon])
-    assert kept(planned(planning_input))["n1"] == "NotUnderutilized"
-    assert "n1" in removable(planned(planning_input, policy=ScaleDownPolicy(ignore_daemon_sets=True)))
+    scenario = a_scene([machine("n1"), machine("n2")], [daemon])
+    assert kept(planned(scenario))["n1"] == "NotUnderutilized"
+    assert "n1" in removable(planned(scenario, policy=ScaleDownPolicy(ignore_daemon_sets=True)))
 
 
 def test_a_node_with_graphics_cards_is_as_full_as_its_cards() -> None:

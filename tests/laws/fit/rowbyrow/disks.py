@@ -7,7 +7,7 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import DiskMount
 from slackwater.model.reasons import Reason
 from slackwater.model.storage import Claim
-from tests.laws.fit.rowbyrow.scene import PlanningInput, asks
+from tests.laws.fit.rowbyrow.cluster import PlainCluster, asks
 
 _ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -20,21 +20,21 @@ _DRIVERS = {
 }
 
 
-def volume_restrictions(planning_input: PlanningInput, pod: Pod, node: Node) -> Reason:
+def volume_restrictions(cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
     for disk in asks(pod).disks:
-        for other in planning_input.on(node):
+        for other in cluster.on(node):
             if any(_conflict(disk, mounted) for mounted in asks(other).disks):
                 return Reason.DISK_CONFLICT
-    for claim in _own_names(planning_input, pod):
-        users = [other for other in planning_input.standing if claim in _own_names(planning_input, other)]
+    for claim in _own_names(cluster, pod):
+        users = [other for other in cluster.standing if claim in _own_names(cluster, other)]
         if "ReadWriteOncePod" in claim.access_modes and users:
             return Reason.CLAIM_IN_USE
     return Reason.OK
 
 
-def _own_names(planning_input: PlanningInput, pod: Pod) -> list[Claim]:
+def _own_names(cluster: PlainCluster, pod: Pod) -> list[Claim]:
     """Claims that the pod mounts by name; those of its ephemeral volumes are its own."""
-    known = planning_input.storage.claims or {}
+    known = cluster.storage.claims or {}
     named = [mount.claim for mount in asks(pod).claims if mount.owner is None]
     return [known[pod.key.namespace, name] for name in named if (pod.key.namespace, name) in known]
 
@@ -47,13 +47,13 @@ def _conflict(one: DiskMount, other: DiskMount) -> bool:
     return one.source == "ebs" or not (one.read_only and other.read_only)
 
 
-def node_volume_limits(planning_input: PlanningInput, pod: Pod, node: Node) -> Reason:
-    csi_node = (planning_input.storage.csi_nodes or {}).get(node.name)
+def node_volume_limits(cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
+    csi_node = (cluster.storage.csi_nodes or {}).get(node.name)
     if csi_node is None:
         return Reason.OK
-    mounted = {handle for other in planning_input.on(node) for handle in _handles(planning_input, other)}
-    attached = mounted | set(_attachments(planning_input, node))
-    present, more = _by_driver(attached), _by_driver(set(_handles(planning_input, pod)) - mounted)
+    mounted = {handle for other in cluster.on(node) for handle in _handles(cluster, other)}
+    attached = mounted | set(_attachments(cluster, node))
+    present, more = _by_driver(attached), _by_driver(set(_handles(cluster, pod)) - mounted)
     for driver, limit in csi_node.drivers:
         if limit is not None and more[driver] and present[driver] + more[driver] > limit:
             return Reason.VOLUME_LIMIT
@@ -64,13 +64,13 @@ def _by_driver(handles: Iterable[tuple[str, str]]) -> Counter[str]:
     return Counter(driver for driver, _ in handles)
 
 
-def _handles(planning_input: PlanningInput, pod: Pod) -> Iterable[tuple[str, str]]:
+def _handles(cluster: PlainCluster, pod: Pod) -> Iterable[tuple[str, str]]:
     """Driver and handle of each volume that the pod mounts; a claim without a volume stands for itself."""
     for disk in asks(pod).inline_disks:
         yield disk.driver, disk.handle
-    for claim in planning_input.claims(pod):
-        volume = (planning_input.storage.volumes or {}).get(claim.volume)
-        storage_class = (planning_input.storage.classes or {}).get(claim.storage_class)
+    for claim in cluster.claims(pod):
+        volume = (cluster.storage.volumes or {}).get(claim.volume)
+        storage_class = (cluster.storage.classes or {}).get(claim.storage_class)
         if volume is not None:
             if volume.driver and volume.handle:
                 yield volume.driver, volume.handle
@@ -80,18 +80,18 @@ def _handles(planning_input: PlanningInput, pod: Pod) -> Iterable[tuple[str, str
                 yield driver, f"{claim.namespace}/{claim.name}"
 
 
-def _attachments(planning_input: PlanningInput, node: Node) -> Iterable[tuple[str, str]]:
-    for attachment in planning_input.storage.attachments_of(node.name):
-        volume = (planning_input.storage.volumes or {}).get(attachment.volume or "")
+def _attachments(cluster: PlainCluster, node: Node) -> Iterable[tuple[str, str]]:
+    for attachment in cluster.storage.attachments_of(node.name):
+        volume = (cluster.storage.volumes or {}).get(attachment.volume or "")
         if volume is not None and volume.driver and not volume.plugin and attachment.attacher:
             yield attachment.attacher, volume.handle
 
 
-def volume_zone(planning_input: PlanningInput, pod: Pod, node: Node) -> Reason:
+def volume_zone(cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
     if not any(key in node.labels for key in (*_ZONES, *_REGIONS)):
         return Reason.OK
-    volumes = planning_input.storage.volumes or {}
-    for claim in _own_names(planning_input, pod):
+    volumes = cluster.storage.volumes or {}
+    for claim in _own_names(cluster, pod):
         labels = volumes[claim.volume].labels if claim.volume in volumes else {}
         for old, new in (_ZONES, _REGIONS):
             for key in (old, new):

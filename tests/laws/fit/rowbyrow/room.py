@@ -3,11 +3,11 @@
 from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import HostPort
 from slackwater.model.reasons import Reason
-from tests.laws.fit.rowbyrow.scene import PlanningInput, asks
+from tests.laws.fit.rowbyrow.cluster import PlainCluster, asks
 
 
-def node_ports(planning_input: PlanningInput, pod: Pod, node: Node) -> Reason:
-    taken = [port for other in planning_input.on(node) for port in asks(other).host_ports]
+def node_ports(cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
+    taken = [port for other in cluster.on(node) for port in asks(other).host_ports]
     clash = any(_clash(wanted, port) for wanted in asks(pod).host_ports for port in taken)
     return Reason.HOST_PORTS if clash else Reason.OK
 
@@ -18,9 +18,9 @@ def _clash(one: HostPort, other: HostPort) -> bool:
     return "0.0.0.0" in (one.ip, other.ip) or one.ip == other.ip
 
 
-def node_resources_fit(planning_input: PlanningInput, pod: Pod, node: Node) -> Reason:
+def node_resources_fit(cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
     has = _has(node)
-    here = list(planning_input.on(node))
+    here = list(cluster.on(node))
     short = len(here) + 1 > has.get("pods", 0)
     hopeless = False
     for resource, amount in _wants(pod).items():

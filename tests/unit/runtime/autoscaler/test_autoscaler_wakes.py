@@ -24,7 +24,7 @@ from slackwater.runtime.autoscaler.sensing import Observer
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.changes import ChangeCollector
 from tests.support.builders import a_node, a_pod
-from tests.support.scaling import PlanningInput
+from tests.support.scaling import Scenario
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ def anyio_backend() -> str:
 class Running:
     """An autoscaler that runs; `until` waits for the number of loops that came to their end."""
 
-    planning_input: PlanningInput
+    scenario: Scenario
     autoscaler: Autoscaler
     records: list[LoopRecord] = field(default_factory=list)
     _more: anyio.Event = field(default_factory=anyio.Event)
@@ -56,29 +56,29 @@ class Running:
                 await self._more.wait()
 
     def take(self, event: PodSeen | NodeSeen) -> None:
-        self.planning_input.state_machine.apply(event, Instant(0.0))
+        self.scenario.state_machine.apply(event, Instant(0.0))
         self.autoscaler.look()
 
 
 @asynccontextmanager
 async def running(*, interval: float, leading: Callable[[], bool] = lambda: True, **more: Any) -> AsyncIterator[Running]:
-    planning_input = PlanningInput()
-    planning_input.cloud.has("a")
+    scenario = Scenario()
+    scenario.cloud.has("a")
 
     async def note(record: LoopRecord) -> None:
         await found.note(record)
 
     autoscaler = Autoscaler(
         Observer(
-            state_machine=planning_input.state_machine,
-            collector=ChangeCollector(planning_input.state_machine),
+            state_machine=scenario.state_machine,
+            collector=ChangeCollector(scenario.state_machine),
             auxiliary=AuxiliaryIntake({}),
-            providers=planning_input.providers(),
+            providers=scenario.providers(),
         ),
-        group_registry=planning_input.group_registry,
+        group_registry=scenario.group_registry,
         planning=ThreadPlanning(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=60),
-        rules=lambda: ScaleUpRules(policy=planning_input.policy),
-        submit=planning_input.effects.extend,
+        rules=lambda: ScaleUpRules(policy=scenario.policy),
+        submit=scenario.effects.extend,
         write_status=note,
         clocks=Clocks(clock=lambda: Instant(anyio.current_time()), wall=lambda: UnixTime(2e9), steady=lambda: UnixTime(2e9)),
         counts=LoopCounts(),
@@ -86,7 +86,7 @@ async def running(*, interval: float, leading: Callable[[], bool] = lambda: True
         leading=leading,
         **more,
     )
-    found = Running(planning_input, autoscaler)
+    found = Running(scenario, autoscaler)
     async with anyio.create_task_group() as group:
         group.start_soon(autoscaler.run)
         yield found
@@ -124,7 +124,7 @@ async def test_a_node_that_gets_ready_wakes_only_where_others_wait_behind_it() -
         await found.until(1)
         found.take(NodeSeen(a_node("n1")))
         assert found.autoscaler.last is found.records[-1]
-        found.planning_input.group_registry.queued = (Queued(group=GroupName("a"), nodes=1, priority=0, waits_for="x"),)
+        found.scenario.group_registry.queued = (Queued(group=GroupName("a"), nodes=1, priority=0, waits_for="x"),)
         found.take(NodeSeen(a_node("n2")))
         await found.until(2)
     assert len(found.records) == 2

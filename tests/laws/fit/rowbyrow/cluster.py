@@ -10,7 +10,7 @@ from slackwater.model.storage import Claim, Storage
 
 
 @dataclass(frozen=True, slots=True)
-class PlanningInput:
+class PlainCluster:
     """Nodes, the pods that stand on them, namespaces with their labels, storage."""
 
     nodes: tuple[Node, ...]
@@ -19,7 +19,7 @@ class PlanningInput:
     storage: Storage
 
     @classmethod
-    def of(cls, cluster: Cluster) -> "PlanningInput":
+    def of(cls, cluster: Cluster) -> "PlainCluster":
         names = {node.name for node in cluster.nodes}
         standing = tuple(pod for pod in cluster.pods if pod.node in names and not pod.ended)
         return cls(cluster.nodes, standing, cluster.namespaces, cluster.storage)
