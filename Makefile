@@ -115,7 +115,7 @@ promises: $(STAMP) ## The same on fresh traces; SEED=n plays those
 .PHONY: laws-fresh
 laws-fresh: $(STAMP) ## All property tests on fresh examples
 	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest -n auto -m hypothesis tests/unit tests/laws tests/scenarios tests/museum tests/providers
-	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest tests/laws/test_slack_promise.py
+	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest tests/laws/test_slack_promise.py tests/laws/test_simulate_laws.py tests/scenarios/test_two_replicas.py
 
 .PHONY: cluster-fresh
 cluster-fresh: controlplane ## The tests on the real control plane that leave something to chance, with fresh seeds

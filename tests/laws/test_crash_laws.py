@@ -22,6 +22,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING
 from slackwater.model.vertical import MigrationRef, Role
 from tests.support.builders import a_pod, amounts
+from tests.support.seeds import examples
 from tests.support.slowapi import a_migration
 from tests.support.slowcluster import NODES, Agent, SlowCluster, Vm
 
@@ -166,4 +167,4 @@ class CrashMachine(SlowCluster):
 
 
 TestCrashes = CrashMachine.TestCase
-TestCrashes.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestCrashes.settings = settings(max_examples=examples(100), stateful_step_count=50, deadline=None)

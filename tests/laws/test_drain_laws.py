@@ -10,8 +10,9 @@ from slackwater.model.ids import Instant, NodeName
 from slackwater.model.unremovable_reasons import UnremovableReason
 from tests.support.draining import Cluster, a_cluster
 from tests.support.removing import machine, replica
+from tests.support.seeds import examples
 
-LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NODES = ("n1", "n2", "n3")
 WORDS = st.sampled_from(("done", "done", "done", "unknown", "refused", "blocked"))
 

@@ -22,6 +22,7 @@ from slackwater.runtime.invariants import violations
 from slackwater.runtime.restore import restore
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
+from tests.support.seeds import examples
 
 #: Of a failure hypothesis seeks the smallest case, for five minutes at most. A timeout amid that looks to it as if the
 #: rules drew something else than before: it then tells of a flaky strategy, and not of the failure.
@@ -220,7 +221,7 @@ class GrowthMachine(RuleBasedStateMachine):
 
 
 TestGrowth = GrowthMachine.TestCase
-TestGrowth.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestGrowth.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
 def test_a_restored_world_places_as_the_one_that_was_dumped() -> None:

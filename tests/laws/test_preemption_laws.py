@@ -14,6 +14,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from tests.support.builders import a_budget, a_node, a_pod
 from tests.support.preempting import Cluster
+from tests.support.seeds import examples
 
 NODES = ["n0", "n1"]
 nodes = st.sampled_from(NODES)
@@ -189,7 +190,7 @@ class PreemptionMachine(RuleBasedStateMachine):
 
 
 TestPreemption = PreemptionMachine.TestCase
-TestPreemption.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestPreemption.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)
 
 
 class _Forgetful(set[PodUid]):

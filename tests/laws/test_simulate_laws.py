@@ -26,9 +26,10 @@ from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, Plans, Sc
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal
 from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.snapshot.replica import everything
+from tests.support.seeds import examples
 
 Obj = dict[str, Any]
-CLUSTERS = 150
+CLUSTERS = examples(150)
 CUTOFF = -10
 GROUP = "slackwater.dev/node-group"
 SETTINGS = Settings.model_validate({"autoscaler": {"expanders": ["least-waste"], "scaleDown": {"utilizationThreshold": 0.7}}})

@@ -143,7 +143,7 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "_ByLabel": (10_000, "with the snapshot"),
 }
 #: The first generation fills what every service has; what grows with each of the others is kept for ever.
-_GENERATIONS = 4
+_GENERATIONS = 3
 
 
 def _bound_of(place: str) -> int | None:

@@ -19,6 +19,7 @@ from slackwater.model.reasons import Reason
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, amounts
+from tests.support.seeds import examples
 
 #: Of a failure hypothesis seeks the smallest case, for five minutes at most. A timeout amid that looks to it as if the
 #: rules drew something else than before: it then tells of a flaky strategy, and not of the failure.
@@ -250,4 +251,4 @@ class StateMachineRules(RuleBasedStateMachine):
 
 
 TestWorld = StateMachineRules.TestCase
-TestWorld.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestWorld.settings = settings(max_examples=examples(200), stateful_step_count=40, deadline=None)

@@ -37,7 +37,7 @@ from slackwater.snapshot.running_pods import RunningPods
 NAMESPACES = {"default": {"team": "x"}, "other": {}}
 NOW = UnixTime(1e9)
 #: How many cases the laws draw: few in CI, 10,000 by `make explain-laws`.
-CASES = int(os.environ.get("SLACKWATER_EXPLAIN_CASES", "40"))
+CASES = int(os.environ.get("SLACKWATER_EXPLAIN_CASES", "20"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,10 +25,11 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from tests.oracle.generator.cluster import generate
 from tests.support.builders import a_node, a_pod
+from tests.support.seeds import examples
 from tests.support.smallclusters import HOSTNAME, SmallCluster, small_clusters
 
 #: Drawing a cluster takes a while on a busy machine.
-LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def weighted_scores(snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Int64:

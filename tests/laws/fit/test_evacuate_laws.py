@@ -23,10 +23,11 @@ from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.support.builders import a_budget
+from tests.support.seeds import examples
 from tests.support.smallclusters import SmallCluster, small_clusters
 
 #: Drawing a cluster takes a while on a busy machine.
-LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NOW = UnixTime(1e9)
 NAMESPACES = {"default": {"team": "x"}, "other": {}}
 OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))

@@ -18,10 +18,11 @@ from slackwater.model.ids import Row
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from tests.oracle.generator.cluster import generate
+from tests.support.seeds import examples
 from tests.support.smallclusters import SmallCluster, small_clusters
 
 #: Drawing a cluster takes a while on a busy machine.
-LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def a_snapshot(cluster: SmallCluster) -> ClusterSnapshot:

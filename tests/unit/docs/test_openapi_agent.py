@@ -18,6 +18,7 @@ from slackwater.model.ids import PodKey
 from slackwater_protocol.agent import AgentRequest, PluginResponse
 from tests.support.agents import AgentService, an_agent_service
 from tests.support.desk import GIB, amounts
+from tests.support.seeds import examples
 
 EXAMPLES = Path("openapi/examples")
 AGENT = agent_document(EXAMPLES)
@@ -111,7 +112,7 @@ DAMAGE = st.sampled_from([lambda body: body, lambda body: body, lambda body: bod
 
 
 @given(case=CASES, damage=DAMAGE, at_home=st.booleans())
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None)
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 def test_whatever_the_document_allows_gets_an_answer_that_it_describes(case: Any, damage: Any, at_home: bool) -> None:
     """`at_home`: about the VM that is there, else about any pod."""
     body = {**case.body, "pod": VM._asdict()} if at_home and isinstance(case.body, dict) else case.body

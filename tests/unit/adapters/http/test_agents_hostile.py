@@ -13,6 +13,7 @@ from slackwater.model.permits import Caller
 from slackwater.runtime.invariants import violations
 from tests.support.agents import a_request
 from tests.support.realdesk import a_real_permit_service
+from tests.support.seeds import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -130,7 +131,7 @@ REQUEST = st.fixed_dictionaries(
 
 
 @given(bodies=st.lists(REQUEST, min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_sequence_of_requests_leaves_a_world_in_which_everything_adds_up(bodies: list[dict[str, Any]]) -> None:
     async def conversation() -> None:
         async with a_real_permit_service() as cluster:
