@@ -25,7 +25,7 @@ from tests.bench.options import BenchFailed, Options, Tell
 from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
 from tests.support.builders import a_node, a_pod
 
-NAME: Final = "world-events"
+NAME: Final = "state-machine-events"
 
 _NOW: Final = Instant(0.0)
 #: As many as kube-scheduler shows to an extender of 1,000 nodes.
@@ -51,11 +51,11 @@ async def measure(options: Options, tell: Tell) -> Report:
         bench=NAME,
         quick=options.quick,
         parameters={"nodes": nodes, "pods": pods, "rounds": rounds},
-        measurements=(*_measurements("StateMachine", state_machine), *_measurements("dicts", plain)),
+        measurements=(*_measurements("state machine", state_machine), *_measurements("dicts", plain)),
         ratios=tuple(_ratios(state_machine, plain)),
         notes=(
             f"A placement is filter over {_SAMPLE} rows, prioritize, bind, the end of the bind, and the pod seen bound.",
-            "Below 1 the world is faster than the dicts.",
+            "Below 1 the state machine is faster than the dicts.",
         ),
     )
 
@@ -70,7 +70,7 @@ def _ratios(state_machine: list[_Times], plain: list[_Times]) -> Iterator[Ratio]
     for quantity in plain[0]:
         bounds = _FILTER if quantity.startswith("filter") else _EVENTS
         above, below = ([times[quantity] for times in rounds] for rounds in (state_machine, plain))
-        yield ratio_of(f"{quantity}: World / dicts", above, below, bounds=bounds)
+        yield ratio_of(f"{quantity}: state machine / dicts", above, below, bounds=bounds)
 
 
 def _measure(nodes: int, pods: int, rounds: int) -> tuple[list[_Times], list[_Times]]:

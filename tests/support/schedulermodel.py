@@ -1,4 +1,4 @@
-"""A model of kube-scheduler beside one World on virtual time: it says what a rule about room costs, in seconds and refusals.
+"""A model of kube-scheduler beside one state machine on virtual time: what a rule about room costs in seconds and refusals.
 
 Cycles are serial and binds run beside them. The scheduler assumes a pod on its node by its requests from the cycle on, as
 kube-scheduler does. It scores by LeastAllocated and by our prioritize. Deliberately absent: sampling, preemption, priorities.

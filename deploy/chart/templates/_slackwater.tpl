@@ -42,7 +42,7 @@ kind: SlackwaterConfiguration
 {{- define "slackwater.uses" -}}
 {{- $config := .Values.config -}}
 {{- $autoscaler := dig "autoscaler" "enabled" false $config -}}
-{{- $slack := and (dig "featureGates" "ResourceSlack" true $config) (dig "autoscaler" "slack" "mirrors" true $config) -}}
+{{- $slack := and (dig "featureGates" "ResourceSlack" true $config) (dig "autoscaler" "slack" "headroom" true $config) -}}
 {{- $clusterapi := dig "autoscaler" "providers" "clusterapi" nil $config -}}
 {{- $kwok := false -}}
 {{- $named := not (kindIs "invalid" $clusterapi) -}}

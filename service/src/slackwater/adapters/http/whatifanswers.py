@@ -73,7 +73,7 @@ class Removable(BaseModel):
     node: str
     empty: Annotated[bool, Field(description="No pod has to move.")]
     destinations: Annotated[dict[str, str], Field(description="Where each of its pods would live, by ns/name.")]
-    removal_score: Annotated[str, Field(description="What is won, in words.")]
+    removalScore: Annotated[str, Field(description="What is won, in words.")]
 
 
 class Kept(BaseModel):

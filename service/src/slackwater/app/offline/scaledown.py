@@ -37,7 +37,7 @@ _EVERY_NODE = GroupName("")
 def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
     """What could go together now (its shape: docs/simulate.md). `seconds` is from decoded objects to the plan.
 
-    Besides: each removable node's `worth`, and `skipped`: what could not be judged.
+    Besides: each removable node's `removalScore`, and `skipped`: what could not be judged.
     """
     policy, now = scale_down_policy_of(settings), UnixTime(datetime.now(UTC).timestamp())
     timeout = seconds_of(settings.autoscaler.scale_down.simulation_timeout)
@@ -104,7 +104,7 @@ def _removable(found: Removable) -> dict[str, Any]:
         "node": found.node,
         "empty": found.empty,
         "destinations": {str(pod.key): to for pod, to in found.moves},
-        "worth": found.removal_score.words(),
+        "removalScore": found.removal_score.words(),
     }
 
 

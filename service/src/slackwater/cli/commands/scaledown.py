@@ -51,7 +51,7 @@ def run_scale_down(args: argparse.Namespace) -> int:
 
 
 def _table(answer: Mapping[str, Any]) -> Iterator[str]:
-    rows = [(found["node"], str(len(found["destinations"])), found["worth"]) for found in answer["removable"]]
+    rows = [(found["node"], str(len(found["destinations"])), found["removalScore"]) for found in answer["removable"]]
     yield from columns([("NODE", "PODS", "WORTH"), *rows])
     total = len(answer["removable"]) + len(answer["kept"])
     yield f"{len(answer['removable'])} of {total} nodes can go together"

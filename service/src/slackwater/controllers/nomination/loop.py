@@ -1,7 +1,7 @@
 """The steering loop: pods that wait, a snapshot that follows the state machine, and choices handed to the state machine.
 
     a pod came -> a moment's rest \
-                                   -> changes -> mirror, backlog -> choice -> World.apply -> nominations
+                                   -> changes -> replica, backlog -> choice -> StateMachine.apply -> nominations
     nominations were written -----/
 
 The rest is there for kube-scheduler: where it has nothing else to do it searches for a new pod at once, its filter call comes

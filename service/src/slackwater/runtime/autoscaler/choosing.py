@@ -1,8 +1,8 @@
 """Of the nodes that pass filter, kube-scheduler is told one: the best. It scores none, and asks about none again.
 
-    filter is asked about many -> the best of them -> World.choose -> one name
+    filter is asked about many -> the best of them -> StateMachine.choose -> one name
                                   refused there, or others would be compared with what is refused
-                                                   -> the best of those that pass -> World.choose -> one name
+                                                   -> the best of those that pass -> StateMachine.choose -> one name
 
 Where nobody can tell which is the best, or the pod is none of steering's, filter is asked, and all that pass are told, as ever.
 """
