@@ -31,6 +31,9 @@ async def test_a_pod_whose_whole_sample_we_refuse_is_nominated_to_a_node_that_fi
     async def n_nodes() -> int:
         return int((await service.statusz())["nodes"])
 
+    async def n_tainted() -> int:
+        return sum(bool(node["spec"].get("taints")) for node in await ground.nodes())
+
     async def n_running() -> int:
         return [pod["status"]["phase"] for pod in (await ground.pods()).values()].count("Running")
 
@@ -40,6 +43,8 @@ async def test_a_pod_whose_whole_sample_we_refuse_is_nominated_to_a_node_that_fi
     # Last, so that kube-scheduler has them at the end of its list.
     roomy = await ground.make_nodes(ROOMY, tag="roomy", cpu="4")
     await eventually(n_nodes, lambda n: n == FULL + ROOMY, within_seconds=10, wanted="all nodes in the cluster state")
+    # A new node is tainted as not ready. Until that ends none of the three would do, and kube-scheduler looks further by itself.
+    await eventually(n_tainted, lambda n: n == 0, within_seconds=60, wanted="all nodes untainted", every_seconds=0.2)
 
     # Whatever happens in the cluster makes kube-scheduler try refused pods again, and look at other nodes.
     await eventually(n_running, lambda n: n == FULL, within_seconds=60, wanted="all pods running", every_seconds=0.5)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from slackwater.controllers.policy import Policy
@@ -13,11 +14,12 @@ from slackwater.model.objects import Pod
 from slackwater.model.permit_annotation import Written
 from slackwater.model.permits import PermitAsk
 from slackwater.model.reasons import Reason
-from slackwater.model.resources import LARGEST_AMOUNT
+from slackwater.model.resources import LARGEST_AMOUNT, MOST_PODS_ON_NODE
 from slackwater.runtime.intake import Intake
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.record.recorded import RecordedStateMachine
 from slackwater.runtime.record.replayed import Replay
+from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.small_state_machine import M, N, SmallStateMachine
 
@@ -140,6 +142,29 @@ def test_two_pods_whose_requests_would_wrap_an_int64_leave_a_full_node() -> None
         story.comes(replace(pod, kind=replace(pod.kind, requests=amounts("1", str(LARGEST_AMOUNT)))))
     assert story.ask(story.comes(a_pod("waiting")), N, M)[1] == 0
     assert story.ask(story.comes(a_pod("another")), N) != [0]
+
+
+def test_a_node_counts_so_many_pods_that_their_sum_cannot_wrap_and_closes_for_the_next() -> None:
+    """The sum of 8,192 pods of the largest size, 2^63, wrapped, and the node had room for everything."""
+    state_machine = StateMachine(Policy())
+    intake = Intake(state_machine, lambda: Instant(1000.0), {})
+    intake.connect(Sink())  # type: ignore[arg-type]
+    pods = [a_pod(f"p{number}", on=N) for number in range(MOST_PODS_ON_NODE + 2)]
+    pods = [replace(pod, kind=replace(pod.kind, requests=amounts("1", str(LARGEST_AMOUNT)))) for pod in pods]
+    events: list[Event] = [NodeSeen(a_node(N)), NodeSeen(a_node(M)), Synced(), *map(PodSeen, pods)]
+    for event in events:
+        intake.take(event)
+    assert dict(intake.failed) == {"PodSeen": 2}
+    assert state_machine.ledger.numbers(state_machine.nodes.row_of[N]).reserved.memory == MOST_PODS_ON_NODE * LARGEST_AMOUNT
+    waiting = a_pod("waiting")
+    intake.take(PodSeen(waiting))
+    rows = np.array([state_machine.nodes.row_of[name] for name in (N, M)], np.intp)
+    assert state_machine.filter(waiting, rows, Instant(1000.0)).tolist() == [QUARANTINED, 0]
+    assert violations(state_machine) == []
+    for pod in pods[MOST_PODS_ON_NODE:]:
+        intake.take(PodGone(pod.uid, pod.key))
+    assert N not in state_machine.quarantine
+    assert state_machine.filter(waiting, rows[:1], Instant(1000.0)).tolist() != [0]
 
 
 # --- events that cannot be applied --------------------------------------------------------------------------------------

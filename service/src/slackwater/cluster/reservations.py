@@ -9,7 +9,7 @@ from slackwater.cluster.priority_shares import PriorityShares
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger.account import PodResources
 from slackwater.model.ledger.ledger import Ledger
-from slackwater.model.resources import Amounts
+from slackwater.model.resources import MOST_PODS_ON_NODE, Amounts
 
 #: binding: the API call is on its way. repeated: so it is, and an earlier one had no answer: that one may have happened.
 #: bound: the API server has said yes, the watch not yet. unsure: no answer came.
@@ -66,7 +66,13 @@ class Reservations:
         return self._reservations.get(uid)
 
     def put(self, uid: PodUid, reservation: Reservation) -> None:
-        """Counts a pod on a node, in place of where it counted before."""
+        """Counts a pod on a node, in place of where it counted before.
+
+        :raises OverflowError: the node has `MOST_PODS_ON_NODE` other pods, or more; nothing has changed.
+        """
+        on_node = self._by_node.get(reservation.node, {})
+        if len(on_node) >= MOST_PODS_ON_NODE and uid not in on_node:
+            raise OverflowError(f"node {reservation.node} has {len(on_node)} pods; {MOST_PODS_ON_NODE} are counted on one node")
         self.drop(uid)
         self._note(uid)
         self._reservations[uid] = reservation

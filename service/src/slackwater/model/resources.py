@@ -23,6 +23,9 @@ MEMORY: Final = 1
 LARGEST_AMOUNT: Final = 2**50
 #: A node is counted with a little less, so that a pod of the largest amount fits nowhere, whatever the node reports.
 LARGEST_ON_NODE: Final = LARGEST_AMOUNT - 1
+#: Pods that are counted on one node, so that their sum stays within 2^62. A kubelet takes 110 by default; nodes with more than
+#: 1,000 are not known.
+MOST_PODS_ON_NODE: Final = 4_096
 
 
 class Amounts(NamedTuple):

@@ -13,6 +13,7 @@ import numpy as np
 from slackwater.model.columns import Int64, Mask
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node, Taint
+from slackwater.model.resources import MOST_PODS_ON_NODE
 from slackwater.snapshot.row_journal import RowJournal
 from slackwater.snapshot.value_column import ABSENT, Int32, LabelColumn, ValueColumn, grown
 
@@ -222,7 +223,7 @@ class NodeFacts:
         self.allocatable[CPU, row], self.allocatable[MEMORY, row] = node.allocatable
         for name, amount in node.scalars:
             line = self.line(name)  # a new one replaces the array
-            self.allocatable[line, row] = amount
+            self.allocatable[line, row] = min(amount, MOST_PODS_ON_NODE) if line == PODS else amount
         self.live[row] = True
         self.cordoned[row] = node.unschedulable
         self._taints.write(row, node.taints)

@@ -13,8 +13,9 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Image, Node, Taint
 from slackwater.model.reasons import Reason
+from slackwater.model.resources import MOST_PODS_ON_NODE
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.node_facts import ABSENT, NodeFacts
+from slackwater.snapshot.node_facts import ABSENT, PODS, NodeFacts
 from tests.support.builders import a_node, amounts
 
 NODE = replace(a_node("n0", labels={"zone": "a"}), scalars=(("pods", 110),))
@@ -136,3 +137,8 @@ def test_columns_of_labels_are_bounded() -> None:
         assert facts.label(f"key-{i}").known("x") == 0
     assert facts.label("key-0").known("x") == 0
     assert len(facts._labels) <= 1_024
+
+
+def test_a_node_that_reports_more_pods_than_can_be_summed_is_counted_with_fewer(table: NodeTable) -> None:
+    table.put(replace(NODE, scalars=(("pods", 100_000),)))
+    assert table.facts.allocatable[PODS, table.row_of[NODE.name]] == MOST_PODS_ON_NODE
