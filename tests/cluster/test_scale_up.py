@@ -28,7 +28,7 @@ from tests.support.machines import MachineController, a_scaled, sizes
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 #: Nodes and pods: smaller than what is asked for by command, so that it fits CI.
-NODES, PODS = (int(text) for text in os.environ.get("SLACKWATER_TEST_SCALE_UP", "100,4000").split(","))
+NODES, PODS = (int(text) for text in os.environ.get("SLACKWATER_TEST_SCALE_UP", "50,2000").split(","))
 PER_NODE: Final = PODS // NODES
 #: A fifth of all at once, as 100 of 500 are.
 BATCH: Final = max(NODES // 5, 1)

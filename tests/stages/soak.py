@@ -42,6 +42,8 @@ PARTS: Final = (
     Part(target="promises"),
     Part(target="chaos", variables=("DURATION=5m",)),
     Part(target="cluster-kills", variables=("KILLS=6",)),
+    Part(target="scale-up", variables=("NODES=100", "PODS=4000")),
+    Part(target="scale-down", variables=("NODES=60", "PODS=1200")),
     Part(target="cluster-fresh"),
 )
 
