@@ -26,10 +26,9 @@ from slackwater.adapters.http.serving import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.victims_deleted import VictimsDeleted
 from slackwater.model.effects import Effect, WritePermit
 from slackwater.model.equivalence import KindInterner
-from slackwater.model.events import Event, MachineSeen, NodeSeen, PermitWritten, PodSeen, Synced, Ticked
+from slackwater.model.events import Event, MachineSeen, NodeSeen, PermitWritten, PodSeen, Synced
 from slackwater.model.ids import Instant, PodKey
 from slackwater.model.machines import Machine
 from slackwater.model.permit_annotation import Written
@@ -86,8 +85,7 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
     intake = Intake(state_machine, monotonic, {})
     dispatcher = Dispatcher(_ApiServer(), intake.take, DispatcherConfig(), rng=Random(1))
     permit_service = PermitService(state_machine, dispatcher.submit_all, monotonic)
-    victims = VictimsDeleted(state_machine, lambda: intake.take(Ticked()), within_seconds=4.0)
-    intake.connect(dispatcher, permit_service.wake, victims.wake)
+    intake.connect(dispatcher, permit_service.wake)
     listener = Agents(
         permit_service=permit_service, readiness=intake, metrics=AgentMetrics(registry, lambda: state_machine.nodes.row_of)
     )
@@ -95,7 +93,6 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
         state_machine=state_machine,
         submitter=dispatcher,
         binds=permit_service,
-        victims=victims,
         readiness=intake,
         decode_pod=PodDecoder(KindInterner()).decode,
         clock=monotonic,

@@ -1,7 +1,7 @@
 """What the autoscaler's loop costs whoever waits for filter: at 5,000 nodes, 150,000 running and 22,000 pending pods.
 
-The service's own parts in this process: world, extender on a real socket, loop, fleet; plans are made in a process of their
-own, as `serve` does it, and then in a thread for comparison. The cloud is a double whose machines never come, so that every
+The service's own parts in this process: state machine, extender on a real socket, loop, node group registry; plans are made in
+a process of their own, as `serve` does it. The cloud is a double whose machines never come, so that every
 loop plans all over again. A client in a process of its own asks filter over 5,000 names again and again, first with nobody
 planning, then while one loop follows the other. Then loops with a few changes each.
 """
@@ -33,16 +33,14 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.runtime.autoscaler.clocks import Clocks
 from slackwater.runtime.autoscaler.counts import LoopCounts
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
-from slackwater.runtime.autoscaler.planning import PlanMaker, Planning, ScaleUpRules
-from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
+from slackwater.runtime.autoscaler.planning import Planning, ScaleUpRules
 from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.autoscaler.sensing import Observer
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.changes import ChangeCollector
 from slackwater.runtime.planner.process import ProcessPlanning, resident_bytes
 from tests.bench.options import BenchFailed, Options, Tell
-from tests.bench.report import Goal, Measurement, Report, ratio_of
+from tests.bench.report import Goal, Measurement, Report
 from tests.bench.simulation.inputs import Pending, a_node, full
 from tests.support.cloud import Cloud
 from tests.support.service import Service, a_service
@@ -74,9 +72,7 @@ async def measure(options: Options, tell: Tell) -> Report:
             await anyio.sleep(_QUIET_SECONDS)
         size = _Size(nodes=nodes, pending=pending, loops=loops)
         process = ProcessPlanning(clock=lambda: Instant(time.monotonic()), timeout_seconds=_TIMEOUT)
-        shipped = await _played(service, process, size, tell, "process")
-        thread = ThreadPlanning(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=_TIMEOUT)
-        compared = await _played(service, thread, size, tell, "thread")
+        shipped = await _played(service, process, size, tell)
     return Report(
         bench=NAME,
         quick=options.quick,
@@ -89,10 +85,8 @@ async def measure(options: Options, tell: Tell) -> Report:
             *_spent("loop, nothing changed", shipped.planned, _SERVING),
             *_spent("loop, 2,000 pods changed", shipped.changed, _SERVING),
             *_memory(shipped),
-            *latencies("thread: filter, while plans are made", compared.meanwhile, None),
-            *_spent("thread: loop, nothing changed", compared.planned, None),
         ),
-        ratios=(ratio_of("p99 of filter while plans are made, process / thread", *_p99s(shipped, compared)),),
+        ratios=(),
         notes=(
             "serving is what a loop takes of the event loop that answers kube-scheduler, longest the longest piece of it.",
             "memory of the service is this process', with the bench in it.",
@@ -120,14 +114,14 @@ class _Played:
     planner_bytes: int
 
 
-async def _played(service: Service, planning: Planning, size: _Size, tell: Tell, name: str) -> _Played:
+async def _played(service: Service, planning: Planning, size: _Size, tell: Tell) -> _Played:
     autoscaler = _autoscaler(service, planning)
     async with anyio.create_task_group() as group:
         group.start_soon(planning.run)
         async with asking(service, size.nodes) as at_first:
             first = await autoscaler.run_once()
         spare_the_collector()
-        tell(f"{NAME}: {name}: the first loop took {first.spent.whole:.1f} s, {1000 * first.spent.serving:.0f} ms of the loop")
+        tell(f"{NAME}: the first loop took {first.spent.whole:.1f} s, {1000 * first.spent.serving:.0f} ms of the loop")
         async with asking(service, size.nodes) as busy:
             planned: list[LoopRecord] = []
             # Small loops may be over before anybody has asked: then there is nothing to compare.
@@ -151,10 +145,6 @@ async def _played(service: Service, planning: Planning, size: _Size, tell: Tell,
         service_bytes=resident_bytes(os.getpid()),
         planner_bytes=planner_bytes,
     )
-
-
-def _p99s(above: _Played, below: _Played) -> tuple[list[float], list[float]]:
-    return [_share(above.meanwhile, 0.99)], [_share(below.meanwhile, 0.99)]
 
 
 def _memory(played: _Played) -> Iterator[Measurement]:

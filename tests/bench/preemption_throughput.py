@@ -1,5 +1,5 @@
-"""How fast other pods are bound while 200 preemptions run whose every call takes half a second: with AsyncPreemption on, with
-it off, behind real gates, and where the same 200 pods find room without.
+"""How fast other pods are bound while 200 preemptions run whose every call takes half a second: without gates, behind
+real gates, and where the same 200 pods find room without.
 
 One run is one fresh control plane. Slackwater reaches the API server over a proxy that slows down preemptions' calls alone.
 Ordinary pods wait in a long queue. When a tenth of them is bound, the preemptors are created, all at once; from then on the
@@ -42,18 +42,11 @@ _ROLE: Final = "bench.slackwater.dev/role"
 _LOOK_EVERY_SECONDS: Final = 0.1
 _START_SECONDS: Final = 120.0
 _END_SECONDS: Final = 600.0
-#: With the gate off the ordinary pods stand still for minutes: so much of it is enough to see that.
-_MOST_SECONDS: Final = 60.0
-_MOST_SECONDS_QUICK: Final = 15.0
 #: In-tree: 4000 - 3000 >= 800. Ours: 3500 - 3000 < 800.
-_SETTINGS: Final = """
-nodes: {{system: {{cpu: 500m}}}}
-featureGates: {{AsyncPreemption: {gate}}}
-"""
+_SETTINGS: Final = "nodes: {system: {cpu: 500m}}"
 WITHOUT: Final = "no preemptions"
-ON: Final = "AsyncPreemption on"
-OFF: Final = "AsyncPreemption off"
-GATED: Final = "on, behind real gates"
+ON: Final = "preemptions"
+GATED: Final = "preemptions, behind real gates"
 _GATE: Final = Path(__file__).parents[2] / "deploy" / "gate" / "policy.yaml"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _BOUNDS_ON: Final = Bounds(
@@ -62,7 +55,6 @@ _BOUNDS_ON: Final = Bounds(
     why="kube-scheduler itself waits for a write about each pod that it cannot place, which other load makes slow; below that, "
     "the scheduling path waits for preemptions' calls",
 )
-_BOUNDS_OFF: Final = Bounds(low=0.0, high=0.7, why="above that, the victims were not deleted before the answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +72,10 @@ async def measure(options: Options, tell: Tell) -> Report:
     pods = options.pods or (600 if options.quick else 4000)
     preemptors = 20 if options.quick else 200
     rounds = options.rounds or (1 if options.quick else 3)
-    off_seconds = _MOST_SECONDS_QUICK if options.quick else _MOST_SECONDS
-    size = _Size(nodes=nodes, pods=pods, preemptors=preemptors, off_seconds=off_seconds)
+    size = _Size(nodes=nodes, pods=pods, preemptors=preemptors)
     runs: dict[str, list[_Run]] = defaultdict(list)
     for number in range(rounds):
-        for subject in (WITHOUT, ON, GATED, OFF)[:: -1 if number % 2 else 1]:
+        for subject in (WITHOUT, ON, GATED)[:: -1 if number % 2 else 1]:
             run = await _run(options.services[0], size, subject)
             runs[subject].append(run)
             told = f"{run.pods_per_second:.0f} pods/s beside {run.begun} preemptions"
@@ -98,9 +89,8 @@ async def measure(options: Options, tell: Tell) -> Report:
         ratios=(
             ratio_of(f"{ON} / {WITHOUT}", speeds[ON], speeds[WITHOUT], bounds=_BOUNDS_ON, goal=Goal(at_least=0.9)),
             ratio_of(f"{GATED} / {WITHOUT}", speeds[GATED], speeds[WITHOUT], bounds=_BOUNDS_ON, goal=Goal(at_least=0.9)),
-            ratio_of(f"{OFF} / {WITHOUT}", speeds[OFF], speeds[WITHOUT], bounds=_BOUNDS_OFF),
         ),
-        notes=("Throughput: of the other pods. With the gate off it is the first while's: not all preemptors got a turn.",),
+        notes=("Throughput: of the other pods.",),
     )
 
 
@@ -117,7 +107,6 @@ class _Size:
     nodes: int
     pods: int
     preemptors: int
-    off_seconds: float
 
 
 def _slow(call: Call) -> Fate | None:
@@ -125,7 +114,7 @@ def _slow(call: Call) -> Fate | None:
 
 
 async def _run(command: ServiceCommand, size: _Size, subject: str) -> _Run:
-    gate, victims = subject != OFF, 0 if subject == WITHOUT else size.preemptors
+    victims = 0 if subject == WITHOUT else size.preemptors
     async with a_stage(kwok=True) as stage, AsyncExitStack() as stack:
         await stage.create(_CLASSES_PATH, [_class()])
         if subject == GATED:  # first of all: the API server takes its time to take a policy up
@@ -138,8 +127,7 @@ async def _run(command: ServiceCommand, size: _Size, subject: str) -> _Run:
         await stage.create(PODS_PATH, (_ordinary(number) for number in range(size.pods)))
         proxy = await stack.enter_async_context(api_proxy(stage.control_plane.kubeconfig("slackwater"), stage.folder))
         proxy.decide = _slow
-        more = _SETTINGS.format(gate=str(gate).lower())
-        entrant = contenders.service(stage, command, kubeconfig=proxy.kubeconfig, more=more)
+        entrant = contenders.service(stage, command, kubeconfig=proxy.kubeconfig, more=_SETTINGS)
         service = await stack.enter_async_context(stage.running(entrant.launch))
         await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
         log = BindLog(stage.control_plane.audit_log)
@@ -149,13 +137,11 @@ async def _run(command: ServiceCommand, size: _Size, subject: str) -> _Run:
         gated = sum("schedulingGates" in pod["spec"] for pod in made)
         if gated != (size.preemptors if subject == GATED else 0):
             raise BenchFailed(f"{NAME}: {subject}: {gated} of {size.preemptors} preemptors have a scheduling gate")
-        within = _END_SECONDS if gate else size.off_seconds
-        await _until(log, service, size.pods, within)
-        speed = _speed(log, size.pods, begun_at, within)
-        if gate:
-            await _until(log, service, size.pods + size.preemptors, within, of="")
+        await _until(log, service, size.pods, _END_SECONDS)
+        speed = _speed(log, size.pods, begun_at, _END_SECONDS)
+        await _until(log, service, size.pods + size.preemptors, _END_SECONDS, of="")
         begun, failed = await _preemptions(entrant.launch.url)
-        if not (0 < begun <= victims if subject == OFF else begun == victims):
+        if begun != victims:
             raise BenchFailed(f"{NAME}: {subject}: {begun} preemptions begun, want {victims}")
         if proxy.doubled:
             raise BenchFailed(f"{NAME}: {len(proxy.doubled)} calls on victims came twice at a time")

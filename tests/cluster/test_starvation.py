@@ -43,7 +43,7 @@ async def test_a_pod_whose_whole_sample_we_refuse_is_nominated_to_a_node_that_fi
     # Last, so that kube-scheduler has them at the end of its list.
     roomy = await ground.make_nodes(ROOMY, tag="roomy", cpu="4")
     await eventually(n_nodes, lambda n: n == FULL + ROOMY, within_seconds=10, wanted="all nodes in the cluster state")
-    # A new node is tainted as not ready. Until that ends none of the three would do, and kube-scheduler looks further by itself.
+    # A new node is tainted as not ready. While the three are, no node would do, and kube-scheduler looks further by itself.
     await eventually(n_tainted, lambda n: n == 0, within_seconds=60, wanted="all nodes untainted", every_seconds=0.2)
 
     # Whatever happens in the cluster makes kube-scheduler try refused pods again, and look at other nodes.

@@ -125,8 +125,8 @@ def the_loops_plans(cluster: Cluster, settings: Settings) -> tuple[Plans, ScaleD
         scale_down=ScaleDownInquiry(state=ScaleDownState(), policy=scale_down_policy_of(settings), timeout_seconds=0.0),
     )
     maker = PlanMaker(ReplicaScaleUpPlanner())
-    plans = maker.make(inquiry, lambda: False)
-    scale_down = maker.scale_down(lambda: False)
+    plans = maker.make(inquiry)
+    scale_down = maker.scale_down()
     assert scale_down is not None
     return plans, scale_down
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from slackwater.runtime.autoscaler.clocks import Watch
-from slackwater.runtime.autoscaler.planning import PlanMaker, Planning
-from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
+from slackwater.runtime.autoscaler.planning import Planning
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
-from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from tests.support.builders import a_node
+from tests.support.planners import InlinePlanning
 from tests.support.shrinking import ShrinkScene
 
 pytestmark = pytest.mark.anyio
@@ -22,11 +21,11 @@ SLOW = 30.0
 MACHINE = replace(a_node("t", cpu="4"), scalars=(("pods", 110),))
 
 
-class SlowShrinking(ThreadPlanning):
+class SlowShrinking(InlinePlanning):
     """Time goes by while removals are planned; or planning them fails."""
 
     def __init__(self, scenario: "SlowScene") -> None:
-        super().__init__(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=60)
+        super().__init__()
         self._planning_input = scenario
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:

@@ -1,4 +1,4 @@
-"""Planning by the planning process' own conversation, without a process: every frame goes through bytes, nothing waits."""
+"""Planning without a process: inline, and by the planning process' own conversation with every frame through bytes."""
 
 from dataclasses import replace
 
@@ -6,10 +6,35 @@ from slackwater.model.changes import Changes
 from slackwater.model.ids import PodUid
 from slackwater.model.objects import Pod
 from slackwater.runtime.autoscaler.clocks import Watch
-from slackwater.runtime.autoscaler.planning import Inquiry, PlannerObservation, Plans
+from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, PlannerObservation, Plans
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
+from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.planner.frames import Decoder, Encoder
 from slackwater.runtime.planner.session import SPINE, Ask, AskShrink, Failed, Session
+
+
+class InlinePlanning:
+    """Implements `runtime.autoscaler.planning.Planning`: makes each plan in the call that asks for it."""
+
+    def __init__(self) -> None:
+        self._maker = PlanMaker(ReplicaScaleUpPlanner())
+
+    async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
+        with watch:
+            return self._maker.make(inquiry)
+
+    async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
+        with watch:
+            return self._maker.scale_down()
+
+    def forget(self) -> None:
+        self._maker.forget()
+
+    def observation(self) -> PlannerObservation:
+        return PlannerObservation()
+
+    async def run(self) -> None:
+        pass
 
 
 class Conversation:

@@ -30,16 +30,15 @@ from slackwater.ports.protocols import NodeProvider
 from slackwater.runtime.autoscaler.clocks import Clocks
 from slackwater.runtime.autoscaler.counts import LoopCounts
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
-from slackwater.runtime.autoscaler.planning import PlanMaker, Planning, ScaleUpRules
-from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
+from slackwater.runtime.autoscaler.planning import Planning, ScaleUpRules
 from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.autoscaler.sensing import Observer
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.changes import ChangeCollector
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_pod
 from tests.support.cloud import BEGAN, Cloud
+from tests.support.planners import InlinePlanning
 
 
 @dataclass
@@ -111,7 +110,7 @@ class Scenario:
 
     def planning(self) -> Planning:
         """Where plans are made."""
-        return ThreadPlanning(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=60)
+        return InlinePlanning()
 
     def scale_down_loop(self) -> ScaleDownLoop | None:
         """Who removes nodes; here nobody."""

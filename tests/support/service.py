@@ -17,10 +17,9 @@ from slackwater.adapters.http.serving import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.victims_deleted import VictimsDeleted
 from slackwater.model.effects import Bind, Effect
 from slackwater.model.equivalence import KindInterner
-from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced, Ticked
+from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Node, Pod
 from slackwater.ports.protocols import Outcome
@@ -65,7 +64,6 @@ class Service:
     writer: ScriptedWriter
     dispatcher: Dispatcher
     permit_service: PermitService
-    victims: VictimsDeleted
     http: httpx.AsyncClient
     registry: CollectorRegistry
     ready: bool = True
@@ -78,7 +76,6 @@ class Service:
     def take(self, event: Event) -> None:
         self.dispatcher.submit_all(self.state_machine.apply(event, self.clock()))
         self.permit_service.wake()
-        self.victims.wake()
 
     def has(self, *objects: Node | Pod) -> None:
         for item in objects:
@@ -118,12 +115,10 @@ async def a_service(
     dispatcher = Dispatcher(writer, take, config or DispatcherConfig(), rng=Random(7))
     holder = _Readiness()
     permit_service = PermitService(state_machine, dispatcher.submit_all, lambda: Instant(service.now))
-    victims = VictimsDeleted(state_machine, lambda: service.take(Ticked()), within_seconds=ANSWER_SECONDS)
     extender = Extender(
         state_machine=state_machine,
         submitter=dispatcher,
         binds=permit_service,
-        victims=victims,
         readiness=holder,
         decode_pod=PodDecoder(KindInterner()).decode,
         clock=lambda: Instant(service.now),
@@ -136,7 +131,7 @@ async def a_service(
     with listen("extender", "127.0.0.1", 0) as sock:
         address = f"http://127.0.0.1:{sock.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=address, verify=False) as http, anyio.create_task_group() as group:
-            service = holder.service = Service(state_machine, writer, dispatcher, permit_service, victims, http, registry)
+            service = holder.service = Service(state_machine, writer, dispatcher, permit_service, http, registry)
             await group.start(dispatcher.run)
             await group.start(serve_direct, extender, sock, None)
             yield service

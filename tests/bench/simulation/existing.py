@@ -108,7 +108,6 @@ def snapshots(nodes: list[Node], running: list[Pod], *, compared: bool) -> Itera
         snapshot.place(kind, int(feasible(snapshot, kind).codes.argmin()))
 
     yield case("snapshot from objects", None, 0.9, lambda: ClusterSnapshot.build(nodes, running))
-    yield case("snapshot", 0.05, 0.9, snapshot.copy)
     yield case("trial", None, 0.67e-6, tried(lambda: None), 1000)
     yield case("trial with a node more", None, 0.28e-3, tried(lambda: snapshot.add_copies(nodes[0], new)), 100)
     yield case("trial with a pod placed", None, 0.23e-3, tried(first_fit), 100)

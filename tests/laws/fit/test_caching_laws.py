@@ -1,5 +1,6 @@
 """Answers that are kept equal answers that are worked out again, whatever changed in between; and they stay cheap."""
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm, 
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, ClaimRef
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.counters import Counters
 from slackwater.snapshot.equivalence_groups import KindId
 from tests.oracle.generator import generate
 from tests.support.builders import a_node, amounts
@@ -34,6 +36,20 @@ steps = st.lists(
 
 def a_snapshot(cluster: Cluster) -> ClusterSnapshot:
     return ClusterSnapshot.build(cluster.nodes, cluster.pods, namespaces=cluster.namespaces, storage=cluster.storage)
+
+
+def without_kept_answers(snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    """A copy that has to work out every answer, every count of pods, and every index of its volumes again."""
+    fresh = deepcopy(snapshot)
+    fresh.kept.clear()
+    fresh._volume_counts = None
+    fresh.put_storage(fresh.volumes.assumed())
+    fresh.counters = Counters(fresh.namespaces, fresh.facts.capacity)
+    for numbered in fresh.kinds.all:
+        fresh.counters.learn(numbered)
+        for row, count in snapshot.counters.rows_of(numbered.id).items():
+            fresh.counters.change(numbered.id, row, count)
+    return fresh
 
 
 class Changing:
@@ -104,7 +120,7 @@ class Changing:
         return [feasible(self.snapshot, kind).codes.tolist() for kind in self.kinds]
 
     def anew(self) -> list[list[int]]:
-        fresh = self.snapshot.copy()
+        fresh = without_kept_answers(self.snapshot)
         return [feasible(fresh, kind).codes.tolist() for kind in self.kinds]
 
 

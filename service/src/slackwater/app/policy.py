@@ -65,7 +65,6 @@ def policy_of(settings: Settings) -> Policy:
         ),
         preemption=PreemptionPolicy(
             enabled=preemption.enabled,
-            asynchronous=settings.feature_gates.async_preemption,
             timeout_seconds=seconds(preemption.timeout),
             patience_seconds=seconds(preemption.patience),
             max_running=preemption.max_concurrent,

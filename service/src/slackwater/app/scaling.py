@@ -47,10 +47,8 @@ from slackwater.runtime.autoscaler.counts import LoopCounts
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.document import StatusText, record_document, stamp
 from slackwater.runtime.autoscaler.machines import MachineRemover
-from slackwater.runtime.autoscaler.planning import PlanMaker, Planning, ScaleUpRules
-from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
+from slackwater.runtime.autoscaler.planning import Planning, ScaleUpRules
 from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.autoscaler.sensing import Observer
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.changes import ChangeCollector
@@ -291,10 +289,7 @@ def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
 
 def planning_of(settings: Settings, times: Times) -> Planning:
     """Where plans are made."""
-    timeout = seconds(settings.autoscaler.plan_timeout)
-    if settings.autoscaler.planner == "thread":
-        return ThreadPlanning(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=timeout)
-    return ProcessPlanning(clock=times.monotonic, timeout_seconds=timeout)
+    return ProcessPlanning(clock=times.monotonic, timeout_seconds=seconds(settings.autoscaler.plan_timeout))
 
 
 def loop_config_of(settings: Settings) -> LoopConfig:

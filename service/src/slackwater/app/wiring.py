@@ -58,10 +58,8 @@ from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.controllers.nomination.loop import SteeringLoop
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.victims_deleted import VictimsDeleted
 from slackwater.controllers.scaledown.drains.drains import CancelAnswer
 from slackwater.model.equivalence import KindInterner
-from slackwater.model.events import Ticked
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import NodeGroup
 from slackwater.model.unremovable_reasons import UnremovableReason
@@ -115,17 +113,14 @@ class Service:
             Telling(writer, self.decision_log), self.intake.take, dispatcher_config_of(settings), rng=rng, leads=self._leads
         )
         self.permit_service = PermitService(self.state_machine, self.dispatcher.submit_all, times.monotonic)
-        victims = VictimsDeleted(
-            self.state_machine, lambda: self.intake.take(Ticked()), within_seconds=answer_seconds_of(settings)
-        )
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
         self.steering = self._steering() if settings.steers else None
         looking = (each.look for each in (self.scaling, self.steering) if each is not None)
-        self.intake.connect(self.dispatcher, self.permit_service.wake, victims.wake, *looking)
+        self.intake.connect(self.dispatcher, self.permit_service.wake, *looking)
         truth, config = FreshReads(client, PodDecoder(kinds)), audit_config_of(settings)
         self.audit = Audit(self.state_machine, truth, self.intake.take, config=config, measure=times.monotonic)
         self.registry = registry = self._registry()
-        self.extender = self._extender(decoder, victims, registry)
+        self.extender = self._extender(decoder, registry)
         self.agents = self._agents(client, registry)
         self.extender_front, self.agents_front = self._fronts()
         self.explaining = Explaining(
@@ -171,12 +166,11 @@ class Service:
         clock = self._times.monotonic
         return {each.name: Reflector(client, each, rng=rng, config=config, clock=clock) for each in resources}
 
-    def _extender(self, decoder: PodDecoder, victims: VictimsDeleted, registry: CollectorRegistry) -> Extender:
+    def _extender(self, decoder: PodDecoder, registry: CollectorRegistry) -> Extender:
         return Extender(
             state_machine=self.state_machine,
             submitter=self.dispatcher,
             binds=self.permit_service,
-            victims=victims,
             readiness=self.intake,
             decode_pod=decoder.decode,
             clock=self._times.monotonic,

@@ -23,14 +23,12 @@ class VerticalPolicy:
 class PreemptionPolicy:
     """Who may be evicted for more important pods where only our accounting leaves no room.
 
-    `asynchronous`: the pod is answered at once; otherwise when its victims have been deleted. `timeout_seconds`: how long
-    victims may take to leave, all together. `patience_seconds`: how long a pod is refused before anybody has to leave for it;
-    meanwhile a node may appear, or room (kubernetes/kubernetes#137655). `max_running`: preemptions under way at the same time;
-    further pods wait as ordinary refused ones.
+    `timeout_seconds`: how long victims may take to leave, all together. `patience_seconds`: how long a pod is refused before
+    anybody has to leave for it; meanwhile a node may appear, or room (kubernetes/kubernetes#137655). `max_running`: preemptions
+    under way at the same time; further pods wait as ordinary refused ones.
     """
 
     enabled: bool = False
-    asynchronous: bool = True
     timeout_seconds: float = 300.0
     patience_seconds: float = 0.0
     max_running: int = 1000

@@ -61,14 +61,6 @@ class Attached:
         """The same, and how many pods mount it."""
         return self._mounts.get(row, {}).items()
 
-    def copy(self) -> "Attached":
-        new = Attached()
-        new._ports = {key: {ip: dict(rows) for ip, rows in ips.items()} for key, ips in self._ports.items()}
-        new._disks = {key: {disk: dict(rows) for disk, rows in disks.items()} for key, disks in self._disks.items()}
-        new._users = dict(self._users)
-        new._mounts = {row: dict(mounts) for row, mounts in self._mounts.items()}
-        return new
-
 
 def _add(counts: dict[Any, int], key: object, count: int) -> None:
     total = counts.get(key, 0) + count

@@ -266,16 +266,6 @@ class Counters:
                 assert counter.column is not None
                 counter.column = grown(counter.column, capacity).astype(np.int64, copy=False)
 
-    def copy(self) -> "Counters":
-        """The same pods; columns are computed again when they are read."""
-        new = Counters(self._namespaces, self._capacity)
-        if self._n_changes:
-            self._merge()
-        for numbered in self._kinds:
-            new.learn(numbered)
-        new._base = self._base
-        return new
-
     def _merge(self) -> None:
         kinds, rows, counts = self._base.flat()
         more = [(kind, row, count) for kind, changes in self._changes.items() for row, count in changes.items() if count]

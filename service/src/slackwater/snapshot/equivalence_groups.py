@@ -122,9 +122,3 @@ class KindTable:
         missing = n_resources - self.requests.shape[0]
         if missing > 0:
             self.requests = np.vstack([self.requests, np.zeros((missing, self.requests.shape[1]), np.int64)])
-
-    def copy(self, facts: NodeFacts) -> "KindTable":
-        new = KindTable(facts, self.keys)
-        new.all, new._ids = list(self.all), dict(self._ids)
-        new.requests, new.scored = self.requests.copy(), self.scored.copy()
-        return new

@@ -208,16 +208,6 @@ class NodeFacts:
                     found.setdefault(name, (image.size, []))[1].append(row)
         return found
 
-    def copy(self) -> "NodeFacts":
-        new = NodeFacts()
-        new.n_rows, new.nodes, new.row_of = self.n_rows, list(self.nodes), dict(self.row_of)
-        new.resource = dict(self.resource)
-        new.allocatable, new.live, new.cordoned = self.allocatable.copy(), self.live.copy(), self.cordoned.copy()
-        new._taints, new._features = self._taints.copy(), self._features.copy()
-        new._labels = {key: column.copy() for key, column in self._labels.items()}
-        new.journal = self.journal.copy()
-        return new
-
     def _write(self, row: int, node: Node) -> None:
         self.allocatable[:, row] = 0
         self.allocatable[CPU, row], self.allocatable[MEMORY, row] = node.allocatable

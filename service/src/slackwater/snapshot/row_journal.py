@@ -48,12 +48,6 @@ class RowJournal:
         # Mostly a handful: a set is quicker than sorting an array.
         return np.array(sorted(set(self._rows[start:])), np.intp)
 
-    def copy(self) -> "RowJournal":
-        """A journal that goes on from the same position; what was before it is forgotten."""
-        new = RowJournal()
-        new._forgotten = self.position
-        return new
-
     def _forget(self, count: int) -> None:
         del self._rows[:count]
         self._forgotten += count

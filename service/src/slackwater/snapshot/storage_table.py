@@ -120,13 +120,6 @@ class StorageTable:
             self.available(known.storage_class).set_free(name, free=known.claim is None)
         return before
 
-    def copy(self) -> "StorageTable":
-        """The same objects and assumptions, for another snapshot; indexes are rebuilt when they are read."""
-        new = StorageTable(self.objects)
-        new._claims, new._volumes = dict(self._claims), dict(self._volumes)
-        new._reserved_now = {key: dict(names) for key, names in self._reserved_now.items()}
-        return new
-
     def _index(self) -> None:
         available: dict[str, list[Volume]] = {}
         for volume in (self.objects.volumes or {}).values():

@@ -80,14 +80,6 @@ class ValueColumn(Generic[T]):
         self.values = [self.values[number] for number in used.tolist()]
         self._number_of = {value: number for number, value in enumerate(self.values)}
 
-    def _copy_to(self, new: "ValueColumn[T]") -> None:
-        new.ids, new.values, new._number_of = self.ids.copy(), list(self.values), dict(self._number_of)
-
-    def copy(self) -> "ValueColumn[T]":
-        new = ValueColumn[T](0)
-        self._copy_to(new)
-        return new
-
 
 class LabelColumn(ValueColumn[str]):
     """The values of one label key."""
@@ -106,8 +98,3 @@ class LabelColumn(ValueColumn[str]):
             numbers = np.array([0 if n is None else n for n in read], np.int64)
             kept = self._numbers = (self.values, len(read), numbers, np.array([n is not None for n in read], np.bool_))
         return kept[2], kept[3]
-
-    def copy(self) -> "LabelColumn":
-        new = LabelColumn(0)
-        self._copy_to(new)
-        return new

@@ -1,15 +1,13 @@
-"""What filter answers about a pod for which others have to leave: at once with AsyncPreemption, else when they were deleted."""
+"""Filter answers at once about a pod for which others have to leave."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from slackwater.controllers.policy import Policy
-from slackwater.model.effects import DeleteVictim, WritePreempting
+from slackwater.model.effects import DeleteVictim
 from slackwater.model.events import Ticked
 from tests.support.bodies import filter_args
 from tests.support.builders import a_node, a_pod
@@ -20,7 +18,6 @@ pytestmark = pytest.mark.anyio
 
 NODES = ("n", "full")
 PREEMPTOR = a_pod("p", cpu="2", priority=9)
-SYNCHRONOUS = replace(POLICY, preemption=replace(POLICY.preemption, asynchronous=False))
 
 
 def a_cluster(service: Service) -> None:
@@ -45,7 +42,7 @@ async def test_a_gated_pod_is_answered_with_one_entry_whatever_was_asked() -> No
         assert service.state_machine.event_counts.attempts == 2
 
 
-async def test_with_the_gate_on_the_answer_does_not_wait() -> None:
+async def test_the_answer_does_not_wait_for_the_victims() -> None:
     async with a_service(POLICY) as service:
         a_cluster(service)
         service.writer.open_gate = anyio.Event()
@@ -53,27 +50,8 @@ async def test_with_the_gate_on_the_answer_does_not_wait() -> None:
         assert service.state_machine.preemptions.gated(PREEMPTOR.uid)
 
 
-async def test_with_the_gate_off_the_victims_are_deleted_before_the_answer() -> None:
-    async with a_service(SYNCHRONOUS) as service:
-        a_cluster(service)
-        await ask(service)
-        assert [type(effect) for effect in service.writer.asked] == [WritePreempting, DeleteVictim]
-        assert service.state_machine.preemptions.gated(PREEMPTOR.uid), "until the victim has left"
-
-
-async def test_with_the_gate_off_an_api_server_that_hangs_does_not_hang_the_answer() -> None:
-    async with a_service(SYNCHRONOUS) as service:
-        a_cluster(service)
-        service.writer.open_gate = anyio.Event()
-        with anyio.fail_after(5):
-            await ask(service)
-        assert service.state_machine.preemptions.gated(PREEMPTOR.uid)
-        service.writer.open_gate.set()
-
-
-@pytest.mark.parametrize("policy", [POLICY, SYNCHRONOUS], ids=["on", "off"])
-async def test_the_victims_are_the_same(policy: Policy) -> None:
-    async with a_service(policy) as service:
+async def test_the_least_important_pods_that_make_room_are_the_victims() -> None:
+    async with a_service(POLICY) as service:
         a_cluster(service)
         service.has(a_pod("less", on="n", cpu="900m", priority=-1))
         await ask(service)

@@ -21,7 +21,7 @@ def test_an_autoscaler_without_anything_that_could_grow_is_refused() -> None:
 
 NOTES = {
     "preemption-gate": (
-        "featureGates: {AsyncPreemption: false}\npreemption: {enabled: false}",
+        "featureGates: {AsyncPreemption: true}\npreemption: {enabled: false}",
         "featureGates.AsyncPreemption: has no effect while preemption.enabled is false",
     ),
     "autoscaler": ("autoscaler: {scanInterval: 5s}", "autoscaler: has no effect while autoscaler.enabled is false"),

@@ -16,14 +16,13 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.runtime.autoscaler.clocks import Clocks
 from slackwater.runtime.autoscaler.counts import LoopCounts
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
-from slackwater.runtime.autoscaler.planning import PlanMaker, ScaleUpRules
-from slackwater.runtime.autoscaler.planning_thread import ThreadPlanning
+from slackwater.runtime.autoscaler.planning import ScaleUpRules
 from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.autoscaler.sensing import Observer
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.changes import ChangeCollector
 from tests.support.builders import a_node, a_pod
+from tests.support.planners import InlinePlanning
 from tests.support.scaling import Scenario
 
 pytestmark = pytest.mark.anyio
@@ -76,7 +75,7 @@ async def running(*, interval: float, leading: Callable[[], bool] = lambda: True
             providers=scenario.providers(),
         ),
         group_registry=scenario.group_registry,
-        planning=ThreadPlanning(PlanMaker(ReplicaScaleUpPlanner()), timeout_seconds=60),
+        planning=InlinePlanning(),
         rules=lambda: ScaleUpRules(policy=scenario.policy),
         submit=scenario.effects.extend,
         write_status=note,

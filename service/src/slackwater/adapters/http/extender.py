@@ -51,14 +51,6 @@ class Submitter(Protocol):
     def submit(self, effect: Any) -> Ticket: ...
 
 
-class Victims(Protocol):
-    """Holds an answer back until the victims that it chose have been deleted, where that is wanted."""
-
-    def due(self, preemptor: PodUid) -> bool: ...
-
-    async def wait(self, preemptor: PodUid) -> None: ...
-
-
 class Backpressure(Protocol):
     """Holds filter's answers back for a moment; see `runtime.backpressure`."""
 
@@ -98,7 +90,6 @@ class Extender:
         state_machine: StateMachine,
         submitter: Submitter,
         binds: BindServing,
-        victims: Victims,
         readiness: Readiness,
         decode_pod: Callable[[bytes], Pod],
         clock: Callable[[], Instant],
@@ -114,7 +105,6 @@ class Extender:
         self._state_machine = state_machine
         self._submitter = submitter
         self._binds = binds
-        self._victims = victims
         self._readiness = readiness
         self._backpressure = backpressure
         self._choice = choice
@@ -203,7 +193,7 @@ class Extender:
         answer = self._in_turn(lambda: self._filtered(args, self._pod(args.Pod)))
         return answer if isinstance(answer, bytes) else await answer
 
-    def _filtered(self, args: wire.PlacingArgs, pod: Pod) -> bytes | Awaitable[bytes]:
+    def _filtered(self, args: wire.PlacingArgs, pod: Pod) -> bytes:
         if self._state_machine.preemptions.gated(pod.uid) and (answer := gated_answer(args.NodeNames)) is not None:
             self._state_machine.filter(pod, _NO_ROWS, self._clock())
             return answer
@@ -215,12 +205,7 @@ class Extender:
         if (codes == Reason.NODE_NOT_CHOSEN).any():
             return asked.only(int(codes.argmin()))  # `Reason.OK` is the least
         gated = gated_answer(args.NodeNames) if self._state_machine.preemptions.gated(pod.uid) else None
-        answer = asked.filtered(codes, _texts_about(pod)) if gated is None else gated
-        return self._answer_when_deleted(pod.uid, answer) if self._victims.due(pod.uid) else answer
-
-    async def _answer_when_deleted(self, preemptor: PodUid, answer: bytes) -> bytes:
-        await self._victims.wait(preemptor)
-        return answer
+        return asked.filtered(codes, _texts_about(pod)) if gated is None else gated
 
     def _prioritize(self, body: bytes) -> bytes:
         args = wire.placing_args(body)

@@ -141,9 +141,6 @@ class Autoscaler(Section):
     )
     """How the group to grow is chosen: the first that leaves one group decides, the next ones break ties. least-waste
     by default: smallest unused share of new nodes."""
-    planner: Literal["process", "thread"] = Field(default="process", examples=["process", "thread"])
-    """Where plans are made. process, the default: in a process of its own, so that answers to kube-scheduler never wait for a
-    plan. thread: in this process, which takes less memory, and filter takes up to ten times as long meanwhile."""
     plan_timeout: Timeout = Field(default=Duration(5 * MINUTE), examples=["5m"])
     """Duration after which a plan is given up, and the process that makes it is ended and started again. 5m by default: more
     than `maxPlanningTime` and `scaleDown.simulationTimeout` allow by default, so only a planner that hangs takes it."""

@@ -20,9 +20,9 @@ KIND: Final = "SlackwaterConfiguration"
 class FeatureGates(Section):
     """Parts that can be switched off on their own."""
 
-    async_preemption: Switch = Field(default=True, alias="AsyncPreemption")
-    """Whether the pods that have to leave for a more important one are deleted beside the scheduling path. true by default.
-    false: before the filter call that chose them is answered, and nothing else is scheduled meanwhile."""
+    async_preemption: Literal[True] = Field(default=True, alias="AsyncPreemption")
+    """Whether victims are deleted beside the scheduling path. Always true: deleting them before the filter call is answered
+    bound other pods at a hundredth of the speed, so that mode was removed."""
     parallel_drain: Switch = Field(default=True, alias="ParallelDrain")
     """Whether several nodes are drained at the same time. true by default."""
     resource_slack: Switch = Field(default=True, alias="ResourceSlack")

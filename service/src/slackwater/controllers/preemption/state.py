@@ -139,13 +139,6 @@ class Preemptions:
     def takes_more(self, policy: PreemptionPolicy) -> bool:
         return not self._stopping and len(self._running) < policy.max_running
 
-    def sending(self, uid: PodUid) -> bool:
-        """Is somebody still to be sent for, or on the way to be, for this preemptor?"""
-        found = self._running.get(uid)
-        if found is None or not found.shut:
-            return False
-        return found.phase == "announcing" or not self.pending_deletions.running.isdisjoint(found.waiting)
-
     def items(self) -> list[tuple[PodUid, Preemption]]:
         return list(self._running.items())
 

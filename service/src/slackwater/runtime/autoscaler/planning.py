@@ -3,11 +3,11 @@
 What flows through: an `Inquiry` of frozen values goes in, `Plans` come out, and then the `ScaleDownProposal` of the same
 inquiry. All plans, for growing, for slack and for shrinking, are made on one snapshot, one after the other. The loop asks for
 the last one by itself, so that growth never waits for it. Deliberately absent: what is done about them, and where they are made
-(`planning_thread`, `runtime.planner`).
+(`runtime.planner`).
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -137,9 +137,9 @@ class Planning(Protocol):
 
 
 class ScaleUpPlanner(Protocol):
-    """Plans growth, and slack, on the replica's snapshot, which is as before afterwards. `stop` cuts it off."""
+    """Plans growth, and slack, on the replica's snapshot, which is as before afterwards."""
 
-    def __call__(self, replica: SnapshotReplica, inquiry: Inquiry, stop: Callable[[], bool]) -> Planned: ...
+    def __call__(self, replica: SnapshotReplica, inquiry: Inquiry) -> Planned: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,12 +164,12 @@ class PlanMaker:
         """The next inquiry has to hold everything."""
         self.replica, self._grown = SnapshotReplica(), None
 
-    def make(self, inquiry: Inquiry, stop: Callable[[], bool]) -> Plans:
-        """Takes the changes in and plans growth. It ends soon after `stop` says so."""
+    def make(self, inquiry: Inquiry) -> Plans:
+        """Takes the changes in and plans growth."""
         began, replica, self._grown = time.perf_counter(), self.replica, None
         replica.take(inquiry.changes)
         taken = time.perf_counter()
-        grown = self._grow(replica, inquiry, stop)
+        grown = self._grow(replica, inquiry)
         self._grown = grown
         return Plans(
             scale_up=self._answer(grown.found.plan, inquiry.now),
@@ -178,18 +178,18 @@ class PlanMaker:
             given_up=grown.given_up,
         )
 
-    def _grow(self, replica: SnapshotReplica, inquiry: Inquiry, stop: Callable[[], bool]) -> _Grown:
+    def _grow(self, replica: SnapshotReplica, inquiry: Inquiry) -> _Grown:
         """Where removals are given up for pods, growth is planned again with their nodes."""
-        found, given_up = self._scale_up(replica, inquiry, stop), tuple[NodeName, ...]()
+        found, given_up = self._scale_up(replica, inquiry), tuple[NodeName, ...]()
         if inquiry.scale_down is not None:
             replica.learn([eviction.pod for eviction in inquiry.scale_down.state.recent_evictions], more=True)
             given_up = room_needed_again(replica, inquiry.scale_down, found.plan)
         if given_up:
             with staying(replica, given_up):
-                found = self._scale_up(replica, inquiry, stop)
+                found = self._scale_up(replica, inquiry)
         return _Grown(inquiry=inquiry, found=found, given_up=given_up)
 
-    def scale_down(self, stop: Callable[[], bool]) -> ScaleDownProposal | None:
+    def scale_down(self) -> ScaleDownProposal | None:
         """As `Planning.scale_down`."""
         grown = self._grown
         if grown is None or grown.inquiry.scale_down is None:
@@ -199,7 +199,7 @@ class PlanMaker:
         replica.learn(evictions, more=True)  # planning growth again may have replaced them
         with staying(replica, grown.given_up):
             return propose_scale_down(
-                replica, grown.inquiry.scale_down, inquiry.group_status, grown.found, grown.given_up, now=inquiry.now, stop=stop
+                replica, grown.inquiry.scale_down, inquiry.group_status, grown.found, grown.given_up, now=inquiry.now
             )
 
     def _answer(self, plan: ScaleUpPlan, now: UnixTime) -> ScaleUpResult:

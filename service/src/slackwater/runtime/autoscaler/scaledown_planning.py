@@ -6,7 +6,7 @@ that are being removed: such removals are to be given up, before any new node is
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -80,7 +80,6 @@ def propose_scale_down(
     given_up: tuple[NodeName, ...],
     *,
     now: UnixTime,
-    stop: Callable[[], bool],
 ) -> ScaleDownProposal:
     """The snapshot is as before afterwards."""
     began, state = time.monotonic(), inquiry.state
@@ -88,7 +87,7 @@ def propose_scale_down(
         state = state.ended(name)
 
     def over() -> bool:
-        return stop() or (inquiry.timeout_seconds > 0 and time.monotonic() - began > inquiry.timeout_seconds)
+        return inquiry.timeout_seconds > 0 and time.monotonic() - began > inquiry.timeout_seconds
 
     known = {name: each for name, each in group_status.items() if each.known}
     starting = {name for each in known.values() for name in each.starting}

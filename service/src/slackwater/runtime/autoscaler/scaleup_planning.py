@@ -6,7 +6,7 @@ there last was one. Deliberately absent: the rules of planning.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
@@ -41,7 +41,7 @@ class ReplicaScaleUpPlanner:
         self._hints: Mapping[PodUid, NodeName] = {}
         self._templates: dict[GroupName, Node] = {}
 
-    def __call__(self, replica: SnapshotReplica, inquiry: Inquiry, stop: Callable[[], bool]) -> Planned:
+    def __call__(self, replica: SnapshotReplica, inquiry: Inquiry) -> Planned:
         policy, slack = inquiry.rules.policy, inquiry.rules.slack
         demand = _demand(replica, inquiry.now, inquiry.rules)
         groups = [self._group(replica, group_status, inquiry, policy) for group_status in inquiry.group_status.values()]
@@ -54,7 +54,7 @@ class ReplicaScaleUpPlanner:
             for group_status in inquiry.group_status.values():
                 _leave_out(replica, group_status)
             if slack is None:
-                plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=_until(stop), hints=self._hints)
+                plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=time.monotonic, hints=self._hints)
                 found = Planned(plan=plan)
             else:
                 found = plan_with_slack(
@@ -62,7 +62,7 @@ class ReplicaScaleUpPlanner:
                     demand,
                     groups,
                     policy=policy,
-                    clock=_until(stop),
+                    clock=time.monotonic,
                     slack=SlackInquiry(policy=slack, now=inquiry.now, asking=asking, state=self._slack_state),
                     pod_requests=RunningPodRequests(counted),
                     hints=self._hints,
@@ -164,8 +164,3 @@ def skip_reason_of(group_status: NodeGroupStatus, why: str | None) -> SkipReason
     elif group_status.group.target >= group_status.group.max_size:
         kind = "limit"
     return SkipReason(kind=kind, text=why)
-
-
-def _until(stop: Callable[[], bool]) -> Callable[[], float]:
-    """The planner asks the clock wherever it may end: whoever wants it to end makes all of its time be over."""
-    return lambda: float("inf") if stop() else time.monotonic()

@@ -86,7 +86,7 @@ class Session:
     def _plans(self, ask: Ask) -> Plans:
         if ask.anew:
             self._maker.forget()
-        plans = self._maker.make(_with_hints(ask.inquiry, self._hints), lambda: False)
+        plans = self._maker.make(_with_hints(ask.inquiry, self._hints))
         if ask.anew:
             # The replica is there to stay: the garbage collector need not look through it again and again.
             gc.collect()
@@ -94,7 +94,7 @@ class Session:
         return plans
 
     def _scale_down(self) -> ScaleDownProposal | None:
-        scale_down = self._maker.scale_down(lambda: False)
+        scale_down = self._maker.scale_down()
         if scale_down is None:
             return None
         plan = scale_down.plan
