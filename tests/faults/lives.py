@@ -19,6 +19,7 @@ from slackwater.ports.clock import Times
 from slackwater.sandbox.embedded.extending import NoWord
 from slackwater.sandbox.in_process import answered
 from tests.faults.wire import Wire
+from tests.support.planners import InlinePlanning
 
 _EXTENDER: Final = "/scheduler/"
 #: Between the end of one life and the next one's first request.
@@ -65,7 +66,9 @@ class Lives:
         self.count += 1
         offset = self._rng.uniform(0.0, 1e6)  # a monotonic clock starts anywhere
         times = Times(monotonic=lambda: Instant(anyio.current_time() + offset), wall=self._wall)
-        life = Life(self.count, wire, Service(self._settings, wire, Random(self._rng.getrandbits(64)), times))
+        rng = Random(self._rng.getrandbits(64))
+        service = Service(self._settings, wire, rng, times, make_planning=lambda *_: InlinePlanning())
+        life = Life(self.count, wire, service)
         self._born(life)
         self.now = life
         group.start_soon(self._live, life)

@@ -16,7 +16,6 @@ extender: {{holdTimeout: {hold}s, bindBackoff: 10s}}
 _AUTOSCALER: Final = """
 autoscaler:
   enabled: true
-  planner: thread
   scanInterval: 2s
   nodeGroups:
   - name: {pool}

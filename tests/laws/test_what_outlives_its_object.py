@@ -27,6 +27,7 @@ from tests.faults.play import silence_logs
 from tests.faults.story import Story
 from tests.faults.virtualloop import run_virtually
 from tests.support.containers import sizes
+from tests.support.planners import InlinePlanning
 
 _EPOCH = 1.8e9
 _SETTINGS = """
@@ -36,7 +37,6 @@ featureGates: {Steering: true, ResourceSlack: true}
 steering: {minNodes: 1}
 autoscaler:
   enabled: true
-  planner: thread
   scanInterval: 20s
   slack: {promises: [{name: all, percent: 99.5, within: 30s}]}
   nodeGroups:
@@ -60,7 +60,9 @@ class _Cluster:
         # A story of everything that it may be of: machines, preemption, binds by hand.
         self.story._vertical = self.story._preempting = self.story._meddling = True
         times = Times(monotonic=lambda: Instant(anyio.current_time()), wall=lambda: _EPOCH + anyio.current_time())
-        self.service = Service(settings, EmbeddedApi(self.box.api), Random(seed), times)
+        self.service = Service(
+            settings, EmbeddedApi(self.box.api), Random(seed), times, make_planning=lambda *_: InlinePlanning()
+        )
         habits = Habits(wants=self.story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0, grow_seconds=1.5)
         self.agents = Agents(self.box.api, self._to_agents, Random(f"{seed}/agents"), habits)
         rng = Random(f"{seed}/scheduler")

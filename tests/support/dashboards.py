@@ -13,7 +13,7 @@ from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.serving import listen, serve_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
-from slackwater.cluster.nodegroups.backoff import Backoff
+from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
@@ -197,7 +197,7 @@ def a_loop() -> dict[str, Any]:
                 4,
                 8,
                 4,
-                Backoff(
+                NodeGroupBackoff(
                     until=Instant(160.0),
                     seconds=300.0,
                     failed_at=Instant(0.0),

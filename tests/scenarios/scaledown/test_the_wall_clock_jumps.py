@@ -22,6 +22,7 @@ from slackwater.sandbox.embedded.scheduler import Scheduler
 from slackwater.sandbox.in_process import EmbeddedApi, answered
 from tests.faults.play import silence_logs
 from tests.faults.virtualloop import run_virtually
+from tests.support.planners import InlinePlanning
 
 EPOCH, HOURS, MINUTES = 1.8e9, 3600.0, 60.0
 NODES_AT_FIRST = 12
@@ -30,7 +31,6 @@ apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
 autoscaler:
   enabled: true
-  planner: thread
   scanInterval: 10s
   nodeGroups:
   - name: pool
@@ -52,7 +52,9 @@ class Cluster:
         times = Times(
             monotonic=lambda: Instant(anyio.current_time() + 77.0), wall=lambda: EPOCH + anyio.current_time() + self.off
         )
-        self.service = Service(loads(SETTINGS), EmbeddedApi(self.box.api), Random(2), times)
+        self.service = Service(
+            loads(SETTINGS), EmbeddedApi(self.box.api), Random(2), times, make_planning=lambda *_: InlinePlanning()
+        )
         self.scheduler = Scheduler(self.box.api, self.box.agenda, self._to_extender, rng=Random(3))
         self.scheduler.attach()
 

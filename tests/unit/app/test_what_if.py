@@ -13,7 +13,7 @@ from slackwater.app.settings import Settings, loads
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import GroupRegistryView, take
 from slackwater.cli.main import main
-from slackwater.cluster.nodegroups.backoff import Backoff
+from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
 from slackwater.model.auxiliary import AuxiliaryObjects
@@ -81,7 +81,7 @@ class Running:
 
 
 def a_group_status(
-    name: str, *, nodes: int = 0, max_size: int = 10, backoff: Backoff | None = None, coming: int = 0
+    name: str, *, nodes: int = 0, max_size: int = 10, backoff: NodeGroupBackoff | None = None, coming: int = 0
 ) -> NodeGroupStatus:
     template = read_cluster(a_node("template", group=name)).nodes[0]
     group = NodeGroup(
@@ -194,7 +194,9 @@ async def test_groups_are_those_of_their_provider_with_what_is_on_its_way() -> N
 
 
 async def test_a_group_that_backs_off_says_so() -> None:
-    backoff = Backoff(code="out-of-resources", message="none left", failed_at=NOW, until=Instant(NOW + 300.0), seconds=300.0)
+    backoff = NodeGroupBackoff(
+        code="out-of-resources", message="none left", failed_at=NOW, until=Instant(NOW + 300.0), seconds=300.0
+    )
     running = Running(a_pod("p"), settings=settings_of(), group_status=[a_group_status("theirs", backoff=backoff)])
     (unhelpable,) = (await running.ask())["unhelpable"]
     assert unhelpable["groups"]["theirs"]["reasons"] == ["backing off after: out-of-resources"]

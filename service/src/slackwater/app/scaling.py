@@ -64,6 +64,9 @@ _NOT_FOUND: Final = 404
 _READ_SECONDS: Final = 5.0
 
 
+MakePlanning = Callable[[Settings, Times], Planning]
+
+
 class Scaling:
     """The objects of the autoscaler, connected."""
 
@@ -80,7 +83,9 @@ class Scaling:
         rng: Random,
         times: Times = Times(),
         leads: Callable[[], bool] = lambda: True,
+        make_planning: MakePlanning | None = None,
     ) -> None:
+        """`make_planning` says where plans are made; None: in a process of their own."""
         self._leads = leads
         self._settings = settings
         self._times = times
@@ -108,7 +113,7 @@ class Scaling:
         self._promises = self._promised()
         self._autoscaler: Autoscaler | None = None
         self._shrinks: ScaleDownLoop | None = None
-        self.planning = planning_of(settings, times)
+        self.planning = (make_planning or planning_of)(settings, times)
 
     @property
     def last(self) -> LoopRecord | None:
@@ -288,7 +293,7 @@ def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
 
 
 def planning_of(settings: Settings, times: Times) -> Planning:
-    """Where plans are made."""
+    """Plans are made in a process of their own."""
     return ProcessPlanning(clock=times.monotonic, timeout_seconds=seconds(settings.autoscaler.plan_timeout))
 
 

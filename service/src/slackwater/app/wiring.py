@@ -49,7 +49,7 @@ from slackwater.app.explaining.answering import Clocks, Explaining
 from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.leading import Election
 from slackwater.app.policy import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
-from slackwater.app.scaling import Scaling
+from slackwater.app.scaling import MakePlanning, Scaling
 from slackwater.app.settings import LiveChange, Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import GroupRegistryView, Taken, take
@@ -88,8 +88,11 @@ class Service:
         *,
         certificates: Mapping[str, Certificates] = MappingProxyType({}),
         election: Election | None = None,
+        make_planning: MakePlanning | None = None,
     ) -> None:
+        """`make_planning` says where plans are made; None: in a process of their own."""
         self._settings = settings
+        self._make_planning = make_planning
         self._certificates = certificates
         self._times = times
         self._election = election
@@ -234,6 +237,7 @@ class Service:
             rng=rng,
             times=self._times,
             leads=self._leads,
+            make_planning=self._make_planning,
         )
 
     def _steering(self) -> SteeringLoop:

@@ -41,6 +41,16 @@ class Writer(Protocol):
     async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome: ...
 
 
+class Readiness(Protocol):
+    """Says whether everything has been listed once, and what has not."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def unlisted(self) -> Sequence[str]: ...
+
+
 class EventSource(Protocol):
     """Events of one resource type, in order, without gap or double, from the first list on.
 

@@ -18,6 +18,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.effects import (
     Announce,
     Bind,
@@ -39,8 +40,7 @@ from slackwater.runtime.endings import drain_ended, given_up, preemption_ended
 
 _log = structlog.get_logger(__name__)
 
-_FIRST_BACKOFF_SECONDS: Final = 0.05
-_MAX_BACKOFF_SECONDS: Final = 2.0
+_BACKOFF: Final = ExponentialBackoff(first_seconds=0.05, longest_seconds=2.0)
 _MAX_ANNOUNCEMENTS: Final = 1000
 #: Effects that wait for one object. No more than a few ever do while the API server answers.
 _MAX_WAITING: Final = 64
@@ -264,7 +264,7 @@ class Dispatcher:
         return self._preemptions if isinstance(effect, WritePreempting | DeleteVictim) else self._writes
 
     async def _attempt_until_ended(self, ticket: Ticket) -> None:
-        for attempt in count():
+        for attempt in count(1):
             # What is true if the deadline strikes before the answer.
             ticket.latest, before = Outcome("unknown", detail="no answer in time"), ticket.latest
             outcome = await self._attempt(ticket.effect)
@@ -272,7 +272,7 @@ class Dispatcher:
             self._count(ticket.effect, outcome)
             if outcome.verdict in {"done", "refused"}:
                 return
-            pause = max(outcome.after_seconds, self._backoff_seconds(attempt))
+            pause = max(outcome.after_seconds, _BACKOFF.jittered(attempt, self._rng.random()))
             if anyio.current_time() + pause >= anyio.current_effective_deadline():
                 return  # no other attempt would follow, and others want the place
             await anyio.sleep(pause)
@@ -288,10 +288,6 @@ class Dispatcher:
         """None: the effect's own deadline strikes no later, and one scope is enough."""
         seconds = self._config.attempt_seconds
         return None if self._seconds_of(effect) <= seconds else seconds
-
-    def _backoff_seconds(self, attempt: int) -> float:
-        permit_limit: float = min(_FIRST_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
-        return permit_limit * (0.5 + self._rng.random() / 2)
 
     def _count(self, effect: Effect, outcome: Outcome) -> None:
         key = (type(effect).__name__, outcome.verdict)

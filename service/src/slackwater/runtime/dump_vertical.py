@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from slackwater.cluster.annotations import Place
 from slackwater.cluster.vertical_pods import VerticalPodState
-from slackwater.controllers.migration.choice import Backoff
+from slackwater.controllers.migration.choice import MigrationBackoff
 from slackwater.controllers.migration.state import Migration
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.machines import Machine, VirtualMachineMigration
@@ -33,7 +33,7 @@ class VerticalDump:
     moves: Sequence[Migration]
     objects: Sequence[VirtualMachineMigration]
     machines: Sequence[Machine]
-    backoffs: Sequence[tuple[PodKey, Backoff]]
+    backoffs: Sequence[tuple[PodKey, MigrationBackoff]]
     cleanup: Sequence[tuple[PodKey, Instant]]
     written: Sequence[tuple[PodUid, int, str | None]]
     epoch: int

@@ -17,7 +17,7 @@ from slackwater.cluster.nominated_room import is_holder
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.sample_misses import SampleMiss
 from slackwater.cluster.vertical_pods import VerticalPodState
-from slackwater.controllers.migration.choice import Backoff
+from slackwater.controllers.migration.choice import MigrationBackoff
 from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
@@ -206,7 +206,7 @@ class _Restoring:
         for entry in self._document["migrationQueue"]:
             migrating.choice.queue.enter(PodUid(entry["uid"]), NodeName(entry["node"]), entry["load1Micro"], entry["joined"])
         for entry in self._document["migrationBackoffs"]:
-            backoff = Backoff(entry["failures"], Instant(self._now + entry["endsInSeconds"]))
+            backoff = MigrationBackoff(entry["failures"], Instant(self._now + entry["endsInSeconds"]))
             migrating.choice.put_backoff(PodKey(entry["namespace"], entry["name"]), backoff)
         for entry in self._document["migrationCleanups"]:
             migrating.put_cleanup(PodKey(entry["namespace"], entry["name"]), Instant(self._now + entry["dueInSeconds"]))

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from prometheus_client import CollectorRegistry, generate_latest
 
 from slackwater.adapters.http.autoscaler_metrics import AutoscalerCollector
-from slackwater.cluster.nodegroups.backoff import Backoff
+from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, Queued
 from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
@@ -20,10 +20,10 @@ from slackwater.runtime.autoscaler.record import LoopRecord, Spent
 from tests.support.fleets import a_group
 
 A, B = GroupName("a"), GroupName("b")
-BACKOFF = Backoff(until=Instant(160.0), seconds=300.0, failed_at=Instant(0.0), code="STOCKOUT", message="none left")
+BACKOFF = NodeGroupBackoff(until=Instant(160.0), seconds=300.0, failed_at=Instant(0.0), code="STOCKOUT", message="none left")
 
 
-def a_group_status(name: GroupName, backoff: Backoff | None = None) -> NodeGroupStatus:
+def a_group_status(name: GroupName, backoff: NodeGroupBackoff | None = None) -> NodeGroupStatus:
     return NodeGroupStatus(
         group=a_group(name, target=7, min_size=1, max_size=20),
         known=True,

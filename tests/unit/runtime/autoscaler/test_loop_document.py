@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from slackwater.cluster.nodegroups.backoff import Backoff
+from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
 from slackwater.cluster.nodegroups.status import Lost, NodeGroupStatus, Queued
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -44,7 +44,7 @@ def a_record(*group_status: NodeGroupStatus, at: float = FIRST, instant: float =
     return replace(whole, **more)
 
 
-BACKOFF = Backoff(until=Instant(160.0), seconds=300.0, failed_at=Instant(0.0), code="STOCKOUT", message="none left")
+BACKOFF = NodeGroupBackoff(until=Instant(160.0), seconds=300.0, failed_at=Instant(0.0), code="STOCKOUT", message="none left")
 
 
 def test_the_status_has_cluster_autoscalers_keys() -> None:

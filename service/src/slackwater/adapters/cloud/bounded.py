@@ -2,20 +2,21 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Final, TypeVar
 
 import anyio
 import msgspec
 
 from slackwater.adapters.cloud.apiserver import NotSent, Unanswered
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.protocols import ProviderError
 
 T = TypeVar("T")
 
 #: Pause before a second attempt; doubled each time.
-_FIRST_PAUSE_SECONDS: Final = 0.01
-_LONGEST_PAUSE_SECONDS: Final = 1.0
+_BACKOFF: Final = ExponentialBackoff(first_seconds=0.01, longest_seconds=1.0)
 
 
 @contextmanager
@@ -63,8 +64,8 @@ async def each(group: GroupName | None, items: Iterable[T], do: Callable[[T], Aw
 
 async def repeated(attempt: Callable[[], Awaitable[T | None]]) -> T:
     """What `attempt` answers as soon as that is not None: somebody else wrote at the same time, so it looks again."""
-    pause = _FIRST_PAUSE_SECONDS
-    while (answer := await attempt()) is None:
-        await anyio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-    return answer
+    for failures in count(1):
+        if (answer := await attempt()) is not None:
+            return answer
+        await anyio.sleep(_BACKOFF.seconds(failures))
+    raise AssertionError("unreachable")

@@ -7,7 +7,7 @@ authentication is configured, 408, 503, and `Prefer: wait=N`. Deliberately absen
 """
 
 import time
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
@@ -20,7 +20,7 @@ from slackwater.adapters.http.agent_metrics import AgentMetrics
 from slackwater.adapters.http.http_server import Answer, Headers, Request, Terms
 from slackwater.adapters.http.prefer import wait_seconds
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
-from slackwater.ports.protocols import PermitServing
+from slackwater.ports.protocols import PermitServing, Readiness
 from slackwater_protocol.agent import MAX_BODY_BYTES
 
 _log = structlog.get_logger(__name__)
@@ -35,16 +35,6 @@ _GONE: Final = 499
 _SKIPPED_BYTES: Final = 65_536
 _BEARER: Final[Headers] = ((b"www-authenticate", b"Bearer"),)
 _SOON: Final[Headers] = ((b"retry-after", b"1"),)
-
-
-class Readiness(Protocol):
-    """Has everything been listed once?"""
-
-    @property
-    def ready(self) -> bool: ...
-
-    @property
-    def unlisted(self) -> Sequence[str]: ...
 
 
 class Authenticating(Protocol):

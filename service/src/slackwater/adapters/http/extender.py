@@ -24,7 +24,7 @@ from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.ports.protocols import Outcome
+from slackwater.ports.protocols import Outcome, Readiness
 from slackwater.runtime.dispatcher import Ticket
 from slackwater.runtime.state_machine import StateMachine
 
@@ -63,16 +63,6 @@ class Choice(Protocol):
     """Of the nodes that filter is asked about, the one that kube-scheduler is told; see `runtime.autoscaler.choosing`."""
 
     def of(self, pod: Pod, rows: Rows) -> int | None: ...
-
-
-class Readiness(Protocol):
-    """Has everything been listed once?"""
-
-    @property
-    def ready(self) -> bool: ...
-
-    @property
-    def unlisted(self) -> Sequence[str]: ...
 
 
 class BindServing(Protocol):

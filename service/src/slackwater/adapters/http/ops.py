@@ -20,7 +20,6 @@ from slackwater.adapters.http.dashboard import Frames, Listeners, add_pages, add
 from slackwater.adapters.http.drains import Answer, add_drains
 from slackwater.adapters.http.explain import add_explain
 from slackwater.adapters.http.explain import nobody as nobody_explains
-from slackwater.adapters.http.extender import Readiness
 from slackwater.adapters.http.leading import LeaderStatus, alone
 from slackwater.adapters.http.node_metrics import node_metrics
 from slackwater.adapters.http.ops_throttle import OpsThrottle
@@ -28,7 +27,7 @@ from slackwater.adapters.http.status import EventSourceStatus, SettingsView, Sta
 from slackwater.adapters.http.whatif import add_what_if, nobody
 from slackwater.model.ids import Instant, NodeName
 from slackwater.ports.clock import unix_time
-from slackwater.ports.protocols import Explain, WhatIf
+from slackwater.ports.protocols import Explain, Readiness, WhatIf
 from slackwater.runtime import dump
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine

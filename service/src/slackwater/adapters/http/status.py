@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater import __version__
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.extender import Readiness
 from slackwater.adapters.http.leading import LeaderStatus, alone
 from slackwater.model.ids import Instant
+from slackwater.ports.protocols import Readiness
 from slackwater.runtime.state_machine import StateMachine
 
 

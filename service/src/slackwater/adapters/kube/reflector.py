@@ -20,7 +20,6 @@ import anyio.lowlevel
 import msgspec
 import structlog
 
-from slackwater.adapters.kube.backoff import Backoff
 from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.errors import UNREADABLE, Garbled, KubeError, Refused, refused
 from slackwater.adapters.kube.feedstats import Cause, Counts, ReflectorStats, cause_of
@@ -28,6 +27,7 @@ from slackwater.adapters.kube.known_objects import KnownObjects
 from slackwater.adapters.kube.resource_type import ResourceType
 from slackwater.adapters.kube.watchlines import LineReader
 from slackwater.adapters.kube.wire import ListWire
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.ports.protocols import Batch
 
 K = TypeVar("K", bound=Hashable)
@@ -83,9 +83,10 @@ class Reflector(Generic[K]):
         self._rng = rng
         self._config = config = config or ReflectorConfig()
         self._clock = clock
-        self._backoff = Backoff(
-            rng=rng, first_seconds=config.first_backoff_seconds, longest_seconds=config.longest_backoff_seconds
+        self._backoff = ExponentialBackoff(
+            first_seconds=config.first_backoff_seconds, longest_seconds=config.longest_backoff_seconds
         )
+        self._failures = 0  # since the last success
         self._known = KnownObjects(resource.gone)
         self._reader = LineReader(resource, self._known)
         self._version = ""  # where a watch goes on from; empty: list first
@@ -194,11 +195,15 @@ class Reflector(Generic[K]):
         finally:
             progressed = self._version != since or self._clock() - begun_at >= _GOOD_SECONDS
             if progressed:
-                self._backoff.reset()
+                self._failures = 0
                 self._refusals = 0
                 self._last_cause = None
         self._counts.note_break("ended")
-        self._pause_seconds = 0.0 if progressed else self._backoff.next_seconds()
+        self._pause_seconds = 0.0 if progressed else self._next_pause()
+
+    def _next_pause(self) -> float:
+        self._failures += 1
+        return self._backoff.jittered(self._failures, self._rng.random())
 
     def _lines(self) -> AsyncGenerator[list[bytes], None]:
         seconds = self._rng.uniform(*self._config.watch_seconds)
@@ -224,13 +229,13 @@ class Reflector(Generic[K]):
         if cause in _LIST_AGAIN or self._refusals >= _MOST_REFUSALS:
             self._version = ""
             self._refusals = 0
-        first = self._backoff.attempts == 0
+        first = self._failures == 0
         if cause == "expired" and self._last_cause != "expired":
             # The server is there and answers: what made the pauses grow is over, and a list is due at once.
-            self._backoff.reset()
+            self._failures = 0
         self._last_cause = cause
         asked = (error.after_seconds if isinstance(error, Refused) else None) or 0.0
-        pause = max(self._backoff.next_seconds(), asked)
+        pause = max(self._next_pause(), asked)
         if cause == "absent" and self._resource.may_be_absent:
             if first:
                 _log.info("not installed in this cluster, looked for now and then", resource=self._resource.name)

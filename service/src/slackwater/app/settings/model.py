@@ -21,8 +21,8 @@ class FeatureGates(Section):
     """Parts that can be switched off on their own."""
 
     async_preemption: Literal[True] = Field(default=True, alias="AsyncPreemption")
-    """Whether victims are deleted beside the scheduling path. Always true: deleting them before the filter call is answered
-    bound other pods at a hundredth of the speed, so that mode was removed."""
+    """Whether victims are deleted beside the scheduling path. Always true, by default too: deleting them before filter was
+    answered bound other pods at a hundredth of the speed, so that mode was removed."""
     parallel_drain: Switch = Field(default=True, alias="ParallelDrain")
     """Whether several nodes are drained at the same time. true by default."""
     resource_slack: Switch = Field(default=True, alias="ResourceSlack")

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
+from slackwater.app.settings.descriptions import describe_sections
 from slackwater.app.settings.model import API_VERSION, Settings
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -17,6 +18,7 @@ _ID: Final = f"https://{API_VERSION}/SlackwaterConfiguration.json"
 
 def schema() -> dict[str, Any]:
     """The schema of a file, where apiVersion and kind have to be there."""
+    describe_sections()
     body = _on_one_line(Settings.model_json_schema(by_alias=True, mode="validation", schema_generator=_AsInTheFile))
     return {"$schema": DIALECT, "$id": _ID, **body, "required": ["apiVersion", "kind"]}
 

@@ -5,7 +5,10 @@ from pydantic.alias_generators import to_camel
 
 
 class Section(BaseModel):
-    """Built by field name in Python; read by camelCase key from a file (`reading.py` switches names off there)."""
+    """Built by field name in Python; read by camelCase key from a file (`reading.py` switches names off there).
+
+    A field's docstring describes it in documents and schemas; see `descriptions.py`.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -13,5 +16,4 @@ class Section(BaseModel):
         alias_generator=to_camel,
         validate_by_name=True,
         validate_by_alias=True,
-        use_attribute_docstrings=True,
     )

@@ -10,7 +10,7 @@ _LONGEST_MESSAGE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
+class NodeGroupBackoff:
     """A group is not grown before `until`. `code` is the provider's word for the failure, or ours: timeout, no-answer."""
 
     until: Instant
@@ -23,12 +23,14 @@ class Backoff:
         return now < self.until
 
 
-def after_failure(before: Backoff | None, policy: BackoffPolicy, *, code: str, message: str, now: Instant) -> Backoff:
+def after_failure(
+    before: NodeGroupBackoff | None, policy: BackoffPolicy, *, code: str, message: str, now: Instant
+) -> NodeGroupBackoff:
     """The back-off that follows. A failure while one holds prolongs it; one after it doubles it, up to the longest."""
     seconds = policy.first_seconds
     if before is not None and now - before.failed_at <= policy.forget_seconds:
         seconds = before.seconds if before.holds(now) else min(2 * before.seconds, policy.longest_seconds)
-    return Backoff(until=Instant(now + seconds), seconds=seconds, failed_at=now, code=code, message=_short(message))
+    return NodeGroupBackoff(until=Instant(now + seconds), seconds=seconds, failed_at=now, code=code, message=_short(message))
 
 
 def _short(message: str) -> str:

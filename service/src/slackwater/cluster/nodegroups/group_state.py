@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from slackwater.cluster.nodegroups.backoff import Backoff, after_failure
+from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff, after_failure
 from slackwater.cluster.nodegroups.likeness import differs, expected_of, said_marks, usual_of
 from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
 from slackwater.cluster.nodegroups.start_times import StartTimes
@@ -35,7 +35,7 @@ class GroupMemory:
 
     group: NodeGroup
     known: bool = True
-    backoff: Backoff | None = None
+    backoff: NodeGroupBackoff | None = None
     doubt: Doubt | None = None
     grown_at: Instant | None = None
     shrunk_at: Instant | None = None

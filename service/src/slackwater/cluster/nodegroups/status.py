@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from slackwater.cluster.nodegroups.backoff import Backoff
+from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import GroupName, Instance, NodeGroup
 from slackwater.model.nodetaints import TaintId
@@ -47,7 +47,7 @@ class NodeObservation:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """An instance that will not become a node, or not in time. `code` as in `Backoff`."""
+    """An instance that will not become a node, or not in time. `code` as in `NodeGroupBackoff`."""
 
     instance: Instance
     code: str
@@ -81,7 +81,7 @@ class NodeGroupStatus:
     failing: int = 0
     late: tuple[Lost, ...] = ()
     overdue: int = 0
-    backoff: Backoff | None = None
+    backoff: NodeGroupBackoff | None = None
     doubtful: bool = False  #: a growth call was not answered; its nodes are among the coming
     off: bool = False  #: not to be changed by us
     starts: tuple[float, ...] = ()  #: seconds that its last nodes took to start, the newest last

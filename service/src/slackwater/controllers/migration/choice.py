@@ -15,6 +15,7 @@ from slackwater.controllers.migration.limits import Route, full_targets, room_at
 from slackwater.controllers.migration.queue import MigrationQueue
 from slackwater.controllers.migration.target import choose_target_node
 from slackwater.controllers.policy import Policy
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger.pressure import too_much_pressure
@@ -22,14 +23,13 @@ from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
 
 #: Before a machine whose migration failed, or could not begin, is tried again; doubled each time, up to the longest.
-_FIRST_BACKOFF_SECONDS: Final = 5.0
-_LONGEST_BACKOFF_SECONDS: Final = 300.0
+_BACKOFF: Final = ExponentialBackoff(first_seconds=5.0, longest_seconds=300.0)
 #: A machine whose agent has been silent for longer does not hold the others up.
 _SILENT_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class MigrationBackoff:
     """How often in a row a machine could not leave, and until when others come first."""
 
     failures: int
@@ -49,7 +49,7 @@ class MigrationChoice:
         self._event_counts = cluster_state.event_counts
         self._busy = busy
         self._routes = routes
-        self._backoffs: dict[PodKey, Backoff] = {}
+        self._backoffs: dict[PodKey, MigrationBackoff] = {}
         self.queue = MigrationQueue()
         #: Machines that have to leave their node whatever the pressure wait for as many places.
         self.places_kept = 0
@@ -152,21 +152,20 @@ class MigrationChoice:
         """The machine could not leave: others come first for a while, longer each time."""
         before = self._backoffs.get(machine)
         failures = 1 if before is None else before.failures + 1
-        pause = min(_FIRST_BACKOFF_SECONDS * 2.0 ** (failures - 1), _LONGEST_BACKOFF_SECONDS)
-        self._backoffs[machine] = Backoff(failures, Instant(now + pause))
+        self._backoffs[machine] = MigrationBackoff(failures, Instant(now + _BACKOFF.seconds(failures)))
 
     def succeeded(self, machine: PodKey) -> None:
         self._backoffs.pop(machine, None)
 
-    def backoffs(self) -> list[tuple[PodKey, Backoff]]:
+    def backoffs(self) -> list[tuple[PodKey, MigrationBackoff]]:
         return list(self._backoffs.items())
 
-    def put_backoff(self, machine: PodKey, backoff: Backoff) -> None:
+    def put_backoff(self, machine: PodKey, backoff: MigrationBackoff) -> None:
         self._backoffs[machine] = backoff
 
     def expire(self, now: Instant) -> None:
         """Forgets back-offs that are long over."""
-        for machine in [m for m, b in self._backoffs.items() if b.until + _LONGEST_BACKOFF_SECONDS < now]:
+        for machine in [m for m, b in self._backoffs.items() if b.until + _BACKOFF.longest_seconds < now]:
             del self._backoffs[machine]
 
 

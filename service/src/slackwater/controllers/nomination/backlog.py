@@ -15,12 +15,13 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from slackwater.controllers.nomination.eligible import Eligible
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.changes import PodChange
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 
-_FIRST_REST_SECONDS: Final = 0.5
-_LONGEST_REST_SECONDS: Final = 8.0
+#: How long pods that fit nowhere rest.
+_BACKOFF: Final = ExponentialBackoff(first_seconds=0.5, longest_seconds=8.0)
 
 #: A heap of fewer entries is not looked through for those that nobody needs any more.
 _FEW: Final = 64
@@ -48,7 +49,8 @@ class Backlog:
         self._heaps: _Heaps = (self._heap, self._gated_heap)
         self._parked: dict[PodUid, None] = {}
         self._unpark_at = Instant(0.0)
-        self._rest_seconds = _FIRST_REST_SECONDS
+        #: How often in a row pods were parked, and none was placed.
+        self._failures = 0
 
     def take(self, changes: Iterable[PodChange]) -> None:
         """Pods as they are now."""
@@ -119,12 +121,12 @@ class Backlog:
                 self._pods[pod.uid] = pod
                 self._parked[pod.uid] = None
         if self._parked and not before:
-            self._unpark_at = Instant(now + self._rest_seconds)
-            self._rest_seconds = min(2 * self._rest_seconds, _LONGEST_REST_SECONDS)
+            self._failures += 1
+            self._unpark_at = Instant(now + _BACKOFF.seconds(self._failures))
 
     def placed(self) -> None:
         """A pod found a place: others may, soon."""
-        self._rest_seconds = _FIRST_REST_SECONDS
+        self._failures = 0
 
     @property
     def ready(self) -> int:

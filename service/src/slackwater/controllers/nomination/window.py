@@ -9,13 +9,14 @@ where it does not pay: where kube-scheduler is quicker than we are, or somebody 
 from dataclasses import dataclass
 from typing import Final
 
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.ids import Instant
 
 #: Outcomes between two looks.
 _ENOUGH: Final = 20
 _STEP: Final = 8
-_FIRST_PAUSE_SECONDS: Final = 1.0
-_LONGEST_PAUSE_SECONDS: Final = 30.0
+#: How long nothing is nominated after a failure where the window cannot be halved any more.
+_BACKOFF: Final = ExponentialBackoff(first_seconds=1.0, longest_seconds=30.0)
 #: The weight of the newest write's time in the mean.
 _NEWEST: Final = 0.1
 
@@ -38,7 +39,7 @@ class Pace:
         self.write_seconds = 0.0  #: of late, in the mean
         self._hits = self._misses = self._writes = 0
         self._halved_at = self._resume_at = Instant(0.0)
-        self._pause_seconds = _FIRST_PAUSE_SECONDS
+        self._pauses = 0  # in a row
 
     def allowed(self, policy: PacePolicy, now: Instant) -> int:
         """So many may be on their way now."""
@@ -72,11 +73,11 @@ class Pace:
             self._slow_down(now)
         else:
             self.width = min(self.width + _STEP, policy.most)
-            self._pause_seconds = _FIRST_PAUSE_SECONDS
+            self._pauses = 0
 
     def _slow_down(self, now: Instant) -> None:
         self.width = max(1, self.width // 2)
         self._halved_at = now
         if self.width == 1:
-            self._resume_at = Instant(now + self._pause_seconds)
-            self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
+            self._pauses += 1
+            self._resume_at = Instant(now + _BACKOFF.seconds(self._pauses))

@@ -9,12 +9,13 @@ itself within five minutes.
 from dataclasses import dataclass
 from typing import Final
 
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.effects import Activate, OpenGate
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 from slackwater_protocol.names import GATE
 
-_FIRST_SECONDS: Final = 5.0
+_BACKOFF: Final = ExponentialBackoff(first_seconds=5.0)
 _MOST_AGAIN: Final = 5
 
 
@@ -39,7 +40,7 @@ class Activations:
 
     def expect(self, pod: Pod, now: Instant) -> None:
         """The pod was woken just now."""
-        self._expected[pod.uid] = _Expected(pod, Instant(now + _FIRST_SECONDS))
+        self._expected[pod.uid] = _Expected(pod, Instant(now + _BACKOFF.seconds(1)))
 
     def put_off(self, pod: Pod, until: Instant) -> None:
         """Whatever comes of this wake-up, the pod may be helped then."""
@@ -68,7 +69,7 @@ class Activations:
             if expected.due > now:
                 continue
             expected.again += 1
-            expected.due = Instant(now + _FIRST_SECONDS * 2**expected.again)
+            expected.due = Instant(now + _BACKOFF.seconds(expected.again + 1))
             woken.append(expected.pod)
             if expected.again >= _MOST_AGAIN:
                 del self._expected[uid]

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from slackwater.fit.drainability import DrainPolicy
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName, NodeGroup
 
 #: value: what is saved against what is disturbed. list: the order of the node list, as Cluster Autoscaler takes it.
 Choice = Literal["value", "list"]
-#: A back-off of a millisecond is doubled to a year by fewer.
-_MOST_DOUBLINGS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +62,8 @@ class ScaleDownPolicy:
 
     def backoff_seconds(self, failures: int) -> float:
         """For how long a node is left alone after so many drains of it have failed in a row."""
-        doubled = self.recheck_seconds * float(2 ** min(failures - 1, _MOST_DOUBLINGS))
-        return min(doubled, self.longest_backoff_seconds)
+        backoff = ExponentialBackoff(first_seconds=self.recheck_seconds, longest_seconds=self.longest_backoff_seconds)
+        return backoff.seconds(failures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import Wish
 from slackwater.controllers.scaledown.loop import ScaleDownLoop, ScaleDownRecord
 from slackwater.controllers.scaleup.outcome import ScaleUp
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.effects import Effect
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, UnixTime
 from slackwater.model.objects import Pod
@@ -145,7 +146,9 @@ class Autoscaler:
     async def _until_due(self) -> None:
         """After a failure nothing wakes us before the time."""
         if self._failures_in_a_row:
-            await anyio.sleep(self._config.interval_seconds * min(2**self._failures_in_a_row, _LONGEST_BACKOFF))
+            interval = self._config.interval_seconds
+            backoff = ExponentialBackoff(first_seconds=2 * interval, longest_seconds=_LONGEST_BACKOFF * interval)
+            await anyio.sleep(backoff.seconds(self._failures_in_a_row))
             return
         with anyio.move_on_after(self._pause()):
             await self._woken.wait()

@@ -23,6 +23,7 @@ from anyio import get_cancelled_exc_class
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.ids import Instant
 from slackwater.runtime.autoscaler.clocks import Watch
 from slackwater.runtime.autoscaler.planning import Inquiry, PlannerObservation, Plans
@@ -37,7 +38,7 @@ _log = structlog.get_logger(__name__)
 #: `-P`: nothing is imported from the directory in which the service happens to run.
 COMMAND: Final = (sys.executable, "-P", "-m", "slackwater.runtime.planner")
 #: A process that ends soon after its start is started again after a pause, which doubles.
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_BACKOFF: Final = ExponentialBackoff(first_seconds=1.0, longest_seconds=60.0)
 _LONG_LIFE: Final = 60.0
 #: For how long a plan waits for a process.
 _START_SECONDS: Final = 90.0
@@ -115,11 +116,11 @@ class ProcessPlanning:
 
     async def run(self) -> None:
         """Keeps a process until cancelled."""
-        pause = 0.0
+        short_lives = 0
         while True:
             seconds = await self._one_life()
-            pause = 0.0 if seconds >= _LONG_LIFE else min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-            await anyio.sleep(pause)
+            short_lives = 0 if seconds >= _LONG_LIFE else short_lives + 1
+            await anyio.sleep(_BACKOFF.seconds(short_lives))
 
     async def _one_life(self) -> float:
         """From start to end; how long it was."""

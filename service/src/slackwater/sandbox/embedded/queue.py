@@ -7,12 +7,12 @@ from typing import Final
 
 import anyio
 
+from slackwater.model.backoff import ExponentialBackoff
 from slackwater.sandbox.embedded.agenda import Agenda
 from slackwater.sandbox.embedded.store import Key
 
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
-_FIRST_SECONDS: Final = 1.0
-_LONGEST_SECONDS: Final = 10.0
+_BACKOFF: Final = ExponentialBackoff(first_seconds=1.0, longest_seconds=10.0)
 #: A pod that nothing has moved is tried again after so long.
 _FORGOTTEN_SECONDS: Final = 300.0
 
@@ -69,7 +69,7 @@ class SchedulingQueue:
         if waiting is None:
             return
         waiting.attempts += 1
-        seconds = min(_FIRST_SECONDS * 2 ** (waiting.attempts - 1), _LONGEST_SECONDS)
+        seconds = _BACKOFF.seconds(waiting.attempts)
         waiting.until = anyio.current_time() + seconds
         waiting.busy, waiting.dormant = False, not waiting.moved
         number = waiting.number
