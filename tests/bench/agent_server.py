@@ -26,7 +26,7 @@ from slackwater.adapters.http.serving import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
-from slackwater.model.effects import Effect, WritePermit
+from slackwater.model.effects import ApiEffect, WritePermit
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import Event, MachineSeen, NodeSeen, PermitWritten, PodSeen, Synced
 from slackwater.model.ids import Instant, PodKey
@@ -53,7 +53,7 @@ class _ApiServer:
     def __init__(self) -> None:
         self._versions = count(1_000_000)
 
-    async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
+    async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome:
         del timeout_seconds
         await anyio.sleep(_WRITE_SECONDS)
         if isinstance(effect, WritePermit):

@@ -12,7 +12,7 @@ from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.recorder import Recorder, RecorderConfig
 from slackwater.adapters.kube.writer import ApiWriter
-from slackwater.model.effects import Activate, Announce, Bind, Effect, Nominate, ReadPod
+from slackwater.model.effects import Activate, Announce, ApiEffect, Bind, Nominate, ReadPod
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import BindEnded, PodGone, PodRead
 from slackwater.model.ids import NodeName, PodKey, PodUid
@@ -69,7 +69,7 @@ def pending(api: aiohttp.ClientSession, ground: Ground) -> Pending:
     return Pending(api, ground)
 
 
-async def perform(writer: ApiWriter, effect: Effect) -> Outcome:
+async def perform(writer: ApiWriter, effect: ApiEffect) -> Outcome:
     return await writer.perform(effect, timeout_seconds=10)
 
 

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from slackwater.controllers.preemption import state as preempting
 from slackwater.controllers.preemption.state import PendingDeletions
-from slackwater.model.effects import DeleteVictim, Effect, WritePreempting
+from slackwater.model.effects import ApiEffect, DeleteVictim, WritePreempting
 from slackwater.model.events import BudgetSeen, PreemptingNotWritten, Stopping, VictimEnded, VictimOutcome
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Pod
@@ -99,7 +99,7 @@ class PreemptionMachine(RuleBasedStateMachine):
     @rule()
     def annotations_are_written(self) -> None:
         """And deletions take their time: those of several preemptors are on their way together."""
-        later: list[Effect] = [effect for effect in self.cluster.asked if not isinstance(effect, WritePreempting)]
+        later: list[ApiEffect] = [effect for effect in self.cluster.asked if not isinstance(effect, WritePreempting)]
         for effect in [effect for effect in self.cluster.asked if isinstance(effect, WritePreempting)]:
             self.cluster.asked.clear()
             self.cluster.asked.append(effect)

@@ -7,7 +7,7 @@ import pytest
 
 from slackwater.controllers.policy import Policy, VerticalPolicy
 from slackwater.model.events import MachineSeen, PermitNotWritten
-from slackwater.model.ids import NodeName
+from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.permit_annotation import Written
 from slackwater.model.permits import Caller, PermitRefusal
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
@@ -236,8 +236,10 @@ def test_without_a_write_an_agent_gets_what_was_written_before(cluster: Growing)
     decided = cluster.decide(pod, MEDIUM, last=SMALL)
     (effect,) = cluster.writes()
     cluster.sent.clear()
+    settled = set[PodUid]()
+    cluster.state_machine.permit_limits.settled.add_reader(settled)
     cluster.take(PermitNotWritten(effect.pod, "503"))
-    assert pod.uid in cluster.state_machine.permit_limits.settled
+    assert pod.uid in settled
     assert (cluster.told(decided).permit, cluster.told(decided).permit_limit_pending) == (SMALL, True)
     cluster.passes(6)
     again = cluster.decide(pod, MEDIUM, last=SMALL)

@@ -17,8 +17,8 @@ from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
-from slackwater.controllers.scaledown.drains.drain import DrainOrder
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.model.drains import DrainOrder
 from slackwater.model.effects import Bind, Evict
 from slackwater.model.events import NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime

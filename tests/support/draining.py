@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.model.drains import DrainEnd, DrainOrder, PodEvicted, RemoveNode
 from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import (
     Event,
@@ -61,6 +61,7 @@ class Cluster:
     log: list[str] = field(default_factory=list)
     ended: list[DrainEnd] = field(default_factory=list)
     evicted: list[Pod] = field(default_factory=list)
+    removals: list[RemoveNode] = field(default_factory=list)
     dying: dict[PodUid, float] = field(default_factory=dict)
     #: Everything that was asked for, in order.
     effects: list[Effect] = field(default_factory=list)
@@ -92,7 +93,7 @@ class Cluster:
             )
             for name in names
         ]
-        self.carry_out(self.drains.begin(orders, Instant(self.now)))
+        self.carry_out(self.state_machine.begin_drains(orders, Instant(self.now)))
 
     def tick(self, seconds: float, step: float = 0.5) -> None:
         until = self.now + seconds
@@ -104,8 +105,6 @@ class Cluster:
             self.tell(Ticked())
             if self.provider_answers:
                 self.provide()
-            self.ended += self.drains.take_ended()
-            self.evicted += self.drains.take_evicted()
 
     def delete(self, uid: PodUid) -> None:
         pod = self.pods.pop(uid)
@@ -116,7 +115,8 @@ class Cluster:
         self.tell(PodSeen(pod))
 
     def provide(self) -> None:
-        for removal in self.drains.take_removals():
+        removals, self.removals = self.removals, []
+        for removal in removals:
             how = self.said(f"delete {removal.node}")
             outcome = _REMOVED.get(how, "unknown")
             if outcome == "deleted":
@@ -146,6 +146,12 @@ class Cluster:
                     self._unmark(effect)
                 case Evict():
                     self._evict(effect)
+                case RemoveNode():
+                    self.removals.append(effect)
+                case PodEvicted(pod):
+                    self.evicted.append(pod)
+                case DrainEnd():
+                    self.ended.append(effect)
                 case _:
                     self.log.append(type(effect).__name__)
         self.busy = False

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.controllers.policy import Policy, PreemptionPolicy
-from slackwater.model.effects import Activate, DeleteVictim, Effect, Nominate, WritePreempting
+from slackwater.model.drains import DrainReport
+from slackwater.model.effects import Activate, ApiEffect, DeleteVictim, Effect, Nominate, WritePreempting
 from slackwater.model.events import (
     Event,
     NodeGone,
@@ -43,7 +44,7 @@ class Cluster:
         self.state_machine = StateMachine(policy)
         self.now = now
         self.pods: dict[PodUid, Pod] = {}
-        self.asked: deque[Effect] = deque()
+        self.asked: deque[ApiEffect] = deque()
         self.deleted: list[str] = []
         self._version = 10**6
         for item in objects:
@@ -67,6 +68,7 @@ class Cluster:
 
     def _keep(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
+            assert not isinstance(effect, DrainReport)
             self.asked.append(effect)
             if isinstance(effect, DeleteVictim):
                 self.deleted.append(effect.key.name)
@@ -106,10 +108,12 @@ class Cluster:
     def node_goes(self, name: str) -> None:
         self.take(NodeGone(NodeName(name)))
 
-    def serve(self, *, victims: VictimOutcome | None = "accepted", annotations: bool = True, gone: bool = True) -> list[Effect]:
+    def serve(
+        self, *, victims: VictimOutcome | None = "accepted", annotations: bool = True, gone: bool = True
+    ) -> list[ApiEffect]:
         """The API server carries out all that was asked. `victims`: how their deletions end; None: they are not answered.
         `gone`: accepted victims leave at once, and the watch shows it."""
-        served: list[Effect] = []
+        served: list[ApiEffect] = []
         while self.asked:
             effect = self.asked.popleft()
             served.append(effect)
@@ -119,7 +123,7 @@ class Cluster:
                 self._delete(effect, victims, gone=gone)
         return served
 
-    def unanswered(self) -> list[Effect]:
+    def unanswered(self) -> list[ApiEffect]:
         """What was asked and will never be carried out."""
         lost = list(self.asked)
         self.asked.clear()

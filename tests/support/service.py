@@ -17,7 +17,7 @@ from slackwater.adapters.http.serving import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
-from slackwater.model.effects import Bind, Effect
+from slackwater.model.effects import ApiEffect, Bind
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
@@ -39,10 +39,10 @@ class ScriptedWriter:
     """
 
     script: list[Outcome] = field(default_factory=list)
-    asked: list[Effect] = field(default_factory=list)
+    asked: list[ApiEffect] = field(default_factory=list)
     open_gate: anyio.Event | None = None
 
-    async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
+    async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome:
         assert timeout_seconds is None or timeout_seconds > 0
         self.asked.append(effect)
         if self.open_gate is not None:

@@ -7,10 +7,10 @@ evicted for whom there is no room elsewhere.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from slackwater.controllers.scaledown.drains.drain import DrainEnd
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
 from slackwater.controllers.scaledown.loop import ScaleDownDelays, ScaleDownLoop
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.model.drains import DrainEnd, PodEvicted, RemoveNode
 from slackwater.model.effects import Announce, Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeUnmarked, PodGone, PodSeen, Ticked
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -73,7 +73,7 @@ class ShrinkScene(Scenario):
             self.providers(),
             tell=lambda event: self.carry_out(self.state_machine.apply(event, self.now)),
         )
-        return ScaleDownLoop(
+        self.scale_down = ScaleDownLoop(
             state_machine=self.state_machine,
             group_registry=self.group_registry,
             policy=lambda: self.shrink_policy,
@@ -83,12 +83,13 @@ class ShrinkScene(Scenario):
             clock=self.time.clock,
             steady=self.time.wall,
         )
+        return self.scale_down
 
     def cut_off(self, priority: int) -> None:
         """Pods below the priority are expendable."""
         self.policy = replace(self.policy, pending=replace(self.policy.pending, priority_cutoff=priority))
         self.shrink_policy = replace(self.shrink_policy, rules=replace(self.shrink_policy.rules, priority_cutoff=priority))
-        self.state_machine.removals.adopt(self.shrink_policy.rules, self.limits)
+        self.state_machine.adopt_drain_rules(self.shrink_policy.rules, self.limits)
 
     @property
     def now(self) -> Instant:
@@ -186,6 +187,10 @@ class ShrinkScene(Scenario):
                     self.carry_out(self.state_machine.apply(NodeUnmarked(effect.name, effect.taint_key, True, ""), self.now))
                 case Evict():
                     self._evict(effect)
+                case RemoveNode():
+                    self.remover.take(effect)
+                case PodEvicted() | DrainEnd():
+                    self.scale_down.take(effect)
                 case Announce():
                     self.said_effects.append(effect)
                 case _:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.controllers.scaledown.drains.drain import DrainOrder
 from slackwater.controllers.scaledown.drains.limits import DrainLimits, PriorityGroup
+from slackwater.model.drains import DrainOrder
 from slackwater.model.effects import CreateMigration, Evict
 from slackwater.model.events import BudgetSeen, MachineSeen, NodeGone, NodeSeen
 from slackwater.model.eviction_facts import Owner
@@ -349,7 +349,7 @@ def test_a_machine_that_may_not_migrate_blocks_or_is_evicted_as_the_policy_says(
     from slackwater.fit.drainability import DrainPolicy
 
     cluster = a_cluster(TWO, [a_machine_pod("m", "n1", auto_migrate=False)])
-    cluster.state_machine.removals.adopt(DrainPolicy(machines_evicted=evicted), DrainLimits())
+    cluster.state_machine.adopt_drain_rules(DrainPolicy(machines_evicted=evicted), DrainLimits())
     cluster.begin("n1")
     cluster.tick(20)
     assert cluster.how_it_ended() == {"n1": "removed" if evicted else "MachineCannotMigrate"}

@@ -196,7 +196,7 @@ async def test_no_output_of_the_running_service_holds_a_secret(tmp_path: Path, l
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(whole.running.state_machine, "filter", crash)
-            patch.setattr(whole.running.state_machine.removals.drains, "cancel", crash)
+            patch.setattr(whole.running.state_machine, "cancel_drain", crash)
             await ask_everything(whole, outputs)
     outputs.add("log", log.getvalue())
     outputs.add("record", gzip.decompress(record.read_bytes()).decode("latin-1"))

@@ -1,7 +1,7 @@
 """The dashboard's view: nodes as columns, removals with where each pod goes, and bounds on all of it."""
 
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.scaledown.drains.drain import DrainOrder
+from slackwater.model.drains import DrainOrder
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
+from slackwater.model.effects import ApiEffect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import Event, EvictionEnded, NodeMarked, NodeUnmarked, PodGone
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
@@ -38,7 +38,7 @@ LATER = [Outcome("again", 503, "later")] * 1000
         (EVICT, LATER, [EvictionEnded(UID, NODE, "unreachable", "later")]),
     ],
 )
-async def test_the_end_of_each_call_is_told_once(effect: Effect, outcomes: list[Outcome], want: list[Event]) -> None:
+async def test_the_end_of_each_call_is_told_once(effect: ApiEffect, outcomes: list[Outcome], want: list[Event]) -> None:
     told: list[Event] = []
     config = DispatcherConfig(write_seconds=0.3)
     async with running(ScriptedWriter(script=list(outcomes)), config, told.append) as dispatcher:

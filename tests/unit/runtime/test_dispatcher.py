@@ -8,7 +8,7 @@ from random import Random
 import anyio
 import pytest
 
-from slackwater.model.effects import Activate, Announce, Bind, Effect, MarkNode, Nominate, ReadPod, Resize, UnmarkNode
+from slackwater.model.effects import Activate, Announce, ApiEffect, Bind, MarkNode, Nominate, ReadPod, Resize, UnmarkNode
 from slackwater.model.events import ActivationLost, BindEnded, Event
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
@@ -98,7 +98,7 @@ NOMINATED = Activate(UID, KEY, "nominated")
         ([TOUCH, resize(2000), NOMINATED, resize(3000)], None),
     ],
 )
-async def test_an_object_ends_at_what_was_asked_for_last(asked: list[Effect], want: list[Effect] | None) -> None:
+async def test_an_object_ends_at_what_was_asked_for_last(asked: list[ApiEffect], want: list[ApiEffect] | None) -> None:
     """The first is under way while the others are asked for. `want` None: each is carried out."""
     writer = ScriptedWriter(open_gate=anyio.Event())
     async with running(writer) as dispatcher:
@@ -182,7 +182,7 @@ async def test_the_world_is_told_before_whoever_waits() -> None:
 
 async def test_a_writer_that_raises_ends_only_its_own_effect() -> None:
     class Broken(ScriptedWriter):
-        async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
+        async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome:
             if effect == TOUCH:
                 raise KeyError("bug")
             return await super().perform(effect, timeout_seconds=timeout_seconds)

@@ -34,6 +34,7 @@ from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.model.auxiliary import AuxiliaryKind
+from slackwater.model.drains import DrainReport, RemoveNode
 from slackwater.model.effects import Effect
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import Event
@@ -113,6 +114,7 @@ class Scaling:
         self._promises = self._promised()
         self._autoscaler: Autoscaler | None = None
         self._shrinks: ScaleDownLoop | None = None
+        self._remover: MachineRemover | None = None
         self.planning = (make_planning or planning_of)(settings, times)
 
     @property
@@ -196,7 +198,7 @@ class Scaling:
                 scale_down_loop=scale_down_loop,
                 observed=tuple if self._promises is None else self._promises.promising.observed,
             )
-            remover = MachineRemover(
+            remover = self._remover = MachineRemover(
                 self._state_machine,
                 self._group_registry,
                 clouds.providers,
@@ -218,7 +220,7 @@ class Scaling:
 
     def _scale_down_loop(self) -> ScaleDownLoop:
         settings = self._settings
-        self._state_machine.removals.adopt(drain_rules_of(settings), drain_limits_of(settings))
+        self._state_machine.adopt_drain_rules(drain_rules_of(settings), drain_limits_of(settings))
         policy = scale_down_policy_of(settings)
         return ScaleDownLoop(
             state_machine=self._state_machine,
@@ -230,6 +232,15 @@ class Scaling:
             clock=self._times.monotonic,
             steady=self._steady,
         )
+
+    def take(self, report: DrainReport) -> None:
+        """Takes in what drains report: to the one who deletes machines, or to the loop. Drains begin only once both run."""
+        if isinstance(report, RemoveNode):
+            assert self._remover is not None
+            self._remover.take(report)
+        else:
+            assert self._shrinks is not None
+            self._shrinks.take(report)
 
     def _tell(self, event: Event) -> None:
         self._submit(self._state_machine.apply(event, self._times.monotonic()))

@@ -59,6 +59,7 @@ from slackwater.controllers.nomination.loop import SteeringLoop
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.drains.drains import CancelAnswer
+from slackwater.model.drains import DrainReport
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import NodeGroup
@@ -113,7 +114,12 @@ class Service:
         self.decision_log = DecisionLog(times.wall)
         self.dashboards = Listeners()
         self.dispatcher = Dispatcher(
-            Telling(writer, self.decision_log), self.intake.take, dispatcher_config_of(settings), rng=rng, leads=self._leads
+            Telling(writer, self.decision_log),
+            self.intake.take,
+            dispatcher_config_of(settings),
+            rng=rng,
+            leads=self._leads,
+            on_report=self._report,
         )
         self.permit_service = PermitService(self.state_machine, self.dispatcher.submit_all, times.monotonic)
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
@@ -211,6 +217,10 @@ class Service:
     def _group_registry_view(self) -> GroupRegistryView | None:
         return None if self.scaling is None else self.scaling.view()
 
+    def _report(self, report: DrainReport) -> None:
+        if self.scaling is not None:
+            self.scaling.take(report)
+
     def _held_back(self, node: NodeName, group: NodeGroup) -> HeldBack:
         return (None, ()) if self.scaling is None else self.scaling.held_back(node, group)
 
@@ -218,9 +228,7 @@ class Service:
         now = self._times.monotonic()
         if not self._leads():  # whoever leads has begun it
             return "none"
-        answer, effects = self.state_machine.removals.drains.cancel(
-            node, UnremovableReason.CANCELLED, "asked for over HTTP", now
-        )
+        answer, effects = self.state_machine.cancel_drain(node, UnremovableReason.CANCELLED, "asked for over HTTP", now)
         self.dispatcher.submit_all(effects)
         _log.info("drain cancelled" if answer == "cancelled" else "drain not cancelled", node=node, answer=answer)
         return answer

@@ -6,6 +6,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.name_index import NameIndex, Spans
 from slackwater.model.columns import Mask, Rows
 from slackwater.model.ids import NodeName, Row
@@ -25,12 +26,12 @@ class NodeTable:
         self.policy = policy
         self._free: list[Row] = []
         self._vertical: dict[Row, int] = {}
-        #: Rows where room appeared since somebody last cleared this: who waits for room looks here.
-        self.freed: set[int] = set()
+        #: Rows where room appeared.
+        self.freed = ChangeJournal[int]()
         #: How often a node became ready.
         self.became_ready = 0
-        #: Names of nodes that came, changed or went, one set for each who watches.
-        self.changed: tuple[set[NodeName], ...] = ()
+        #: Names of nodes that came, changed or went.
+        self.journal = ChangeJournal[NodeName]()
         self.row_of: dict[NodeName, Row] = {}
         self._row_of_utf8: dict[bytes, Row] = {}
         self.by_row: list[Node | None] = []
@@ -52,8 +53,7 @@ class NodeTable:
 
     def put(self, node: Node) -> bool:
         """Takes the node as it is now. True where room appeared: it is new, or has grown."""
-        for noted in self.changed:
-            noted.add(node.name)
+        self.journal.note(node.name)
         row = self.row_of.get(node.name)
         known = None if row is None else self.by_row[row]
         self.became_ready += node.ready and (known is None or not known.ready)
@@ -101,14 +101,13 @@ class NodeTable:
     def rules_changed(self, name: NodeName) -> None:
         """Which pods may go to the node has changed, by other word than its own."""
         self.rules_version += 1
-        for noted in self.changed:
-            noted.add(name)
+        self.journal.note(name)
 
     def room_appeared(self, rows: "Row | Rows") -> None:
         """What was refused there for lack of room may be asked again. `rows` are distinct."""
         which = (rows,) if isinstance(rows, int) else rows.tolist()
         self.room_version[which[0] if len(which) == 1 else rows] += 1
-        self.freed.update(which)
+        self.freed.note_all(which)
 
     def count_vertical(self, row: Row, change: int) -> None:
         """So many more pods count there by other amounts than kube-scheduler's."""
@@ -119,8 +118,7 @@ class NodeTable:
         """Forgets a node and closes its row; None where it was not known."""
         row = self.row_of.pop(name, None)
         if row is not None:
-            for noted in self.changed:
-                noted.add(name)
+            self.journal.note(name)
             del self._row_of_utf8[name.encode()]
             self.by_row[row] = None
             self.facts.set_live(row, live=False)
@@ -138,8 +136,7 @@ class NodeTable:
         for row, node in enumerate(self.by_row):
             if node is not None:
                 self._open(Row(row), node)
-        for noted in self.changed:
-            noted.update(self.row_of)
+        self.journal.note_all(self.row_of)
 
     def rows_of(self, names: Sequence[str]) -> Rows:
         """The row of each name, `NO_ROW` for unknown ones; shape (len(names),)."""

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from slackwater.cluster.journal import ChangeJournal
 from slackwater.model.ids import Instant, PodKey, PodUid
 from slackwater.model.objects import Pod
 
@@ -23,8 +24,8 @@ class PodTable:
         #: When to forget that the pod is gone, and whether a read said so.
         self._gone: dict[PodUid, tuple[Instant, bool]] = {}
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
-        #: UIDs of pods that came, changed or went, one set for each who watches.
-        self.changed: tuple[set[PodUid], ...] = ()
+        #: UIDs of pods that came, changed or went.
+        self.journal = ChangeJournal[PodUid]()
         #: How often a pod was first said to fit nowhere: whoever adds nodes looks when it moves.
         self.became_stuck = 0
         #: How many pods have each priority, which never changes.
@@ -55,8 +56,7 @@ class PodTable:
         (self.leaving.add if pod.deleting else self.leaving.discard)(pod.uid)
         self._uid_of[pod.key] = pod.uid
         self._overheard.pop(pod.uid, None)
-        for noted in self.changed:
-            noted.add(pod.uid)
+        self.journal.note(pod.uid)
         return True
 
     def overhear(self, pod: Pod, now: Instant) -> None:
@@ -75,8 +75,7 @@ class PodTable:
         dropped = self._pods.pop(uid, None)
         self.leaving.discard(uid)
         self._count(dropped, -1)
-        for noted in self.changed:
-            noted.add(uid)
+        self.journal.note(uid)
         return dropped
 
     def _count(self, pod: Pod | None, change: int) -> None:

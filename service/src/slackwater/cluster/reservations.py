@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.priority_shares import PriorityShares
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
@@ -55,12 +56,11 @@ class Reservations:
         self._waiting: dict[PodUid, None] = {}
         #: The reservations whose node has a row.
         self.placed: dict[PodUid, PlacedPod] = {}
-        #: UIDs of pods whose place or account changed, one set for each who watches.
-        self.changed: tuple[set[PodUid], ...] = ()
+        #: UIDs of pods whose place or account changed.
+        self.journal = ChangeJournal[PodUid]()
 
     def _note(self, uid: PodUid) -> None:
-        for noted in self.changed:
-            noted.add(uid)
+        self.journal.note(uid)
 
     def get(self, uid: PodUid) -> Reservation | None:
         return self._reservations.get(uid)

@@ -6,6 +6,7 @@ Each names its object by UID as well, so that a write meant for one pod never me
 from dataclasses import dataclass
 from typing import Literal
 
+from slackwater.model.drains import DrainReport
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
 from slackwater.model.resources import Amounts
@@ -207,4 +208,6 @@ class Evict:
 PlacingEffect = Bind | Activate | OpenGate | Nominate | Steer | ReadPod | WritePreempting
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
 DrainEffect = MarkNode | UnmarkNode | Evict
-Effect = PlacingEffect | DeleteVictim | Announce | VerticalEffect | DrainEffect
+#: Effects that are calls of the API server.
+ApiEffect = PlacingEffect | DeleteVictim | Announce | VerticalEffect | DrainEffect
+Effect = ApiEffect | DrainReport

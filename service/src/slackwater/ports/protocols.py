@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from slackwater.model.effects import Effect
+from slackwater.model.effects import ApiEffect
 from slackwater.model.events import Event, SourceEvent
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, NodeGroup
@@ -38,7 +38,7 @@ class Writer(Protocol):
     Never raises for what the API server answers.
     """
 
-    async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome: ...
+    async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome: ...
 
 
 class Readiness(Protocol):

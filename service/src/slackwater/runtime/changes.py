@@ -32,16 +32,16 @@ class ChangeCollector:
         self._old_pods: list[PodUid] = []
         self._budgets_version = -1
         self.begin_again()
-        state_machine.pods.changed = (*state_machine.pods.changed, self._pods)
-        state_machine.reservations.changed = (*state_machine.reservations.changed, self._pods)
-        state_machine.nodes.changed = (*state_machine.nodes.changed, self._nodes)
+        state_machine.pods.journal.add_reader(self._pods)
+        state_machine.reservations.journal.add_reader(self._pods)
+        state_machine.nodes.journal.add_reader(self._nodes)
 
     def stop(self) -> None:
         """Nothing is noted for it any more."""
         state_machine, pods, nodes = self._state_machine, self._pods, self._nodes
-        state_machine.pods.changed = tuple(noted for noted in state_machine.pods.changed if noted is not pods)
-        state_machine.reservations.changed = tuple(noted for noted in state_machine.reservations.changed if noted is not pods)
-        state_machine.nodes.changed = tuple(noted for noted in state_machine.nodes.changed if noted is not nodes)
+        state_machine.pods.journal.remove_reader(pods)
+        state_machine.reservations.journal.remove_reader(pods)
+        state_machine.nodes.journal.remove_reader(nodes)
 
     def begin_again(self) -> None:
         """Everything gets it once more: what was told last may not have been understood."""
@@ -112,11 +112,11 @@ class NominatedToo(ChangeCollector):
 
     def __init__(self, state_machine: StateMachine) -> None:
         super().__init__(state_machine)
-        state_machine.steering.changed = (*state_machine.steering.changed, self._pods)
+        state_machine.steering.journal.add_reader(self._pods)
 
     def stop(self) -> None:
         steering, pods = self._state_machine.steering, self._pods
-        steering.changed = tuple(noted for noted in steering.changed if noted is not pods)
+        steering.journal.remove_reader(pods)
         super().stop()
 
     def _pod(self, uid: PodUid) -> Pod | None:

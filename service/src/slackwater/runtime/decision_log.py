@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from slackwater.model.effects import (
+    ApiEffect,
     Bind,
     CreateMigration,
     DeleteVictim,
-    Effect,
     Evict,
     MarkNode,
     Nominate,
@@ -48,7 +48,7 @@ _KINDS: Final[dict[type, str]] = {
 
 
 #: Number, Unix seconds, what was attempted, and how it ended: written out only when somebody looks.
-_Note = tuple[int, float, Effect, Outcome]
+_Note = tuple[int, float, ApiEffect, Outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class DecisionLog:
         """Of the newest decision."""
         return self._number
 
-    def note(self, effect: Effect, outcome: Outcome) -> None:
+    def note(self, effect: ApiEffect, outcome: Outcome) -> None:
         """An attempt ended. Nothing is written out before somebody looks."""
         kind = _KINDS.get(type(effect))
         if kind is not None:
@@ -119,7 +119,7 @@ class Telling:
         self._writer = writer
         self._note = decision_log.note
 
-    async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
+    async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome:
         outcome = await self._writer.perform(effect, timeout_seconds=timeout_seconds)
         self._note(effect, outcome)
         return outcome
@@ -137,7 +137,7 @@ def _decision(kind: str, note: _Note) -> Decision:
     return Decision(number=number, at=at, kind=kind, about=about, name=name, text=text, verdict=outcome.verdict)
 
 
-def _text(effect: Effect) -> str:
+def _text(effect: ApiEffect) -> str:
     match effect:
         case Bind() | Nominate() | Steer():
             text = f"to {effect.node}"

@@ -19,8 +19,10 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from slackwater.model.backoff import ExponentialBackoff
+from slackwater.model.drains import DrainReport
 from slackwater.model.effects import (
     Announce,
+    ApiEffect,
     Bind,
     DeleteVictim,
     Effect,
@@ -80,7 +82,7 @@ _BIND_OUTCOMES: Final[dict[str, BindOutcome]] = {
 class Ticket:
     """One effect on its way; whoever needs its end awaits `ended()`. `latest` is how things stand."""
 
-    effect: Effect
+    effect: ApiEffect
     latest: Outcome = Outcome("again", detail="not attempted in time")
     _finished: bool = False
     #: Made for whoever waits: mostly nobody does.
@@ -115,7 +117,7 @@ OnEvent = Callable[[Event], None]
 _Lane = tuple[str, bool]
 
 
-def _lane_of(effect: Effect) -> _Lane:
+def _lane_of(effect: ApiEffect) -> _Lane:
     return effect.uid, isinstance(effect, Bind)
 
 
@@ -130,8 +132,11 @@ class Dispatcher:
         *,
         rng: Random,
         leads: Callable[[], bool] = lambda: True,
+        on_report: Callable[[DrainReport], None] = lambda _: None,
     ) -> None:
-        """Who does not lead any more (`leads`) finishes nothing: what is under way is left to its precondition."""
+        """Who does not lead any more (`leads`) finishes nothing: what is under way is left to its precondition. `on_report`
+        takes the effects that are no API calls."""
+        self._on_report = on_report
         self._writer = writer
         self._leads = leads
         self._on_event = on_event
@@ -166,9 +171,12 @@ class Dispatcher:
 
     def submit_all(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            self.submit(effect)
+            if isinstance(effect, DrainReport):
+                self._on_report(effect)
+            else:
+                self.submit(effect)
 
-    def submit(self, effect: Effect) -> Ticket:
+    def submit(self, effect: ApiEffect) -> Ticket:
         """Queues the effect behind the others of its object, or joins the last of them."""
         if isinstance(effect, Announce):
             return self._submit_announcement(effect)
@@ -251,12 +259,12 @@ class Dispatcher:
         self.stats.waiting -= 1
         self._end(ticket)
 
-    def _seconds_of(self, effect: Effect) -> float:
+    def _seconds_of(self, effect: ApiEffect) -> float:
         if isinstance(effect, Bind):
             return self._config.bind_seconds
         return self._config.steer_seconds if isinstance(effect, Steer) else self._config.write_seconds
 
-    def _limiter_of(self, effect: Effect) -> anyio.CapacityLimiter:
+    def _limiter_of(self, effect: ApiEffect) -> anyio.CapacityLimiter:
         if isinstance(effect, Bind):
             return self._binds
         if isinstance(effect, Steer):
@@ -277,19 +285,19 @@ class Dispatcher:
                 return  # no other attempt would follow, and others want the place
             await anyio.sleep(pause)
 
-    async def _attempt(self, effect: Effect) -> Outcome:
+    async def _attempt(self, effect: ApiEffect) -> Outcome:
         try:
             return await self._writer.perform(effect, timeout_seconds=self._attempt_seconds(effect))
         except Exception as error:  # a bug of the writer must not end the lane, and with it everything
             _log.exception("write failed", effect=type(effect).__name__, pod=str(effect.key))
             return Outcome("unknown", detail=f"{type(error).__name__}: {error}")
 
-    def _attempt_seconds(self, effect: Effect) -> float | None:
+    def _attempt_seconds(self, effect: ApiEffect) -> float | None:
         """None: the effect's own deadline strikes no later, and one scope is enough."""
         seconds = self._config.attempt_seconds
         return None if self._seconds_of(effect) <= seconds else seconds
 
-    def _count(self, effect: Effect, outcome: Outcome) -> None:
+    def _count(self, effect: ApiEffect, outcome: Outcome) -> None:
         key = (type(effect).__name__, outcome.verdict)
         self.stats.calls[key] = self.stats.calls.get(key, 0) + 1
 
@@ -319,7 +327,7 @@ class Dispatcher:
             self._on_event(SteerEnded(effect.uid, effect.node, outcome.verdict == "done", outcome.detail))
 
 
-def _joins(effect: Effect, last: Ticket, *, runs: bool) -> bool:
+def _joins(effect: ApiEffect, last: Ticket, *, runs: bool) -> bool:
     """Whether nothing is lost if `last` alone is carried out, as `effect`.
 
     The API server may have read one that runs before what the new one is about: only what asks, or is done once for all, joins

@@ -3,6 +3,7 @@
 Deliberately absent: pods that wait for a place, and what a bind of ours does before the watch shows it (`binding`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slackwater.cluster.cluster_state import ClusterState
@@ -14,7 +15,7 @@ from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.model.effects import Effect
+from slackwater.model.effects import Activate, Effect
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
 from slackwater.runtime.flows.sample_nominations import Nominations
@@ -160,6 +161,11 @@ class PodLifecycle:
         return effects + (
             self._cluster_state.unschedulable_pods.activate_recent(now) if reservation is not None or opened else []
         )
+
+    def touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
+        """Activates those of the pods that still wait for a node."""
+        waiting = ((uid, self._cluster_state.pods.get(uid)) for uid in uids)
+        return [Activate(uid, pod.key, why) for uid, pod in waiting if pod is not None and pod.node is None]
 
     def _forget(self, uid: PodUid) -> None:
         """The pod waits for no place any more."""

@@ -81,8 +81,6 @@ class _Restoring:
         for entry in self._document["quarantine"]:
             state_machine.quarantine.put(NodeName(entry["node"]), entry["why"], Instant(self._now - entry["sinceSeconds"]))
         self._migrations()
-        state_machine.nodes.freed.clear()
-        state_machine.permit_limits.settled.clear()
         state_machine.permit_limits.rebuild()
         state_machine.synced = self._document["synced"]
         state_machine.vertical_pods.listing = not state_machine.synced

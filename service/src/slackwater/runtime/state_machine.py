@@ -1,11 +1,10 @@
-"""The state machine: one cluster state of the cluster, changed by events and questions, one at a time.
+"""The state machine, the one writer of the cluster state: events and questions change it, one at a time.
 
-Facts from watches and ends of API calls come in through `apply`, kube-scheduler's questions through `filter`, `prioritize`,
-`bind` and `preempt`. All are synchronous: on one event loop none of them can be interleaved, so nothing here needs a lock.
-Effects come out as values; nothing here waits, logs or reads a clock.
+Events (watches, ends of API calls, time) come in through `apply`; kube-scheduler, agents and the autoscaler ask and command
+through the other methods. All are synchronous, so nothing here needs a lock. Effects leave as answers, and in no other way.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from slackwater.cluster.cluster_state import ClusterState, opened
@@ -26,7 +25,11 @@ from slackwater.controllers.preemption.extender_candidates import ExtenderCandid
 from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
+from slackwater.controllers.scaledown.drains.drains import CancelAnswer
+from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.columns import Codes, Int64, Mask, Rows
+from slackwater.model.drains import DrainOrder
 from slackwater.model.effects import Activate, Effect, ReadPod
 from slackwater.model.events import (
     ActivationLost,
@@ -52,10 +55,11 @@ from slackwater.model.events import (
     Ticked,
     Watched,
 )
-from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.reasons import Reason
+from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.runtime.flows.drains import Removals
 from slackwater.runtime.flows.filter import Placing, Seen
 from slackwater.runtime.flows.missed_room import MissedRoom
@@ -67,19 +71,15 @@ from slackwater.runtime.pod_lifecycle import PodLifecycle, Subscribers
 class StateMachine:
     """The single writer."""
 
-    def __init__(
-        self, policy: Policy, *, seed: int = 0, make_removals: Callable[[ClusterState, Migrating], Removals] = Removals
-    ) -> None:
-        self.policy = policy
-        self.generation = Generation(0)
-        self.synced = False
+    def __init__(self, policy: Policy, *, seed: int = 0) -> None:
+        self.policy, self.generation, self.synced = policy, Generation(0), False
         #: What questions and settings led to; they answer no effects themselves, so the next tick hands these on.
         self._owed: list[Effect] = []
         state = opened(policy.nodes, self._reservation_ended)
         self._lend(state)
         self.preemptions = Preemptions(state)
         self.migrating = Migrating(state)
-        self.removals = make_removals(state, self.migrating)
+        self.removals = Removals(state, self.migrating)
         self.permit_limits = PermitLimits(state, policy=policy)
         self._permits = Permits(
             state,
@@ -101,6 +101,7 @@ class StateMachine:
             preemptors=self._preemptors,
             choices=self.steering.choices,
             on_record=self.permit_limits.persisted_permits.over_reservation,
+            room_wanted=self.permit_limits.room_wanted,
             seed=seed,
         )
         self._scheduling_gates = SchedulingGates(
@@ -115,17 +116,19 @@ class StateMachine:
         )
         self._nominations = Nominations(state, placing=self._placing)
         self._missed_room, self._conditions = MissedRoom(state, self._placing), Conditions(state.event_counts)
-        subscribers = Subscribers(
-            permit_limits=self.permit_limits,
-            migrating=self.migrating,
-            preemptions=self.preemptions,
-            preemptors=self._preemptors,
-            scheduling_gates=self._scheduling_gates,
-            nominations=self._nominations,
-            steering=self.steering,
-            conditions=self._conditions,
+        self._pod_lifecycle = PodLifecycle(
+            state,
+            Subscribers(
+                permit_limits=self.permit_limits,
+                migrating=self.migrating,
+                preemptions=self.preemptions,
+                preemptors=self._preemptors,
+                scheduling_gates=self._scheduling_gates,
+                nominations=self._nominations,
+                steering=self.steering,
+                conditions=self._conditions,
+            ),
         )
-        self._pod_lifecycle = PodLifecycle(state, subscribers)
         self._auditing = Auditing(state, seen=partial(self._pod_seen, read=True), let_go=self._pod_lifecycle.let_go)
 
     def _lend(self, cluster_state: ClusterState) -> None:
@@ -158,9 +161,11 @@ class StateMachine:
             return self.steering.apply(event, self.policy, now)
         if isinstance(event, AuditEvent):
             effects = self._auditing.apply(event, now)
+        elif isinstance(event, PreemptionEvent):
+            effects = self.preemptions.apply(event, now)
         else:
-            effects = self.preemptions.apply(event, now) if isinstance(event, PreemptionEvent) else self._applied(event, now)
-        return [*effects, *self.preemptions.drain()] if self.preemptions.owed else effects
+            effects = self._applied(event, now)
+        return effects + self.preemptions.flush()
 
     def _applied(self, event: OtherEvent, now: Instant) -> list[Effect]:
         if isinstance(event, PodEvent):
@@ -170,8 +175,8 @@ class StateMachine:
         if isinstance(event, MomentEvent):
             return self._of_moment(event, now)
         effects = self._vertical_events.apply(event, self.policy, now)
-        # Where no bind of ours waits for records, filter refuses, and somebody has to wake whom it refused.
-        return effects + ([] if self.policy.binds else self.unschedulable_pods.activate_recent(now))
+        # Where kube-scheduler binds, filter itself refuses room that is on record for others.
+        return effects if self.policy.binds else effects + self.unschedulable_pods.activate_recent(now)
 
     def _of_pod(self, event: PodEvent, now: Instant) -> list[Effect]:
         match event:
@@ -207,8 +212,10 @@ class StateMachine:
             case Watched():
                 self.pods.expire(now)
                 self.permit_limits.nobody_waits()
-            case TakenOver():
-                self._take_over(now)
+            case TakenOver():  # as a process that begins would find it: what the leader before us wrote counts
+                self.migrating.begin_again()
+                self.permit_limits.begin_again()
+                self._pod_lifecycle.adopt_growing(self.policy, now)
             case Synced():
                 self.synced = True
                 self.vertical_pods.listed()
@@ -216,20 +223,13 @@ class StateMachine:
                 self._preemptors.resume(self.policy.preemption, now)
         return []
 
-    def _take_over(self, now: Instant) -> None:
-        """As a process that begins would find it: what the leader before us wrote counts, not what we saw it become."""
-        self.migrating.begin_again()
-        self.permit_limits.begin_again()
-        self._pod_lifecycle.adopt_growing(self.policy, now)
-
     def adopt_policy(self, policy: Policy) -> None:
         """A changed configuration takes effect: from the next question on, and for every node at once."""
         self.generation = Generation(self.generation + 1)
-        changed = policy.nodes != self.policy.nodes
-        self.policy = policy
         self.permit_limits.adopt_policy(policy)
-        if changed:
+        if policy.nodes != self.policy.nodes:
             self.nodes.set_policy(policy.nodes)
+        self.policy = policy
         self._owed += self.unschedulable_pods.activate_all()
 
     def _node_seen(self, node: Node, now: Instant) -> list[Effect]:
@@ -298,7 +298,9 @@ class StateMachine:
         return effects
 
     def _ticked(self, now: Instant) -> list[Effect]:
-        effects, self._owed = self._still_owed(), []
+        owed = ((effect, self.pods.get(effect.uid)) for effect in self._owed if isinstance(effect, Activate))
+        effects: list[Effect] = [each for each, pod in owed if pod is not None and pod.node is None and not pod.ended]
+        self._owed.clear()
         expired = self.holds.expire(now, lambda uid: self.steering.prolonged(uid, self.policy.steering, now))
         self.event_counts.holds_expired += len(expired)
         for uid in expired:
@@ -307,8 +309,8 @@ class StateMachine:
         self.preemptions.due(now)
         self._preemptors.due(now)
         effects += self.unschedulable_pods.activate_held() if expired else []
-        effects += self._touched(self.bind_backoff.expire(now), "denial-ended")
-        effects += self._touched(self.accepted_preemptions.expire(now), "victims-awaited")
+        effects += self._pod_lifecycle.touched(self.bind_backoff.expire(now), "denial-ended")
+        effects += self._pod_lifecycle.touched(self.accepted_preemptions.expire(now), "victims-awaited")
         for stranger in self.pods.expire(now):
             self.unschedulable_pods.forget(stranger)
             self._conditions.forget(stranger)
@@ -321,12 +323,23 @@ class StateMachine:
         effects += self.permit_limits.due(now) + self.migrating.tick(now)
         return effects + self.removals.tick(self.policy, now)
 
-    def _touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
-        return [Activate(uid, pod.key, why) for uid in uids if (pod := self.pods.get(uid)) is not None and pod.node is None]
+    def adopt_drain_rules(self, rules: DrainPolicy, limits: DrainLimits) -> None:
+        """Changed settings of drains take effect: `limits` for drains that begin from now on, `rules` at once."""
+        self.removals.adopt(rules, limits)
 
-    def _still_owed(self) -> list[Effect]:
-        pending = ((effect, self.pods.get(PodUid(effect.uid))) for effect in self._owed)
-        return [effect for effect, pod in pending if pod is not None and pod.node is None and not pod.ended]
+    def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
+        """Begins one batch of drains. A node that is being removed already is passed over."""
+        return self.removals.drains.begin(orders, now)
+
+    def resume_drains(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
+        """Goes on with drains that had begun before a start, as the nodes' taints show."""
+        self.removals.drains.resume(orders, now, unix_now)
+
+    def cancel_drain(
+        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
+    ) -> tuple[CancelAnswer, list[Effect]]:
+        """Rolls a drain back, if its provider has not been asked to delete the machine yet."""
+        return self.removals.drains.cancel(node, unremovable_reason, detail, now)
 
     # --- questions --------------------------------------------------------------------------------------------------------
 
@@ -336,16 +349,13 @@ class StateMachine:
         before = self.holds.counted_for(pod.uid)
         codes = self._placing.filter(pod, rows, self.policy, now)
         self.steering.asked(pod, rows, codes, self.policy, now)
-        while self._placing.wanted_on:
-            self.permit_limits.room_wanted(self._placing.wanted_on.pop(), now)
         self._conditions.judged(pod.uid, refused=bool(codes.all()))
         if before - self.holds.counted_for(pod.uid):  # an earlier hold of the pod ended unused
             self._owed += self.unschedulable_pods.activate_held()
         return codes
 
     def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
-        """kube-scheduler asks filter about many rows, and is to be told this one alone: holds room there. False where filter
-        has to be asked instead: it would refuse the row, or the pod may not be chosen for. Nothing has changed then."""
+        """Holds room on the only row that filter will name. False, and nothing has changed, where filter has to judge all."""
         node = self.nodes.by_row[row] if row != NO_ROW and self.steering.may_choose(pod.uid, self.policy.steering) else None
         if node is None or not self._placing.take(pod, row, self.policy, now):
             return False

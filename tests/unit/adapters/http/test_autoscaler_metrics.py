@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from slackwater.adapters.http.autoscaler_metrics import AutoscalerCollector
 from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, Queued
-from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.model.drains import DrainEnd, DrainOrder
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.unremovable_reasons import UnremovableReason

@@ -11,7 +11,7 @@ from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.recorder import Recorder
 from slackwater.adapters.kube.writer import ApiWriter
-from slackwater.model.effects import Activate, Bind, Effect, Nominate, ReadPod
+from slackwater.model.effects import Activate, ApiEffect, Bind, Nominate, ReadPod
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import BindEnded, PodGone, PodRead
 from slackwater.model.ids import NodeName, PodKey, PodUid
@@ -27,7 +27,7 @@ TOUCH = Activate(UID, KEY, "room was freed")
 NOMINATE = Nominate(UID, KEY, NODE)
 READ = ReadPod(UID, KEY)
 
-#: Effect, method and path of its write.
+#: ApiEffect, method and path of its write.
 PATCHES = [(TOUCH, POD), (NOMINATE, f"{POD}/status")]
 
 
@@ -47,7 +47,7 @@ def refuses(code: int, message: str = "", **headers: str) -> Reply:
     return Reply(status=code, body=status(code, "SomeReason", message), headers=headers)
 
 
-async def perform(writer: ApiWriter, effect: Effect) -> Outcome:
+async def perform(writer: ApiWriter, effect: ApiEffect) -> Outcome:
     return await writer.perform(effect, timeout_seconds=5)
 
 
@@ -112,7 +112,7 @@ async def test_a_refused_bind_says_why(api: FakeApi, writer: ApiWriter, answer: 
     assert (outcome.verdict, ended(outcome), outcome.code) == ("refused", want, answer.status)
 
 
-WRITES: list[tuple[Effect, str, str]] = [
+WRITES: list[tuple[ApiEffect, str, str]] = [
     (BIND, "POST", f"{POD}/binding"),
     (TOUCH, "PATCH", POD),
     (NOMINATE, "PATCH", f"{POD}/status"),
@@ -153,7 +153,7 @@ WRITES: list[tuple[Effect, str, str]] = [
     ],
 )
 async def test_what_a_status_means(  # noqa: PLR0917
-    api: FakeApi, writer: ApiWriter, effect: Effect, method: str, path: str, answer: Reply, want: tuple[str, float]
+    api: FakeApi, writer: ApiWriter, effect: ApiEffect, method: str, path: str, answer: Reply, want: tuple[str, float]
 ) -> None:
     api.reply(method, path, answer)
     outcome = await perform(writer, effect)
@@ -162,7 +162,7 @@ async def test_what_a_status_means(  # noqa: PLR0917
 
 @pytest.mark.parametrize(("effect", "method", "path"), WRITES, ids=["bind", "touch", "nominate", "read"])
 async def test_no_answer_is_unknown_and_no_connection_is_again(
-    api: FakeApi, writer: ApiWriter, effect: Effect, method: str, path: str
+    api: FakeApi, writer: ApiWriter, effect: ApiEffect, method: str, path: str
 ) -> None:
     api.reply(method, path, Reply(hang=True))
     outcome = await writer.perform(effect, timeout_seconds=0.05)
@@ -203,7 +203,7 @@ async def test_a_nomination_patches_the_status_of_that_pod_alone(api: FakeApi, w
     ids=["bound by now", "a successor", "a successor, in other words", "gone", "too many wrote at once"],
 )
 async def test_a_patch_that_does_not_apply_teaches_what_became_of_the_pod(  # noqa: PLR0917
-    api: FakeApi, writer: ApiWriter, effect: Effect, path: str, code: int, found: Reply, want: tuple[str, Any]
+    api: FakeApi, writer: ApiWriter, effect: ApiEffect, path: str, code: int, found: Reply, want: tuple[str, Any]
 ) -> None:
     api.reply("PATCH", path, refuses(code))
     api.reply("GET", POD, found)
@@ -220,7 +220,7 @@ async def test_a_patch_that_does_not_apply_teaches_what_became_of_the_pod(  # no
 
 
 @pytest.mark.parametrize(("effect", "path"), PATCHES, ids=["touch", "nominate"])
-async def test_a_pod_that_is_gone_needs_no_patch(api: FakeApi, writer: ApiWriter, effect: Effect, path: str) -> None:
+async def test_a_pod_that_is_gone_needs_no_patch(api: FakeApi, writer: ApiWriter, effect: ApiEffect, path: str) -> None:
     api.reply("PATCH", path, refuses(404))
     outcome = await perform(writer, effect)
     assert (outcome.verdict, outcome.event) == ("refused", PodGone(UID, KEY, read=True))

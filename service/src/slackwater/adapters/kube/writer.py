@@ -19,7 +19,7 @@ from slackwater.adapters.kube.pod_writer import PodWriter
 from slackwater.adapters.kube.preemption_writer import PreemptionWriter
 from slackwater.adapters.kube.recorder import Recorder
 from slackwater.adapters.kube.vertical_writer import VerticalWriter
-from slackwater.model.effects import Announce, DeleteVictim, DrainEffect, Effect, PlacingEffect, VerticalEffect
+from slackwater.model.effects import Announce, ApiEffect, DeleteVictim, DrainEffect, PlacingEffect, VerticalEffect
 from slackwater.ports.protocols import Outcome
 
 
@@ -35,7 +35,7 @@ class ApiWriter:
         self._preemption = PreemptionWriter(self._send, self._pods.read, now=stamp)
         self._drains = DrainWriter(self._send, self._pods.read)
 
-    async def perform(self, effect: Effect, *, timeout_seconds: float | None) -> Outcome:
+    async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome:
         """Never raises for what the API server answers, or does not."""
         try:
             return await self._carry_out(
@@ -48,7 +48,7 @@ class ApiWriter:
         except KubeError as error:
             return Outcome("again", detail=str(error))
 
-    async def _carry_out(self, effect: Effect, deadline: float) -> Outcome:
+    async def _carry_out(self, effect: ApiEffect, deadline: float) -> Outcome:
         if isinstance(effect, PlacingEffect):
             return await self._pods.perform(effect, deadline)
         if isinstance(effect, VerticalEffect):

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.journal import ChangeJournal
 from slackwater.controllers.nomination.activity import SchedulerActivity
 from slackwater.controllers.nomination.counts import SteeringCounts
 from slackwater.controllers.nomination.node_choices import Choices
@@ -88,7 +89,7 @@ class Steering:
         #: Pods that kube-scheduler searches for by itself already, since somebody last cleared this.
         self.searched: set[PodUid] = set()
         #: UIDs of pods that are kept room for now, or are not any more; one set for each who watches.
-        self.changed: tuple[set[PodUid], ...] = ()
+        self.journal = ChangeJournal[PodUid]()
 
     def node_of(self, uid: PodUid) -> NodeName | None:
         """Where the pod had to go, or was let pass alone."""
@@ -318,5 +319,4 @@ class Steering:
         self._note(uid)
 
     def _note(self, uid: PodUid) -> None:
-        for noted in self.changed:
-            noted.add(uid)
+        self.journal.note(uid)

@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Final
 
 from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.permits.persisted_permits import PersistedPermits
@@ -58,7 +59,8 @@ class PermitLimits:
         #: Growth that waits until records of others are lower.
         self._blocked: dict[NodeName, dict[PodUid, None]] = {}
         self._released: list[NodeName] = []
-        self.settled: list[PodUid] = []
+        #: Pods whose urgent write has ended, or will not be answered any more.
+        self.settled = ChangeJournal[PodUid]()
 
     def adopt_policy(self, policy: Policy) -> None:
         """From now on."""
@@ -257,7 +259,7 @@ class PermitLimits:
             covered = reservation.pod_resources.reserved.within(self.safe(uid))
             if covered or vertical_pod.attempts >= _MAX_ATTEMPTS:
                 vertical_pod.urgent = False
-                self.settled.append(uid)
+                self.settled.note(uid)
             else:
                 effects = self._write_ahead(uid, vertical_pod, now)
         if vertical_pod.writing is None:
@@ -296,7 +298,7 @@ class PermitLimits:
     def forget(self, uid: PodUid, node: NodeName) -> None:
         """The pod counts no more; growth may have waited for it."""
         self.persisted_permits.forget(uid, node)
-        self.settled.append(uid)
+        self.settled.note(uid)
         self._released.append(node)
 
     def nobody_waits(self) -> None:

@@ -50,6 +50,9 @@ class PermitService:
         self._waits: dict[PodUid, anyio.CancelScope] = {}
         self._for_record: dict[NodeName, anyio.Event] = {}
         self.waiting = 0  #: agents that wait for room now
+        self._settled, self._freed = set[PodUid](), set[int]()
+        state_machine.permit_limits.settled.add_reader(self._settled)
+        state_machine.nodes.freed.add_reader(self._freed)
         self._late = 0  #: permits not written in time since the log last told
         self._tell_late_at = Instant(0.0)
 
@@ -170,17 +173,16 @@ class PermitService:
 
     def wake(self) -> None:
         """Wakes questions whose permit limit has been written or whose room has appeared, and binds whose room is persisted."""
-        settled, freed = self._state_machine.permit_limits.settled, self._state_machine.nodes.freed
-        for uid in settled:
+        for uid in sorted(self._settled):
             if (event := self._for_permit_limit.pop(uid, None)) is not None:
                 event.set()
-        settled.clear()
+        self._settled.clear()
         self._end_waits()
         if self._for_room:
-            for row in freed:
+            for row in self._freed:
                 if (event := self._for_room.pop(Row(row), None)) is not None:
                     event.set()
-        freed.clear()
+        self._freed.clear()
         for node in [n for n in self._for_record if not self._state_machine.permit_limits.still_on_record(n)]:
             self._for_record.pop(node).set()
 

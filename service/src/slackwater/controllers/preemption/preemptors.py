@@ -99,7 +99,7 @@ class Preemptors:
         for patient in self._patient.values():
             if patient.until <= now and not patient.told:
                 patient.told = True
-                self._preemptions.owed.append(activating(patient.pod, "patience-ended"))
+                self._preemptions.owe(activating(patient.pod, "patience-ended"))
 
     def resume(self, policy: PreemptionPolicy, now: Instant) -> None:
         """Everything is listed: goes on with what an earlier process began, as far as it is still needed.
@@ -111,7 +111,8 @@ class Preemptors:
             if pod.preempting is None or pod.node is not None or pod.ended or pod.deleting:
                 continue
             if not (policy.enabled and self._resumed(pod, policy, now)):
-                self._preemptions.owed += [WritePreempting(pod.uid, pod.key, None), activating(pod, "preemption-over")]
+                self._preemptions.owe(WritePreempting(pod.uid, pod.key, None))
+                self._preemptions.owe(activating(pod, "preemption-over"))
 
     def _resumed(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         assert pod.preempting is not None

@@ -93,7 +93,7 @@ class Preemptions:
         self.pending_deletions = PendingDeletions()
         self.activations = Activations()
         self.counts = PreemptionCounts()
-        self.owed: list[Effect] = []
+        self._owed: list[Effect] = []
         #: The latest time that was told: some ends come without one.
         self._now = Instant(0.0)
 
@@ -157,7 +157,7 @@ class Preemptions:
         if announced or not victims:
             self._evict(found)
         else:
-            self.owed.append(WritePreempting(pod.uid, pod.key, found.text))
+            self.owe(WritePreempting(pod.uid, pod.key, found.text))
 
     def agree(self, pod: Pod, node: NodeName, waiting: set[PodUid], policy: PreemptionPolicy, now: Instant) -> None:
         """kube-scheduler deletes these by itself: the room is kept for its preemptor, and they count as leaving."""
@@ -195,7 +195,7 @@ class Preemptions:
         for uid, key in sorted(found.victims.items()):
             if uid in found.waiting and uid not in self.pending_deletions.running:
                 self.pending_deletions.running.add(uid)
-                self.owed.append(DeleteVictim(uid, key, found.pod.key))
+                self.owe(DeleteVictim(uid, key, found.pod.key))
 
     # --- events -----------------------------------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Preemptions:
         if found is not None:
             self._end(found, "cancelled")
             if found.shut and found.victims and self._pods.get(uid) is not None:
-                self.owed.append(WritePreempting(uid, found.pod.key, None))
+                self.owe(WritePreempting(uid, found.pod.key, None))
         self._room.drop(uid)
 
     def preemptor_seen(self, pod: Pod) -> None:
@@ -289,17 +289,17 @@ class Preemptions:
             else:
                 self._end(found, "success")
                 self.activations.expect(found.pod, now)
-                self.owed.append(activating(found.pod, "nomination-ended"))
+                self.owe(activating(found.pod, "nomination-ended"))
         for pod in self.activations.due(now):
             self.counts.touched_again += 1
-            self.owed.append(activating(pod, "victims-gone"))
+            self.owe(activating(pod, "victims-gone"))
         for found in [found for found in self._running.values() if self._was_dropped(found)]:
             self._end(found, "cancelled")
         for uid in [uid for uid, until in self._resting.items() if until <= now]:
             del self._resting[uid]
         for pod in self.activations.put_off_until(now):
             self.activations.expect(pod, now)
-            self.owed.append(activating(pod, "preemption-possible"))
+            self.owe(activating(pod, "preemption-possible"))
 
     # --- end --------------------------------------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class Preemptions:
         uid, key, announced = found.pod.uid, found.pod.key, bool(found.victims)
         found.phase, found.deadline = "opened", Instant(self._now + KEPT_SECONDS)
         self.counts.ended("success", self._now - found.since)
-        self.owed.append(Nominate(uid, key, found.node))
+        self.owe(Nominate(uid, key, found.node))
         self._wake(found, "victims-gone", announced=announced)
 
     def _fail(self, found: Preemption, result: Result, why: str) -> None:
@@ -343,9 +343,9 @@ class Preemptions:
 
     def _wake(self, found: Preemption, why: str, *, announced: bool) -> None:
         pod = found.pod
-        self.owed.append(activating(pod, why))
+        self.owe(activating(pod, why))
         if announced:
-            self.owed.append(WritePreempting(pod.uid, pod.key, None))
+            self.owe(WritePreempting(pod.uid, pod.key, None))
         self.activations.expect(pod, self._now)
 
     def _stop(self) -> None:
@@ -382,9 +382,15 @@ class Preemptions:
         if found is not None and found.phase == "returned":
             self._room.put(found.pod, found.node, found.number)
 
-    def drain(self) -> list[Effect]:
-        """What is owed, once."""
-        owed, self.owed = self.owed, []
+    # --- effects ----------------------------------------------------------------------------------------------------------
+
+    def owe(self, effect: Effect) -> None:
+        """Keeps an effect for the next `flush`: some ends come while a question is answered."""
+        self._owed.append(effect)
+
+    def flush(self) -> list[Effect]:
+        """Answers the effects that are owed, and owes them no more. The state machine calls it after each event."""
+        owed, self._owed = self._owed, []
         return owed
 
 

@@ -15,7 +15,6 @@ from typing import Final, Literal
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.batch import Batch, Status, UnderWay, choose_batch
-from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder, Phase
 from slackwater.controllers.scaledown.eligibility import backing_off
 from slackwater.controllers.scaledown.outcome import Removable
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
@@ -23,10 +22,11 @@ from slackwater.controllers.scaledown.soft_taints import soft_taints
 from slackwater.controllers.scaledown.state import ScaleDownState, restored
 from slackwater.controllers.scaledown.utilization import GPUS
 from slackwater.model.controllers import Targets
+from slackwater.model.drains import DrainEnd, DrainOrder, DrainReport, Phase, PodEvicted, RemoveNode
 from slackwater.model.effects import Announce, Effect, MarkNode, UnmarkNode
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
-from slackwater.model.objects import Node, Taint
+from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.unremovable_reasons import TEXTS, UnremovableReason
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal, without_candidates
@@ -93,8 +93,21 @@ class ScaleDownLoop:
         self._submit = submit
         self._clock = clock
         self._steady = steady
+        #: Reported since the last loop.
+        self._evicted_pods: list[Pod] = []
+        self._ended_drains: list[DrainEnd] = []
         self._ended: tuple[DrainEnd, ...] = ()
         self.state: ScaleDownState | None = None
+
+    def take(self, report: DrainReport) -> None:
+        """Takes in what drains report, for the next loop. Deleting machines is not its part."""
+        match report:
+            case PodEvicted(pod):
+                self._evicted_pods.append(pod)
+            case DrainEnd():
+                self._ended_drains.append(report)
+            case RemoveNode():
+                pass
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
@@ -109,9 +122,11 @@ class ScaleDownLoop:
             if not group_status or not all(found.known for found in group_status.values()):
                 return None
             self.state = self._resumed(group_status, policy, now)
-        for pod in self._drains.take_evicted():
+        for pod in self._evicted_pods:
             self.state = self.state.evicted(pod, now)
-        self._ended = tuple(self._drains.take_ended())
+        self._ended = tuple(self._ended_drains)
+        self._evicted_pods.clear()
+        self._ended_drains.clear()
         for end in self._ended:
             self.state = self.state.ended(end.order.node)
             if _is_failed_drain(end):
@@ -133,7 +148,9 @@ class ScaleDownLoop:
         """No node stays tainted for a removal that nobody goes on with."""
         now = self._clock()
         for drain in self._drains.active:
-            _, effects = self._drains.cancel(drain.order.node, UnremovableReason.CANCELLED, "scale-down is switched off", now)
+            _, effects = self._state_machine.cancel_drain(
+                drain.order.node, UnremovableReason.CANCELLED, "scale-down is switched off", now
+            )
             self._submit(effects)
         assert self.state is not None
         self.state = ScaleDownState(deleted_set=self._drains.nodes, failed_drains=self.state.failed_drains)
@@ -154,7 +171,7 @@ class ScaleDownLoop:
                 state = state.ended(name)
             else:
                 orders.append(DrainOrder(node=name, uid=node.uid, group=group, empty=False, stamp=stamp))
-        self._drains.resume(orders, self._clock(), now)
+        self._state_machine.resume_drains(orders, self._clock(), now)
         return state
 
     def _note(self, end: DrainEnd) -> None:
@@ -240,7 +257,7 @@ class ScaleDownLoop:
         )
 
     def _give_up(self, name: NodeName, now: Instant) -> bool:
-        answer, effects = self._drains.cancel(name, UnremovableReason.ROOM_NEEDED, "", now)
+        answer, effects = self._state_machine.cancel_drain(name, UnremovableReason.ROOM_NEEDED, "", now)
         self._submit(effects)
         return answer == "cancelled"
 
@@ -259,7 +276,7 @@ class ScaleDownLoop:
         # Empty nodes need not wait until all others are tainted.
         for some in (batch.empty, batch.drains):
             orders = [order for one in some if (order := self._order(one, unix_now)) is not None]
-            self._submit(self._drains.begin(orders, now))
+            self._submit(self._state_machine.begin_drains(orders, now))
             assert self.state is not None
             self.state = self.state.begun([order.node for order in orders], unix_now)
         return batch

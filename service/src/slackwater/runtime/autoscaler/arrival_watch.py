@@ -37,7 +37,7 @@ class Promising:
         if saved is not None:
             self._book.restore(saved, self._steady())
         self._changed.update(pod.uid for pod in self._state_machine.pods)
-        self._state_machine.pods.changed = (*self._state_machine.pods.changed, self._changed)
+        self._state_machine.pods.journal.add_reader(self._changed)
         self._on = True
 
     def __len__(self) -> int:

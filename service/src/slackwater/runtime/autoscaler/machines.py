@@ -7,7 +7,7 @@ from typing import Final, Literal
 import anyio
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.controllers.scaledown.drains.drain import RemoveNode
+from slackwater.model.drains import RemoveNode
 from slackwater.model.events import Event, NodeRemoved
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, Instance, InstanceId
@@ -37,6 +37,12 @@ class MachineRemover:
         self._tell = tell
         self._leading = leading
         self._timeout = timeout_seconds
+        #: Reported by drains, and not asked of a provider yet.
+        self._removals: list[RemoveNode] = []
+
+    def take(self, removal: RemoveNode) -> None:
+        """Takes in a machine to delete."""
+        self._removals.append(removal)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -53,7 +59,8 @@ class MachineRemover:
             await self._remove(name, removals)
 
     def _by_group(self) -> list[tuple[GroupName, list[RemoveNode]]]:
-        found = sorted(self._state_machine.removals.drains.take_removals(), key=lambda removal: removal.group)
+        found = sorted(self._removals, key=lambda removal: removal.group)
+        self._removals.clear()
         return [(name, list(some)) for name, some in groupby(found, key=lambda removal: removal.group)]
 
     async def _remove(self, name: GroupName, removals: list[RemoveNode]) -> None:

@@ -1,7 +1,7 @@
 """Removals of nodes, connected with the rest of the state machine: what stands on a node, what budgets allow, who has to
 migrate."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.migration.drain_migrations import DrainMigrations
@@ -9,7 +9,7 @@ from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.drains.drains import Drains
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
-from slackwater.controllers.scaledown.drains.node_view import NodeView, NodeViews, seen
+from slackwater.controllers.scaledown.drains.node_view import NodeView, seen
 from slackwater.fit.disruptions import Disruptions
 from slackwater.fit.drainability import DrainPolicy, Facts
 from slackwater.model.effects import Effect
@@ -45,12 +45,10 @@ class _StateNodeViews:
 class Removals:
     """`drains` are the removals that have begun, `migrations` the machines that have to leave for them."""
 
-    def __init__(
-        self, cluster_state: ClusterState, migrating: Migrating, *, make_drains: Callable[[NodeViews], Drains] = Drains
-    ) -> None:
+    def __init__(self, cluster_state: ClusterState, migrating: Migrating) -> None:
         self.migrations = DrainMigrations(migrating, cluster_state.pods)
         self._node_views = _StateNodeViews(cluster_state, self.migrations)
-        self.drains = make_drains(self._node_views)
+        self.drains = Drains(self._node_views)
 
     def adopt(self, rules: DrainPolicy, limits: DrainLimits) -> None:
         """A changed configuration: for removals that begin from now on, and for what is in their way at once."""

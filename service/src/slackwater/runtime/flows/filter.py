@@ -51,6 +51,7 @@ class Placing:
         preemptors: Preemptors,
         choices: Choices,
         on_record: Callable[[], Int64 | None],
+        room_wanted: Callable[[NodeName, Instant], None],
         seed: int,
     ) -> None:
         """`on_record`: by how much a restart might count more on each row than counts now; None where it would nowhere."""
@@ -70,8 +71,7 @@ class Placing:
         self._migrating = migrating
         self._choices = choices
         self._on_record = on_record
-        #: Nodes where room is on record still that nobody has any more, and a pod wants it; until somebody clears this.
-        self.wanted_on: set[NodeName] = set()
+        self._room_wanted = room_wanted
         self._preemptions = preemptions
         self._preemptors = preemptors
         self._rng = np.random.default_rng(seed)
@@ -228,7 +228,7 @@ class Placing:
             return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
         if not policy.binds:
-            self._leave_to_records(pod, rows, codes, wanting=asked)
+            self._leave_to_records(pod, rows, codes, now, wanting=asked)
             self._leave_to_coming(pod, rows, codes)
         denied = self._bind_backoff.nodes_denied if asked else self._bind_backoff.still_denied
         for name in denied(pod.uid, now):
@@ -239,7 +239,7 @@ class Placing:
             codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
         return codes
 
-    def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes, *, wanting: bool) -> None:
+    def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes, now: Instant, *, wanting: bool) -> None:
         """No bind of ours waits until room that others gave back is on record as given back: so filter does."""
         excess = self._on_record()
         if excess is None:
@@ -247,8 +247,9 @@ class Placing:
         short = self._is_short(pod, rows, codes, excess[:, rows])
         codes[short] = Reason.HELD_FOR_OTHERS
         if wanting:
-            nodes = (self._nodes.by_row[row] for row in rows[short].tolist())
-            self.wanted_on.update(node.name for node in nodes if node is not None)
+            for row in rows[short].tolist():
+                if (node := self._nodes.by_row[row]) is not None:
+                    self._room_wanted(node.name, now)
 
     def _leave_to_coming(self, pod: Pod, rows: Rows, codes: Codes) -> None:
         """Pods that kube-scheduler was told several nodes for, when it counted all pods as we do, may be bound to any of those.

@@ -10,17 +10,17 @@ import msgspec
 import numpy as np
 
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.scaledown.drains.drain import DrainOrder
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.columns import Rows
+from slackwater.model.drains import DrainOrder
 from slackwater.model.events import Event
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAsk
 from slackwater.model.unremovable_reasons import UnremovableReason
 
-FORMAT: Final = "slackwater.dev/record/v3"
+FORMAT: Final = "slackwater.dev/record/v4"
 START: Final = "start"
 #: The record ends here on purpose; what follows in the process is not in it.
 END: Final = "end"

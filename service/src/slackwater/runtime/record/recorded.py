@@ -6,25 +6,21 @@ What is told is everything that may change it, and every question whose answer d
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slackwater import __version__
-from slackwater.cluster.cluster_state import ClusterState
-from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.permits.state import Decided
 from slackwater.controllers.placement.binding import BindAnswer
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.extender_candidates import Kept
-from slackwater.controllers.scaledown.drains.drain import DrainEnd, DrainOrder, RemoveNode
-from slackwater.controllers.scaledown.drains.drains import CancelAnswer, Drains
+from slackwater.controllers.scaledown.drains.drains import CancelAnswer
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
-from slackwater.controllers.scaledown.drains.node_view import NodeViews
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.columns import Codes, Int64, Rows
+from slackwater.model.drains import DrainOrder
 from slackwater.model.effects import Effect
 from slackwater.model.events import Event
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.unremovable_reasons import UnremovableReason
-from slackwater.runtime.flows.drains import Removals
 from slackwater.runtime.record.calls import FORMAT, START, Start, frame, named, raised, rows_to_bytes
 from slackwater.runtime.state_machine import StateMachine
 
@@ -44,9 +40,7 @@ class RecordedStateMachine(StateMachine):
         #: The number of each decision that may still be answered, the oldest first, and when it was made.
         self._decided: dict[int, tuple[int, Decided, Instant]] = {}
         tell(frame(START, 0.0, Start(format=FORMAT, version=__version__, seed=seed, policy=policy), None))
-        super().__init__(
-            policy, seed=seed, make_removals=lambda cluster_state, moves: RecordedRemovals(cluster_state, moves, tell=tell)
-        )
+        super().__init__(policy, seed=seed)
 
     def apply(self, event: Event, now: Instant) -> list[Effect]:
         try:
@@ -103,6 +97,28 @@ class RecordedStateMachine(StateMachine):
             self._tell(frame("permit_answer", 0.0, known[0], named(answer)))
         return answer
 
+    def adopt_drain_rules(self, rules: DrainPolicy, limits: DrainLimits) -> None:
+        super().adopt_drain_rules(rules, limits)
+        self._tell(frame("adopt_drains", 0.0, (rules, limits), None))
+
+    def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
+        listed = list(orders)
+        effects = super().begin_drains(listed, now)
+        self._tell(frame("begin_drains", now, (listed, None), named(effects)))
+        return effects
+
+    def resume_drains(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
+        listed = list(orders)
+        super().resume_drains(listed, now, unix_now)
+        self._tell(frame("resume_drains", now, (listed, unix_now), None))
+
+    def cancel_drain(
+        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
+    ) -> tuple[CancelAnswer, list[Effect]]:
+        answer, effects = super().cancel_drain(node, unremovable_reason, detail, now)
+        self._tell(frame("cancel_drain", now, (node, unremovable_reason, detail), [answer, named(effects)]))
+        return answer, effects
+
     def _rows(self, rows: Rows) -> bytes | None:
         """None where they are those of the question before, as most are."""
         told = rows_to_bytes(rows)
@@ -110,59 +126,3 @@ class RecordedStateMachine(StateMachine):
             return None
         self._last_rows = told
         return told
-
-
-class RecordedRemovals(Removals):
-    """Removals that tell what the autoscaler does with them."""
-
-    def __init__(self, cluster_state: ClusterState, migrating: Migrating, *, tell: Tell) -> None:
-        super().__init__(cluster_state, migrating, make_drains=lambda node_views: RecordedDrains(node_views, tell=tell))
-        self._tell = tell
-
-    def adopt(self, rules: DrainPolicy, limits: DrainLimits) -> None:
-        super().adopt(rules, limits)
-        self._tell(frame("adopt_drains", 0.0, (rules, limits), None))
-
-
-class RecordedDrains(Drains):
-    """Drains that tell what is begun, cancelled and taken of them; their events are the state machine's."""
-
-    def __init__(self, node_views: NodeViews, *, tell: Tell) -> None:
-        super().__init__(node_views)
-        self._tell = tell
-
-    def begin(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
-        listed = list(orders)
-        effects = super().begin(listed, now)
-        self._tell(frame("begin_drains", now, (listed, None), named(effects)))
-        return effects
-
-    def resume(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
-        listed = list(orders)
-        super().resume(listed, now, unix_now)
-        self._tell(frame("resume_drains", now, (listed, unix_now), None))
-
-    def cancel(
-        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
-    ) -> tuple[CancelAnswer, list[Effect]]:
-        answer, effects = super().cancel(node, unremovable_reason, detail, now)
-        self._tell(frame("cancel_drain", now, (node, unremovable_reason, detail), [answer, named(effects)]))
-        return answer, effects
-
-    def take_removals(self) -> list[RemoveNode]:
-        found = super().take_removals()
-        if found:
-            self._tell(frame("take_removals", 0.0, None, found))
-        return found
-
-    def take_evicted(self) -> list[Pod]:
-        found = super().take_evicted()
-        if found:
-            self._tell(frame("take_evicted", 0.0, None, found))
-        return found
-
-    def take_ended(self) -> list[DrainEnd]:
-        found = super().take_ended()
-        if found:
-            self._tell(frame("take_ended", 0.0, None, found))
-        return found

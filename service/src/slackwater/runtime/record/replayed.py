@@ -60,9 +60,7 @@ class Difference:
 
 
 #: Calls that decide nothing by themselves where they answer nothing.
-_NO_DECISIONS: Final = frozenset(
-    {"adopt_policy", "adopt_drains", "resume_drains", "take_removals", "take_evicted", "take_ended"}
-)
+_NO_DECISIONS: Final = frozenset({"adopt_policy", "adopt_drains", "resume_drains"})
 _READ: Final[dict[str, Any]] = {
     "filter": reader(Filtered),
     "choose": reader(Chosen),
@@ -76,9 +74,6 @@ _READ: Final[dict[str, Any]] = {
     "cancel_drain": reader(Cancelled),
     "adopt_policy": reader(Policy),
     "adopt_drains": reader(Adopted),
-    "take_removals": reader(None),
-    "take_evicted": reader(None),
-    "take_ended": reader(None),
 }
 _NOTHING: Final = encoded([])
 
@@ -103,14 +98,11 @@ class Replay:
             "preempt": lambda given, now: self._state_machine.preempt(given.pod, given.proposed, now),
             "ask_permit": self._ask,
             "permit_answer": lambda number, _: named(self._state_machine.permit_answer(self._decided[number][1])),
-            "begin_drains": lambda given, now: named(self._state_machine.removals.drains.begin(given.orders, now)),
-            "resume_drains": lambda given, now: self._state_machine.removals.drains.resume(given.orders, now, given.unix_now),
+            "begin_drains": lambda given, now: named(self._state_machine.begin_drains(given.orders, now)),
+            "resume_drains": lambda given, now: self._state_machine.resume_drains(given.orders, now, given.unix_now),
             "cancel_drain": self._cancel,
             "adopt_policy": lambda policy, _: self._state_machine.adopt_policy(policy),
-            "adopt_drains": lambda given, _: self._state_machine.removals.adopt(given.rules, given.limits),
-            "take_removals": lambda _, __: self._state_machine.removals.drains.take_removals(),
-            "take_evicted": lambda _, __: self._state_machine.removals.drains.take_evicted(),
-            "take_ended": lambda _, __: self._state_machine.removals.drains.take_ended(),
+            "adopt_drains": lambda given, _: self._state_machine.adopt_drain_rules(given.rules, given.limits),
         }
 
     def differences(self) -> Iterator[Difference]:
@@ -126,7 +118,6 @@ class Replay:
                 answer = self._answer(found)
             except (msgspec.MsgspecError, KeyError, ValueError, TypeError, RecursionError) as error:
                 raise BadRecord(f"frame {self.frames}: {type(error).__name__}: {error}") from error
-            self._state_machine.permit_limits.settled.clear()  # as whoever waits for them does
             self.decisions += found.what not in _NO_DECISIONS and (found.what != "apply" or bytes(found.answer) != _NOTHING)
             if answer != bytes(found.answer):
                 yield Difference(
@@ -180,5 +171,5 @@ class Replay:
         return named(decided)
 
     def _cancel(self, given: Cancelled, now: Instant) -> object:
-        answer, effects = self._state_machine.removals.drains.cancel(given.node, given.unremovable_reason, given.detail, now)
+        answer, effects = self._state_machine.cancel_drain(given.node, given.unremovable_reason, given.detail, now)
         return [answer, named(effects)]

@@ -9,61 +9,24 @@ unmarking: given up; the taint is being taken off, until it is. Time is an argum
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from slackwater.controllers.scaledown.drains.leaving import LeavingPods, Problem
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
 from slackwater.controllers.scaledown.drains.node_view import NodeView
 from slackwater.fit.disruptions import Disruptions
+from slackwater.model.drains import DrainEnd, DrainOrder, Phase, RemoveNode
 from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
 from slackwater.model.events import DrainEvent, EvictionEnded, NodeMarked, NodeRemoved, NodeUnmarked
-from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
-from slackwater.model.nodegroups import GroupName
+from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 from slackwater.model.objects import Taint
 from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
-Phase = Literal["marking", "marked", "evicting", "delaying", "removing", "leaving", "unmarking", "ended"]
 #: Where a removal can still be given up: nothing was asked of the provider.
 _REVOCABLE: Final = frozenset({"marking", "marked", "evicting", "delaying"})
 #: How often a provider that gave no answer is asked again.
 _MOST_ATTEMPTS: Final = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainOrder:
-    """What is to be removed. `empty`: as a node without pods, and only so. `stamp` is the taint's time. `ready` and `gpu`: what
-    the node was, for those who count. `destinations`: where the plan sees each pod go, for people; none after a restart."""
-
-    node: NodeName
-    uid: str
-    group: GroupName
-    empty: bool
-    stamp: UnixTime
-    ready: bool = True
-    gpu: bool = False
-    destinations: tuple[tuple[PodKey, NodeName], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainEnd:
-    """removed: the node is gone, by our doing. gone: somebody else's. rolled-back: it stays, for the reason told."""
-
-    order: DrainOrder
-    outcome: Literal["removed", "gone", "rolled-back"]
-    unremovable_reason: UnremovableReason | None
-    detail: str
-    seconds: float
-    evicted: int
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveNode:
-    """The provider is to delete the machine of a node. Ends as `NodeRemoved`."""
-
-    node: NodeName
-    group: GroupName
 
 
 class Drain:
@@ -78,8 +41,6 @@ class Drain:
         self.unremovable_reason: UnremovableReason | None = None
         self.detail = ""
         self.end: DrainEnd | None = None
-        #: The provider is to be asked, once somebody takes this.
-        self.removal: RemoveNode | None = None
         self.began = began
         self.pods = LeavingPods(order.node, limits, migrate)
         self.n_evicted = 0
@@ -112,7 +73,7 @@ class Drain:
         """Rolls back: the taint goes, and the node is as before. Nothing where it is too late."""
         if self.phase in {"unmarking", "ended"}:
             return []
-        self.unremovable_reason, self.detail, self.removal = unremovable_reason, detail, None
+        self.unremovable_reason, self.detail = unremovable_reason, detail
         self._enter("unmarking", now)
         return self._unmark()
 
@@ -131,9 +92,9 @@ class Drain:
                 else:
                     self._since = now  # tried again after a pause
             case EvictionEnded():
-                before = len(self.pods.evicted)
-                self.pods.ended(event, now)
-                self.n_evicted += len(self.pods.evicted) - before
+                evicted = self.pods.ended(event, now)
+                self.n_evicted += len(evicted)
+                return [*evicted]
             case NodeRemoved() if self.phase == "removing":
                 return self._removed(event, now)
             case _:
@@ -146,7 +107,7 @@ class Drain:
         elif event.outcome == "failed" or self._attempts >= _MOST_ATTEMPTS:
             return self.give_up(UnremovableReason.DELETION_FAILED, event.detail, now)
         else:
-            self._ask_provider(now)
+            return self._ask_provider(now)
         return []
 
     # --- time -------------------------------------------------------------------------------------------------------------
@@ -195,7 +156,7 @@ class Drain:
         if self.phase != "delaying":
             self._enter("delaying", now)
         if not node_view.node.deletion_delayed or now - self._since >= self._limits.delay_seconds:
-            self._ask_provider(now)
+            effects += self._ask_provider(now)
         return effects
 
     def _not_as_planned(self, node_view: NodeView) -> Problem | None:
@@ -215,10 +176,10 @@ class Drain:
         self._asked_daemons = True
         return [Evict(uid=pod.uid, key=pod.key, node=self.order.node) for pod in node_view.daemons if not pod.deleting]
 
-    def _ask_provider(self, now: Instant) -> None:
+    def _ask_provider(self, now: Instant) -> list[Effect]:
         self._attempts += 1
-        self.removal = RemoveNode(self.order.node, self.order.group)
         self._enter("removing", now)
+        return [RemoveNode(self.order.node, self.order.group)]
 
     def _unmark(self) -> list[Effect]:
         return [UnmarkNode(uid=self.order.uid, name=self.order.node, taint_key=TO_BE_DELETED_TAINT, uncordon=True)]

@@ -1,20 +1,19 @@
 """All removals that have begun: batches, limits on what goes on at the same time, cancelling, and what became of each.
 
-The state machine hands it the ends of its calls (`apply`) and time (`step`); the autoscaler begins removals and takes what they
-lead to: machines for the provider to delete, evicted pods to remember, and how each ended. A failed taint gives up its whole
-batch.
+The state machine hands it the ends of its calls (`apply`), time (`step`), and the autoscaler's commands. What drains lead to
+leaves as effects: API calls, and reports to the autoscaler (`DrainReport`). A failed taint gives up its whole batch.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
-from slackwater.controllers.scaledown.drains.drain import Drain, DrainEnd, DrainOrder, RemoveNode
+from slackwater.controllers.scaledown.drains.drain import Drain
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
 from slackwater.controllers.scaledown.drains.node_view import NodeViews
+from slackwater.model.drains import DrainOrder
 from slackwater.model.effects import Effect
 from slackwater.model.events import DrainEvent
 from slackwater.model.ids import Instant, NodeName, UnixTime
-from slackwater.model.objects import Pod
 from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
@@ -35,8 +34,6 @@ class Drains:
         self._batch_of: dict[NodeName, int] = {}
         self._batches = 0
         self._next_step: Instant | None = None
-        self._evicted: list[Pod] = []
-        self._ended: list[DrainEnd] = []
 
     # --- commands ---------------------------------------------------------------------------------------------------------
 
@@ -73,24 +70,7 @@ class Drains:
             return "too-late", []
         return "cancelled", self._give_up(drain, unremovable_reason, detail, now)
 
-    # --- what they lead to ------------------------------------------------------------------------------------------------
-
-    def take_removals(self) -> list[RemoveNode]:
-        """Machines that the provider is to delete, each told once; the end of each call is an event."""
-        found = [drain.removal for drain in self._drains.values() if drain.removal is not None]
-        for drain in self._drains.values():
-            drain.removal = None
-        return found
-
-    def take_evicted(self) -> list[Pod]:
-        """Pods whose eviction was taken since this was last asked."""
-        found, self._evicted = self._evicted, []
-        return found
-
-    def take_ended(self) -> list[DrainEnd]:
-        """Removals that ended since this was last asked."""
-        found, self._ended = self._ended, []
-        return found
+    # --- what may be read -----------------------------------------------------------------------------------------------
 
     @property
     def nodes(self) -> dict[NodeName, UnixTime]:
@@ -119,9 +99,8 @@ class Drains:
         effects = drain.apply(event, now)
         if before == "marking" and drain.phase == "unmarking":
             effects += self._batch_failed(drain, now)
-        self._collect(now)
         self._next_step = None
-        return effects
+        return effects + self._ended()
 
     def step(self, now: Instant) -> list[Effect]:
         """Looks at every node that is being removed; cheap where it was done a moment ago."""
@@ -137,8 +116,7 @@ class Drains:
             effects += drain.step(node_view, disruptions, now, batch_marked_at=marked[self._batch_of[node]])
             if drain.phase == "unmarking" and before != "unmarking":
                 self._node_views.stay(drain.pods.leavers)
-        self._collect(now)
-        return effects
+        return effects + self._ended()
 
     def _marked_at(self, batch: int) -> Instant | None:
         """When the last node of a batch was tainted; None while one is not."""
@@ -163,10 +141,9 @@ class Drains:
         self._node_views.stay(drain.pods.leavers)
         return drain.give_up(unremovable_reason, detail, now)
 
-    def _collect(self, now: Instant) -> None:
-        for node, drain in list(self._drains.items()):
-            self._evicted += drain.pods.evicted
-            drain.pods.evicted.clear()
-            if drain.end is not None:
-                self._ended.append(drain.end)
-                del self._drains[node], self._batch_of[node]
+    def _ended(self) -> list[Effect]:
+        """Forgets the drains that have ended, and reports them."""
+        ended = [(node, drain.end) for node, drain in self._drains.items() if drain.end is not None]
+        for node, _ in ended:
+            del self._drains[node], self._batch_of[node]
+        return [end for _, end in ended]

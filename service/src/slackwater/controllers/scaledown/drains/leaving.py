@@ -13,6 +13,7 @@ from typing import Literal
 from slackwater.controllers.scaledown.drains.limits import DrainLimits
 from slackwater.controllers.scaledown.drains.node_view import NodeView
 from slackwater.fit.disruptions import Disruptions
+from slackwater.model.drains import PodEvicted
 from slackwater.model.effects import Effect, Evict
 from slackwater.model.events import EvictionEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
@@ -49,8 +50,6 @@ class LeavingPods:
     leavers: dict[PodUid, _Leaver] = field(default_factory=dict)
     #: When each group began.
     begun: dict[int, Instant] = field(default_factory=dict)
-    #: Pods whose eviction was taken, for whoever remembers them.
-    evicted: list[Pod] = field(default_factory=list)
 
     def step(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
         there = {pod.uid: pod for pod in node_view.movers}
@@ -137,17 +136,18 @@ class LeavingPods:
         """Each pod that was looked at and is still there: how far it is, and what was last said of it."""
         return [(leaver.pod.key, leaver.step, leaver.detail) for leaver in self.leavers.values()]
 
-    def ended(self, event: EvictionEnded, now: Instant) -> None:
-        """The call about a pod ended."""
+    def ended(self, event: EvictionEnded, now: Instant) -> list[PodEvicted]:
+        """Takes in the end of the call about a pod; reports the pod where it was evicted."""
         leaver = self.leavers.get(event.uid)
         if leaver is None or leaver.step != "asked":
-            return
+            return []
         leaver.asked_at, leaver.detail = now, event.detail
         match event.outcome:
             case "accepted" | "gone":
                 leaver.step = "taken"
-                self.evicted.append(leaver.pod)
+                return [PodEvicted(leaver.pod)]
             case "refused":
                 leaver.step = "refused"
             case "blocked" | "unreachable":
                 leaver.step = "waiting"
+        return []
